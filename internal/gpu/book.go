@@ -1,0 +1,124 @@
+package gpu
+
+import "time"
+
+// Book is the settled energy of one GPU. At every moment
+//
+//	Energy = Σ Containers + Σ Unattributed + Retired
+//
+// exactly, in millijoules. Energy comes from the board counter's differences,
+// the right side from the accounts.
+type Book struct {
+	// Opened is when counting began: the created timestamp of the counters.
+	Opened time.Time `json:"opened"`
+	// Settled is the moment up to which the book is complete.
+	Settled Instant     `json:"settled"`
+	Energy  Millijoules `json:"energy"`
+	// Unattributed is the energy that no container is charged for, by reason.
+	Unattributed [NumReasons]Millijoules `json:"unattributed"`
+	// Retired is what accounts held that are no longer exported.
+	Retired Millijoules `json:"retired"`
+	// Resets counts confirmed discontinuities of the board counter, Rejected
+	// the readings that were not plausible.
+	Resets   uint64 `json:"resets"`
+	Rejected uint64 `json:"rejected"`
+
+	Containers []ContainerAccount `json:"containers"`
+}
+
+// Sum returns the right side of the book's equation.
+func (b *Book) Sum() Millijoules {
+	sum := b.Retired
+	for _, m := range b.Unattributed {
+		sum += m
+	}
+	for i := range b.Containers {
+		sum += b.Containers[i].Energy.Sum()
+	}
+	return sum
+}
+
+// AccountKey names the account of a container on a GPU; together with the GPU's
+// UUID it is the key of the container's series.
+type AccountKey struct {
+	// GPUInstance is the MIG instance, empty for a whole GPU.
+	GPUInstance string `json:"gpu_instance,omitempty"`
+	Container
+}
+
+// ContainerAccount is what one container was charged on one GPU.
+type ContainerAccount struct {
+	AccountKey
+	Opened time.Time `json:"opened"`
+	Energy ByMethod  `json:"energy"`
+	// Idle is the part of Energy charged while nothing ran on the GPU.
+	Idle Millijoules `json:"idle"`
+	// Allocated is how long the container held the device, Active how long it
+	// worked on it.
+	Allocated time.Duration `json:"allocated"`
+	Active    time.Duration `json:"active"`
+	// LastAlive is the last settled moment (boot clock) at which the container
+	// held or used the GPU.
+	LastAlive time.Duration    `json:"last_alive"`
+	Processes []ProcessAccount `json:"processes,omitempty"`
+}
+
+// ProcessAccount is the part of a container's energy that went to one process.
+type ProcessAccount struct {
+	ProcessID
+	// Name is the process's name as it was first read.
+	Name        string    `json:"name"`
+	ContainerID string    `json:"container_id,omitempty"`
+	StartTime   time.Time `json:"start_time"`
+	Opened      time.Time `json:"opened"`
+	Energy      ByMethod  `json:"energy"`
+	// LastAlive is the last settled moment at which the process was seen.
+	LastAlive time.Duration `json:"last_alive"`
+	// Folded marks the one account of a container that gathers the processes
+	// beyond the cap. Its PID is 0; it is exported as pid="other".
+	Folded bool `json:"folded,omitempty"`
+}
+
+// ByMethod is energy by the way it was charged, indexed by [Method].
+type ByMethod [NumMethods]Millijoules
+
+// Sum returns the energy over all methods.
+func (e ByMethod) Sum() Millijoules {
+	var sum Millijoules
+	for _, m := range e {
+		sum += m
+	}
+	return sum
+}
+
+// Method says how energy was charged to an account.
+type Method int
+
+// The methods, from the most to the least certain.
+const (
+	Exclusive Method = iota // measured: nobody else was on the GPU
+	Shared                  // apportioned by the measured activity of several owners
+	Allocated               // charged for holding the device, without any signal
+	NumMethods
+)
+
+// String returns the value of the method label.
+func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
+
+// Reason says why energy is charged to no container.
+type Reason int
+
+// The reasons.
+const (
+	Idle     Reason = iota // nobody held or used the GPU
+	Host                   // used by a process of the host
+	Unmapped               // used by a process whose container could not be named
+	Unknown                // held by an allocation that is stale or whose pod is not known to live
+	Gap                    // nobody was looking, and what was there before and after differs
+	NumReasons
+)
+
+// String returns the value of the reason label.
+func (r Reason) String() string {
+	return [...]string{"idle", "host", "unmapped", "unknown", "gap"}[r]
+}

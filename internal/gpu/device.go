@@ -1,0 +1,120 @@
+package gpu
+
+import "strings"
+
+// Device is the identity of one physical GPU: what it is and where it sits. It
+// is read when the driver is opened and when the set of GPUs changes, never on
+// every tick. Strings are the driver's own, not normalised.
+type Device struct {
+	// UUID is the key of everything (NVML nvmlDeviceGetUUID, DCGM field 54).
+	UUID string `json:"uuid"`
+	// Index is the driver's enumeration order. It shifts when a GPU dies, and
+	// nothing is keyed by it.
+	Index int `json:"index"`
+	// DeviceNode is the name under /dev, such as nvidia0 (minor number); empty
+	// if unknown. It shifts like the index.
+	DeviceNode string `json:"device"`
+	// PCIBusID is the address as NVML prints it: 00000000:1B:00.0.
+	PCIBusID string `json:"pci_bus_id"`
+	Vendor   string `json:"vendor"`
+	Model    string `json:"model"`
+	// Serial is the serial number of the board (DCGM field 53). Two GPUs of one
+	// board share it; boards without an inforom have none.
+	Serial          string `json:"serial"`
+	BoardPartNumber string `json:"board_part_number"`
+	VBIOSVersion    string `json:"vbios_version"`
+
+	Platform Platform `json:"platform"`
+	// Fabric is nil where the GPU is not part of an NVLink fabric.
+	Fabric *Fabric `json:"fabric,omitempty"`
+
+	EnergySource EnergySource `json:"energy_source"`
+	EnergyScope  EnergyScope  `json:"energy_scope"`
+	// MaxPower is the highest power limit the board can be set to, or 0 if
+	// unknown. It bounds what a plausible energy reading is.
+	MaxPower Watts `json:"max_power_watts"`
+}
+
+// Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo,
+// DCGM fields 571-577), which Blackwell and newer GPUs know.
+type Platform struct {
+	ChassisSerial string `json:"chassis_serial"`
+	// Slot counts the slots of the chassis, switch trays included.
+	Slot *int `json:"chassis_slot,omitempty"`
+	// Tray counts compute trays only.
+	Tray     *int `json:"tray_index,omitempty"`
+	HostID   *int `json:"host_id,omitempty"`
+	PeerType *int `json:"peer_type,omitempty"`
+	// ModuleID is the module within its node; it does not follow PCI order.
+	ModuleID *int `json:"module_id,omitempty"`
+}
+
+// Fabric is the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM
+// fields 170-173).
+type Fabric struct {
+	ClusterUUID string `json:"cluster_uuid"`
+	CliqueID    uint32 `json:"clique_id"`
+	// State is "not_started", "in_progress" or "completed".
+	State string `json:"state"`
+}
+
+// EnergySource says where a GPU's energy readings come from.
+type EnergySource string
+
+// The energy sources.
+const (
+	EnergyNone    EnergySource = ""        // the GPU reports neither energy nor power
+	EnergyCounter EnergySource = "counter" // the board's own counter
+	EnergyPower   EnergySource = "power"   // power readings, integrated over time
+)
+
+// EnergyScope says what an energy reading covers. Boards with several dies, or
+// with a CPU, may count more than one GPU.
+type EnergyScope string
+
+// The energy scopes.
+const (
+	ScopeGPU     EnergyScope = "gpu"
+	ScopeModule  EnergyScope = "module"
+	ScopeUnknown EnergyScope = "unknown" // the driver does not say
+)
+
+// Driver is the software that gave the readings.
+type Driver struct {
+	Source        string `json:"source"` // "nvml" or "dcgm"
+	DriverVersion string `json:"driver_version"`
+	NVMLVersion   string `json:"nvml_version"`
+	DCGMVersion   string `json:"dcgm_version"`
+}
+
+// Node is the machine as its firmware describes it (/sys/class/dmi/id).
+type Node struct {
+	Name            string `json:"node"`
+	SysVendor       string `json:"sys_vendor"`
+	ProductName     string `json:"product_name"`
+	ProductSerial   string `json:"product_serial"`
+	BoardSerial     string `json:"board_serial"`
+	BoardAssetTag   string `json:"board_asset_tag"`
+	ChassisSerial   string `json:"chassis_serial"`
+	ChassisAssetTag string `json:"chassis_asset_tag"`
+	SystemUUID      string `json:"system_uuid"`
+}
+
+// Identity returns s as it may be shown as an identity: trimmed, and empty if it
+// names nothing. Drivers and firmware fill unknown serial numbers with words
+// ("N/A", "To Be Filled By O.E.M."), zeros or 0xff bytes; taken as identities,
+// such values would merge every such board of a fleet into one.
+func Identity(s string) string {
+	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	switch strings.ToLower(s) {
+	case "n/a", "[n/a]", "na", "none", "null", "unknown", "unspecified", "undefined", "default string",
+		"not specified", "not applicable", "not available", "not supported", "[not supported]",
+		"to be filled by o.e.m.", "to be filled by o.e.m", "system serial number", "chassis serial number",
+		"base board serial number", "asset tag", "no asset tag", "<<<null>>>", "<<<not_supported>>>":
+		return ""
+	}
+	if strings.Trim(s, "0-. ") == "" || strings.Trim(s, "fF-") == "" && len(s) >= 8 || strings.Trim(s, "\xff\ufffd") == "" {
+		return ""
+	}
+	return s
+}

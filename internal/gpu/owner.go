@@ -1,0 +1,92 @@
+package gpu
+
+import "time"
+
+// ProcessID names one process for ever: a PID alone is reused.
+type ProcessID struct {
+	PID uint32 `json:"pid"`
+	// Start is field 22 of /proc/<pid>/stat, in raw clock ticks since boot.
+	Start uint64 `json:"start"`
+}
+
+// Process is what /proc says about a process that uses a GPU.
+type Process struct {
+	ID ProcessID
+	// Name is /proc/<pid>/comm, read once; it may hold any bytes.
+	Name string
+	// StartTime is ID.Start on the wall clock.
+	StartTime time.Time
+	Owner     Owner
+}
+
+// Container names one container of one pod. A pod that is created again under
+// its old name has another UID and is another pod.
+type Container struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	PodUID    string `json:"pod_uid"`
+	Container string `json:"container"`
+}
+
+// Owner is whom a process belongs to.
+type Owner struct {
+	Kind      OwnerKind
+	Container Container // set for OwnerContainer
+	// ContainerID is the runtime's id, 64 hex digits; may be empty.
+	ContainerID string
+}
+
+// OwnerKind tells the kinds of owners apart.
+type OwnerKind int
+
+// The kinds of owners. The zero value is not final: the process was seen, but
+// whom it belongs to is not known yet.
+const (
+	OwnerPending   OwnerKind = iota
+	OwnerContainer           // a container of a pod
+	OwnerHost                // a process of the host, outside all pods
+	OwnerUnmapped            // a pod's process, or a vanished one, that could not be named
+)
+
+// String returns the word used on the page and in logs.
+func (k OwnerKind) String() string {
+	return [...]string{"pending", "container", "host", "unmapped"}[k]
+}
+
+// Allocation is a device that the kubelet gave to a container.
+type Allocation struct {
+	// UUID is the GPU; GPUInstance its MIG instance, empty for a whole GPU.
+	UUID        string
+	GPUInstance string
+	// Container has an empty PodUID as long as that is not known.
+	Container Container
+	// Resource is the extended resource, such as nvidia.com/gpu; Claim the
+	// resource claim of a device allocated by DRA.
+	Resource string
+	Claim    string
+	Sharing  Sharing
+	// Replicas counts the time-slicing or MPS replicas held; 1 for a whole GPU.
+	Replicas int
+	// Live is set while the pod is known to be alive.
+	Live bool
+}
+
+// Sharing says how a container holds a GPU.
+type Sharing string
+
+// The ways a container can hold a GPU.
+const (
+	SharingExclusive   Sharing = "exclusive"
+	SharingTimeSlicing Sharing = "time-slicing"
+	SharingMPS         Sharing = "mps"
+	SharingMIG         Sharing = "mig"
+	SharingNone        Sharing = "none" // uses it without an allocation
+)
+
+// Allocations is the kubelet's latest word on who holds which device.
+type Allocations struct {
+	// Known is false while the kubelet's answer is missing or too old to count.
+	// A node without a kubelet is Known, with an empty list.
+	Known bool
+	List  []Allocation
+}

@@ -1,0 +1,76 @@
+package gpu
+
+import "time"
+
+// Snapshot is one complete, immutable state of the exporter. A scrape renders
+// the latest one and reads nothing else.
+type Snapshot struct {
+	At     Instant
+	Node   Node
+	Driver *Driver // nil while no source of readings answers
+	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs those the driver
+	// answers for; nil while unknown.
+	PCIGPUs    *int
+	DriverGPUs *int
+	// GPUs are all GPUs seen in this boot, present or lost, by PCI address.
+	GPUs   []GPU
+	Stages []Stage
+}
+
+// GPU is all that is known of one GPU at the moment of a snapshot.
+type GPU struct {
+	Device
+	Present bool
+	// Reading is the live reading, nil while the GPU does not answer.
+	Reading *Reading
+	// LastReading is when the GPU last answered.
+	LastReading time.Time
+	XIDs        XIDs
+	// Holders are the containers that hold or use the GPU now.
+	Holders []Holder
+	// Processes are the processes on the GPU now.
+	Processes []LiveProcess
+	// Book is nil while nothing may be charged, or after the book of a lost GPU
+	// was closed.
+	Book *Book
+}
+
+// XIDs counts a GPU's XID errors in this boot.
+type XIDs struct {
+	// Since is when counting began.
+	Since time.Time `json:"since"`
+	Count uint64    `json:"count"`
+	// Last is the time of the last error by XID code.
+	Last map[uint64]time.Time `json:"last,omitempty"`
+}
+
+// Holder is a container that holds a GPU by allocation, or uses it without one.
+type Holder struct {
+	AccountKey
+	Resource string
+	Claim    string
+	Sharing  Sharing
+	Replicas int
+}
+
+// LiveProcess is a process that is on a GPU now.
+type LiveProcess struct {
+	Process
+	MemoryUsed *uint64 // bytes
+	// SM and Memory are the process's utilisation, 0 to 1, over the samples of
+	// the last reading; nil where the driver has no such signal.
+	SM     *float64
+	Memory *float64
+}
+
+// Stage is the health of one thing the exporter depends on.
+type Stage struct {
+	Name string
+	// Tried is false until the first attempt.
+	Tried    bool
+	Up       bool
+	Duration time.Duration // of the last attempt
+	Failures uint64
+	// LastSuccess is zero until the first success.
+	LastSuccess time.Time
+}

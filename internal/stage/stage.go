@@ -1,0 +1,90 @@
+// Package stage keeps the health of the things the exporter depends on: the
+// driver, the kubelet, /proc and so on. A stage that fails is said once in the
+// log and for as long as it lasts in the gpuledger_stage_* metrics; nothing here
+// ever stops the exporter.
+package stage
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Name is one of the closed list of stages.
+type Name string
+
+// The stages, in the order in which they are shown.
+const (
+	Driver        Name = "driver"         // reading the GPUs
+	XID           Name = "xid"            // waiting for the driver's error events
+	PCI           Name = "pci"            // counting GPUs on the PCI bus
+	DMI           Name = "dmi"            // the machine's identity
+	Processes     Name = "processes"      // /proc: whose process is it
+	ContainerLogs Name = "container_logs" // /var/log/containers: names of containers
+	PodResources  Name = "pod_resources"  // the kubelet: who holds which device
+	State         Name = "state"          // the ledger's file
+)
+
+// Names lists every stage.
+var Names = []Name{Driver, XID, PCI, DMI, Processes, ContainerLogs, PodResources, State}
+
+// Set holds the health of every stage. It is safe for concurrent use.
+type Set struct {
+	log *slog.Logger
+	now gpu.Clock
+
+	mu     sync.Mutex
+	stages map[Name]*gpu.Stage
+}
+
+// New returns a set in which no stage was tried yet.
+func New(log *slog.Logger, now gpu.Clock) *Set {
+	return &Set{log: log, now: now, stages: make(map[Name]*gpu.Stage)}
+}
+
+// Observe records one attempt, begun at the given moment, and logs if the stage
+// went down or came back.
+func (s *Set) Observe(name Name, began gpu.Instant, err error) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stages[name]
+	if st == nil {
+		st = &gpu.Stage{Name: string(name)}
+		s.stages[name] = st
+	}
+	switch {
+	case err != nil && (st.Up || !st.Tried):
+		s.log.Warn("stage down, will keep trying", "stage", name, "err", err)
+	case err == nil && st.Tried && !st.Up:
+		s.log.Info("stage up again", "stage", name)
+	}
+	st.Tried, st.Up, st.Duration = true, err == nil, now.Sub(began)
+	if err != nil {
+		st.Failures++
+		return
+	}
+	st.LastSuccess = now.Wall
+}
+
+// Snapshot returns the stages that were tried, in the order of [Names].
+func (s *Set) Snapshot() []gpu.Stage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]gpu.Stage, 0, len(s.stages))
+	for _, n := range Names {
+		if st := s.stages[n]; st != nil {
+			out = append(out, *st)
+		}
+	}
+	return out
+}
+
+// Up reports whether the last attempt of a stage succeeded.
+func (s *Set) Up(name Name) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stages[name]
+	return st != nil && st.Up
+}
