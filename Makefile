@@ -1,0 +1,104 @@
+# gpuledger: `make help` lists the targets that people use.
+#
+# Go decides what has to be rebuilt, so almost every target is phony.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+SCENARIO ?= dgx-h100
+ADDRESS  ?= 127.0.0.1:9840
+FUZZTIME ?= 5s
+
+# go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
+# so for each of them. That warning is silenced and no other.
+CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS)) -Wno-deprecated-declarations
+export CGO_CFLAGS
+
+# The driver's library is opened at run time, so its functions must be bound
+# lazily: some distributions' compilers bind everything at start by default, and
+# the binary would then not start without a driver.
+LAZY := -extldflags=-Wl,-z,lazy
+
+VERSION_PACKAGE := github.com/prometheus/common/version
+VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
+BRANCH   ?= $(or $(shell git symbolic-ref --short -q HEAD 2>/dev/null),detached)
+STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=$(REVISION) -X $(VERSION_PACKAGE).Branch=$(BRANCH)
+
+# Tools have modules of their own; Go builds them once and keeps them in its
+# build cache.
+GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
+ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make run SCENARIO=gb200     another simulated node"
+	@echo "  make check FUZZTIME=1m      fuzz for longer"
+
+.PHONY: build
+build: ## build the exporter, the simulated node and its fake driver into bin/
+	go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
+	go run ./internal/simnode/fakes/compile bin/lib
+
+.PHONY: run
+run: build ## run the exporter on a simulated GPU node until Ctrl-C
+	@bin/simnode --scenario=$(SCENARIO) --web.listen-address=$(ADDRESS)
+
+.PHONY: test
+test: ## run all tests; needs no GPU and no cluster
+	go test -ldflags "$(LAZY)" ./...
+
+.PHONY: check
+check: tidy lint generated binary race fuzz ## run what CI runs after the tests
+	@echo "all checks passed"
+
+.PHONY: bench
+bench: ## run the benchmarks
+	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' .))),./...)
+
+.PHONY: generate
+generate: ## write the generated files again
+	go generate ./...
+
+.PHONY: format
+format: ## format the Go files
+	$(GOLANGCI_LINT) fmt
+
+# The steps of check, each of which can be run by itself.
+
+.PHONY: tidy
+tidy:
+	@echo "tidy: go.mod and go.sum name what is used, and nothing else"
+	@go mod tidy -diff
+
+.PHONY: lint
+lint:
+	@echo "lint: formatting (gofumpt), go vet, golangci-lint, actionlint"
+	@$(GOLANGCI_LINT) fmt --diff
+	@go vet ./...
+	@$(GOLANGCI_LINT) run ./...
+	@$(ACTIONLINT)
+
+.PHONY: generated
+generated:
+	@echo "generated: go generate changes no file"
+	@tools/unchanged go generate ./...
+
+.PHONY: binary
+binary: build
+	@echo "binary: bin/gpuledger is bound lazily, needs only libc and holds no path of this machine"
+	@tools/check-binary bin/gpuledger
+
+.PHONY: race
+race:
+	@echo "race: all tests under the race detector"
+	@go test -race -ldflags "$(LAZY)" ./...
+
+.PHONY: fuzz
+fuzz:
+	@echo "fuzz: every fuzz target for $(FUZZTIME)"
+	@tools/fuzz $(FUZZTIME)
