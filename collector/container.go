@@ -1,0 +1,50 @@
+package collector
+
+import (
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// account returns the labels that key a container's series on a GPU.
+func account(uuid string, k gpu.AccountKey) labels {
+	return values(uuid, k.GPUInstance, k.Namespace, k.Pod, k.PodUID, k.Container.Container)
+}
+
+// holders renders who holds or uses the GPU now. A container has one row per
+// GPU or MIG instance, also if it holds it in two ways: joins need exactly one.
+func (p *page) holders(g *gpu.GPU) {
+	for _, h := range g.Holders {
+		who := account(g.UUID, h.AccountKey)
+		if !p.first(containerInfo, who) {
+			continue
+		}
+		p.info(containerInfo, who.and(h.Resource, h.Claim, string(h.Sharing)))
+		p.gauge(containerReplicas, float64(h.Replicas), who)
+	}
+}
+
+// containers renders the accounts of a GPU's book.
+func (p *page) containers(g *gpu.GPU) {
+	showProcesses := p.opts.Process.shows(g)
+	live := liveProcesses(g)
+	for i := range g.Book.Containers {
+		a := &g.Book.Containers[i]
+		who := account(g.UUID, a.AccountKey)
+		if !p.first(containerEnergy, who) {
+			continue
+		}
+		p.container(a, who)
+		if showProcesses {
+			p.processes(a, who, live)
+		}
+	}
+}
+
+// container renders one account. All methods are always there.
+func (p *page) container(a *gpu.ContainerAccount, who labels) {
+	for m, e := range a.Energy {
+		p.counter(containerEnergy, e.Joules(), a.Opened, who.and(gpu.Method(m).String()))
+	}
+	p.counter(containerIdleEnergy, a.Idle.Joules(), a.Opened, who)
+	p.counter(containerAllocated, a.Allocated.Seconds(), a.Opened, who)
+	p.counter(containerActive, a.Active.Seconds(), a.Opened, who)
+}

@@ -1,0 +1,110 @@
+// Gendocs writes docs/metrics.md from the catalogue of package collector and
+// from the template beside it.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+
+	"github.com/gpuledger/gpuledger/collector"
+)
+
+//go:embed metrics.md.tmpl
+var page string
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: gendocs <file>")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "gendocs:", err)
+		os.Exit(1)
+	}
+}
+
+func write(file string) error {
+	text, err := render(collector.Catalogue(), collector.Labels())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// family is the metrics under one heading.
+type family struct {
+	Name    string
+	Metrics []collector.Metric
+}
+
+// cost is how many series one more of something adds.
+type cost struct {
+	Per    string
+	Series int
+	// Hidden is how many of them a flag can hide.
+	Hidden int
+	Flag   string
+}
+
+func render(metrics []collector.Metric, labels []collector.Label) ([]byte, error) {
+	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(page)
+	if err != nil {
+		return nil, fmt.Errorf("parse template: %w", err)
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, map[string]any{"Families": families(metrics), "Costs": costs(metrics), "Labels": labels})
+	if err != nil {
+		return nil, fmt.Errorf("fill template: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func families(metrics []collector.Metric) []family {
+	var fs []family
+	for _, m := range metrics {
+		if len(fs) == 0 || fs[len(fs)-1].Name != m.Family {
+			fs = append(fs, family{Name: m.Family})
+		}
+		f := &fs[len(fs)-1]
+		f.Metrics = append(f.Metrics, m)
+	}
+	return fs
+}
+
+func costs(metrics []collector.Metric) []cost {
+	var cs []cost
+	at := make(map[string]int)
+	for _, m := range metrics {
+		i, ok := at[m.Per()]
+		if !ok {
+			i = len(cs)
+			at[m.Per()] = i
+			cs = append(cs, cost{Per: m.Per()})
+		}
+		cs[i].Series += m.Series()
+		if m.Flag != "" {
+			cs[i].Hidden += m.Series()
+			cs[i].Flag = m.Flag
+		}
+	}
+	return cs
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+func list(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = code(n)
+	}
+	return strings.Join(quoted, ", ")
+}

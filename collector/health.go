@@ -1,0 +1,51 @@
+package collector
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// health renders how a GPU fares. All of it outlives the GPU's presence.
+func (p *page) health(g *gpu.GPU, uuid labels) {
+	p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
+	for code, at := range g.XIDs.Last {
+		p.moment(xidLast, at, uuid.and(strconv.FormatUint(code, 10)))
+	}
+	p.moment(lastReading, g.LastReading, uuid)
+}
+
+// stages renders what the exporter depends on. A stage that was not tried yet is
+// neither up nor down.
+func (p *page) stages(stages []gpu.Stage) {
+	for _, s := range stages {
+		name := values(s.Name)
+		if !p.first(stageFailures, name) {
+			continue
+		}
+		p.counter(stageFailures, float64(s.Failures), time.Time{}, name)
+		if s.Tried {
+			p.flag(stageUp, s.Up, name)
+			p.gauge(stageDuration, s.Duration.Seconds(), name)
+		}
+		p.moment(stageLastSuccess, s.LastSuccess, name)
+	}
+}
+
+// processCounts renders how well processes are mapped to their owners.
+func (p *page) processCounts(gpus []gpu.GPU) {
+	var mapped, unmapped int
+	for i := range gpus {
+		for j := range gpus[i].Processes {
+			switch gpus[i].Processes[j].Owner.Kind {
+			case gpu.OwnerContainer, gpu.OwnerHost:
+				mapped++
+			default:
+				unmapped++
+			}
+		}
+	}
+	p.gauge(processCount, float64(mapped), values("true"))
+	p.gauge(processCount, float64(unmapped), values("false"))
+}

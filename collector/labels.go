@@ -1,0 +1,119 @@
+package collector
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// labelCatalogue describes every label, in the order in which docs/metrics.md
+// lists them.
+var labelCatalogue = []Label{
+	{Name: "UUID", Help: "The GPU's UUID, as dcgm-exporter spells the label. It is the key of every series of a GPU."},
+	{Name: "gpu", Help: "The driver's index of the GPU. It shifts when a GPU is lost: show it, never join on it."},
+	{Name: "pci_bus_id", Help: "PCI address as the driver prints it."},
+	{Name: "device", Help: "Name under `/dev`, such as `nvidia0`. It shifts like the index."},
+	{Name: "model", Help: "Name of the product."},
+	{Name: "vendor", Help: "Maker of the GPU."},
+	{Name: "serial", Help: "Serial number of the board. Two GPUs on one board share it."},
+	{Name: "board_part_number", Help: "Part number of the board."},
+	{Name: "vbios_version", Help: "Version of the GPU's firmware."},
+	{Name: "chassis_serial", Help: "Serial number of the chassis: of a GPU as the GPU knows it, of a node as its firmware knows it."},
+	{Name: "chassis_slot", Help: "Slot in the chassis, switch trays counted."},
+	{Name: "tray_index", Help: "Compute tray in the chassis, switch trays not counted."},
+	{Name: "host_id", Help: "Host within its compute tray."},
+	{Name: "module_id", Help: "Module within the node. It does not follow PCI order."},
+	{Name: "cluster_uuid", Help: "The NVLink domain."},
+	{Name: "clique_id", Help: "The clique within the NVLink domain: GPUs with equal `cluster_uuid` and `clique_id` reach each other."},
+	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed"}},
+	{Name: "node", Help: "Name of the node."},
+	{Name: "sys_vendor", Help: "Maker of the machine."},
+	{Name: "product_name", Help: "Model of the machine."},
+	{Name: "product_serial", Help: "Serial number of the machine."},
+	{Name: "board_serial", Help: "Serial number of the mainboard."},
+	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
+	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
+	{Name: "system_uuid", Help: "UUID of the machine."},
+	{Name: "source", Help: "Of the driver: `nvml` or `dcgm`. Of energy: `counter`, the board's own, or `power`, integrated over time."},
+	{Name: "driver_version", Help: "Version of the kernel driver."},
+	{Name: "nvml_version", Help: "Version of the NVML library."},
+	{Name: "dcgm_version", Help: "Version of the DCGM library, if it is used."},
+	{Name: "scope", Help: "What an energy reading covers: one GPU, a module with more than one die or a CPU, or the driver does not say.",
+		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)}},
+	{Name: "reason", Help: "Why no container is charged: nobody held or used the GPU; a process of the host used it; a process used it whose container could not be named; it was held by an allocation that is stale or whose pod is not known to live; nobody was looking.",
+		Values: reasons(), Complete: true},
+	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
+	{Name: "namespace", Help: "Namespace of the pod."},
+	{Name: "pod", Help: "Name of the pod."},
+	{Name: "pod_uid", Help: "UID of the pod. A pod created again under its old name has another."},
+	{Name: "container", Help: "Name of the container."},
+	{Name: "resource", Help: "Extended resource the container asked for, such as `nvidia.com/gpu`."},
+	{Name: "claim", Help: "Resource claim of a device that was allocated by DRA."},
+	{Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation.",
+		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMPS), string(gpu.SharingMIG), string(gpu.SharingNone)}},
+	{Name: "method", Help: "How energy was charged: measured, nobody else was on the GPU; apportioned by measured activity; charged for holding the GPU.",
+		Values: methods(), Complete: true},
+	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},
+	{Name: "process", Help: "Name of the process as it was first read."},
+	{Name: "container_id", Help: "The container runtime's id."},
+	{Name: "xid", Help: "Code of the driver's error event."},
+	{Name: "stage", Help: "Something the exporter depends on.",
+		Values: []string{"driver", "xid", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"}},
+	{Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",
+		Values: []string{"true", "false"}, Complete: true},
+}
+
+// maxLabelBytes bounds a label value. Names of pods end at 253 bytes, so only
+// what is no name is ever cut.
+const maxLabelBytes = 256
+
+// labels are the values of a series' labels, in the order of the catalogue. They
+// are made by [values] only, so that none can break the page.
+type labels []string
+
+// values returns label values that can be exposed.
+func values(raw ...string) labels {
+	for i, s := range raw {
+		raw[i] = valid(s)
+	}
+	return raw
+}
+
+// and returns l with more values at its end.
+func (l labels) and(raw ...string) labels { return append(slices.Clip(l), values(raw...)...) }
+
+// key returns a string that equal labels share and different labels do not: the
+// separator is no valid UTF-8.
+func (l labels) key() string { return strings.Join(l, "\xff") }
+
+// valid returns s as a label value: valid UTF-8, and cut at a rune boundary if
+// it is too long. Names of processes, pods restored from a file and strings of
+// firmware may hold anything, and one bad value would fail the whole scrape.
+func valid(s string) string {
+	if len(s) <= maxLabelBytes && utf8.ValidString(s) {
+		return s
+	}
+	return cut(strings.ToValidUTF8(cut(s), "\uFFFD"))
+}
+
+func cut(s string) string {
+	if len(s) <= maxLabelBytes {
+		return s
+	}
+	end := maxLabelBytes
+	for end > maxLabelBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
+
+// decimal returns an optional number, empty if it is not known.
+func decimal(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}

@@ -1,0 +1,59 @@
+package collector
+
+import (
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// folded is the pid of the account that gathers a container's processes beyond
+// the cap.
+const folded = "other"
+
+func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
+	live := make(map[gpu.ProcessID]*gpu.LiveProcess, len(g.Processes))
+	for i := range g.Processes {
+		live[g.Processes[i].ID] = &g.Processes[i]
+	}
+	return live
+}
+
+// processes renders the processes of one container's account.
+func (p *page) processes(a *gpu.ContainerAccount, who labels, live map[gpu.ProcessID]*gpu.LiveProcess) {
+	for i := range a.Processes {
+		q := &a.Processes[i]
+		pid := folded
+		if !q.Folded {
+			pid = strconv.FormatUint(uint64(q.PID), 10)
+		}
+		which := who.and(pid, q.Name)
+		if !p.first(processEnergy, which) {
+			continue
+		}
+		p.processEnergy(q, which)
+		if !q.Folded {
+			p.process(q, which, live[q.ProcessID])
+		}
+	}
+}
+
+// processEnergy renders what went to a process. All methods are always there.
+func (p *page) processEnergy(q *gpu.ProcessAccount, which labels) {
+	for m, e := range q.Energy {
+		p.counter(processEnergy, e.Joules(), q.Opened, which.and(gpu.Method(m).String()))
+	}
+}
+
+// process renders what is known of a process, which is nil in live after it left
+// the GPU: then its account is held for a while, and its gauges are gone.
+func (p *page) process(q *gpu.ProcessAccount, which labels, live *gpu.LiveProcess) {
+	p.info(processInfo, which.and(q.ContainerID))
+	p.moment(processStart, q.StartTime, which)
+	p.flag(processActive, live != nil, which)
+	if live == nil {
+		return
+	}
+	optional(p, processSM, live.SM, which)
+	optional(p, processMemory, live.Memory, which)
+	optional(p, processMemoryUsed, live.MemoryUsed, which)
+}

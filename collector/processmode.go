@@ -1,0 +1,49 @@
+package collector
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// ProcessMode says which processes have series of their own. It can be given to
+// [flag.TextVar].
+type ProcessMode int
+
+// The process modes.
+const (
+	// ProcessAlways shows the processes of every container.
+	ProcessAlways ProcessMode = iota
+	// ProcessShared shows the processes of a GPU while more than one container
+	// holds or uses it. Held accounts do not count: where one pod follows
+	// another on a GPU, no process series appears only to end with its account.
+	ProcessShared
+	// ProcessNever shows none.
+	ProcessNever
+)
+
+var processModes = []string{"always", "shared", "never"}
+
+// shows reports whether the processes of a GPU are shown now.
+func (m ProcessMode) shows(g *gpu.GPU) bool {
+	return m == ProcessAlways || m == ProcessShared && shared(g)
+}
+
+// shared reports whether more than one container holds or uses the GPU.
+func shared(g *gpu.GPU) bool {
+	return slices.ContainsFunc(g.Holders, func(h gpu.Holder) bool { return h.Container != g.Holders[0].Container })
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (m ProcessMode) MarshalText() ([]byte, error) { return []byte(processModes[m]), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *ProcessMode) UnmarshalText(text []byte) error {
+	i := slices.Index(processModes, string(text))
+	if i < 0 {
+		return fmt.Errorf("process mode %q is none of %q", text, processModes)
+	}
+	*m = ProcessMode(i)
+	return nil
+}
