@@ -106,15 +106,34 @@ type Node struct {
 // such values would merge every such board of a fleet into one.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
-	switch strings.ToLower(s) {
-	case "n/a", "[n/a]", "na", "none", "null", "unknown", "unspecified", "undefined", "default string",
-		"not specified", "not applicable", "not available", "not supported", "[not supported]",
-		"to be filled by o.e.m.", "to be filled by o.e.m", "system serial number", "chassis serial number",
-		"base board serial number", "asset tag", "no asset tag", "<<<null>>>", "<<<not_supported>>>":
-		return ""
-	}
-	if strings.Trim(s, "0-. ") == "" || strings.Trim(s, "fF-") == "" && len(s) >= 8 || strings.Trim(s, "\xff\ufffd") == "" {
+	if placeholder(strings.ToLower(s)) {
 		return ""
 	}
 	return s
+}
+
+// placeholder reports whether s, in lower case, is what vendors write where they
+// have nothing to say.
+func placeholder(s string) bool {
+	switch s {
+	case "n/a", "[n/a]", "na", "none", "(none)", "null", "nil", "tbd", "empty", "invalid", "default", "default string",
+		"unknown", "[unknown error]", "unspecified", "undefined", "oem", "o.e.m.",
+		"not specified", "not applicable", "not available", "not provided", "not present", "not settable",
+		"not supported", "[not supported]", "<<<null>>>", "<<<not_supported>>>", "<<<not_found>>>", "<<<not_permissioned>>>",
+		"to be filled by o.e.m.", "to be filled by o.e.m", "to be filled by oem",
+		"system manufacturer", "system product name", "system serial number", "system version",
+		"serial number", "chassis serial number", "base board serial number", "baseboard serial number",
+		"asset tag", "no asset tag", "no asset information", "chassis asset tag", "base board asset tag", "baseboard asset tag",
+		"0123456789", "123456789", "1234567890",
+		"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc": // firmware kits' UUIDs
+		return true
+	}
+	switch {
+	case strings.Trim(s, "0-._*x ") == "": // zeros, dashes, dots: also 0x0000
+		return true
+	case strings.Trim(s, "f-") == "" && len(s) >= 8: // 0xff bytes, printed in hex
+		return true
+	default: // 0xff bytes, as they are or replaced when they were decoded
+		return strings.Trim(s, "\xff\ufffd") == ""
+	}
 }
