@@ -41,8 +41,9 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build the exporter, the simulated node and its fake driver into bin/
-	go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
-	go run ./internal/simnode/fakes/compile bin/lib
+	@echo "build: bin/gpuledger and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
+	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
+	@go run ./internal/simnode/fakes/compile bin/lib
 
 .PHONY: run
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
