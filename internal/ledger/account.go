@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// account returns a container's account, opened at zero if there is none. The
+// containers of a book are kept in the order of their keys.
+func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.ContainerAccount {
+	i, found := slices.BinarySearchFunc(b.Containers, key, func(a gpu.ContainerAccount, k gpu.AccountKey) int {
+		return compareAccount(a.AccountKey, k)
+	})
+	if !found {
+		b.Containers = slices.Insert(b.Containers, i, gpu.ContainerAccount{AccountKey: key, Opened: opened})
+	}
+	return &b.Containers[i]
+}
+
+func compareAccount(a, b gpu.AccountKey) int {
+	switch {
+	case a.GPUInstance < b.GPUInstance:
+		return -1
+	case a.GPUInstance > b.GPUInstance:
+		return 1
+	}
+	return compareContainer(a.Container, b.Container)
+}
+
+// openHolders opens the accounts of new holders at once, before they are charged
+// anything: a counter that Prometheus first sees above zero loses its beginning.
+func (b *book) openHolders(o Observation) {
+	if !o.AllocationsKnown {
+		return
+	}
+	for _, h := range live(o.Allocations) {
+		a := b.account(gpu.AccountKey{Container: h.Container}, b.Settled.Wall)
+		a.LastAlive = max(a.LastAlive, b.Settled.Boot)
+	}
+}
+
+// markAlive notes the accounts whose owner was on the GPU in the interval, or
+// whose end cannot be told: an allocation that is still listed, though its pod
+// does not seem to live, and every account while the kubelet does not answer.
+func (b *book) markAlive(iv *interval) {
+	for i := range b.Containers {
+		a := &b.Containers[i]
+		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
+		if !iv.holdersKnown || slices.ContainsFunc(iv.holders, listed) {
+			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
+		}
+		for j := range a.Processes {
+			p := &a.Processes[j]
+			if _, here := iv.processes[p.ProcessID]; here {
+				p.LastAlive = iv.to.At.Boot
+				a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
+			}
+		}
+	}
+}
+
+// openProcess returns the account of a process in its container's account. A held
+// account of another process with that PID is closed: both would be one series.
+// When there is no room, the process goes to the container's folded account.
+func openProcess(a *gpu.ContainerAccount, p gpu.Process, opened time.Time, room *int) *gpu.ProcessAccount {
+	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.ProcessID == p.ID }); i >= 0 {
+		return &a.Processes[i]
+	}
+	before := len(a.Processes)
+	a.Processes = slices.DeleteFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID })
+	*room += before - len(a.Processes)
+	if *room <= 0 {
+		return foldedProcess(a, opened)
+	}
+	*room--
+	a.Processes = append(a.Processes, gpu.ProcessAccount{
+		ProcessID: p.ID, Name: p.Name, ContainerID: p.Owner.ContainerID, StartTime: p.StartTime, Opened: opened,
+	})
+	return &a.Processes[len(a.Processes)-1]
+}
+
+func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccount {
+	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return q.Folded }); i >= 0 {
+		return &a.Processes[i]
+	}
+	a.Processes = append(a.Processes, gpu.ProcessAccount{Folded: true, Opened: opened})
+	return &a.Processes[len(a.Processes)-1]
+}
+
+// retire drops the accounts of processes that ended longer ago than the retention
+// time, and moves the amounts of pods whose containers all did to Retired. The
+// containers of a pod retire together, so that sums over a pod never fall while it
+// lives. A folded account lives as long as its container.
+func (b *book) retire(retention time.Duration) {
+	limit := b.Settled.Boot - retention
+	alive := make(map[gpu.Container]bool)
+	for i := range b.Containers {
+		a := &b.Containers[i]
+		a.Processes = slices.DeleteFunc(a.Processes, func(p gpu.ProcessAccount) bool {
+			return !p.Folded && p.LastAlive < limit
+		})
+		if a.LastAlive >= limit {
+			alive[podOf(a.Container)] = true
+		}
+	}
+	b.Containers = slices.DeleteFunc(b.Containers, func(a gpu.ContainerAccount) bool {
+		if alive[podOf(a.Container)] {
+			return false
+		}
+		b.Retired += a.Energy.Sum()
+		return true
+	})
+}
+
+// podOf returns c without its container's name: the key of its pod.
+func podOf(c gpu.Container) gpu.Container {
+	c.Container = ""
+	return c
+}

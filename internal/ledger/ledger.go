@@ -1,0 +1,173 @@
+package ledger
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// patience is how long an interval waits for a process to be resolved or for the
+// kubelet to answer. After that what is missing is final.
+const patience = 10 * time.Second
+
+// Config sets the ledger's rules that are not fixed.
+type Config struct {
+	// Tick is the usual time between two observations.
+	Tick time.Duration
+	// Retention is how long accounts are kept after their owner is gone.
+	Retention time.Duration
+	// MaxProcesses bounds the process accounts over all GPUs. Beyond it, a new
+	// process shares one folded account of its container. 0 means no bound.
+	MaxProcesses int
+}
+
+// gapAfter is the length from which on an interval is a gap: nobody was looking.
+func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
+
+// Ledger holds the books of all GPUs of a node. It is not safe for concurrent
+// use; its owner is the sampler.
+type Ledger struct {
+	cfg   Config
+	books map[string]*book // by UUID
+}
+
+// New returns a ledger with no books.
+func New(cfg Config) *Ledger {
+	return &Ledger{cfg: cfg, books: make(map[string]*book)}
+}
+
+// Observation is one look at one GPU.
+type Observation struct {
+	UUID string
+	At   gpu.Instant
+	// Energy is the board's counter, nil if it could not be read.
+	Energy *gpu.Millijoules
+	// MaxPower is the most that the counter's scope can draw; 0 if unknown.
+	MaxPower gpu.Watts
+	// Utilization of the GPU, 0 to 1; nil if unknown.
+	Utilization *float64
+
+	// Processes hold a context on the GPU. They are meaningful only if
+	// ProcessesKnown; otherwise those of the last observation still count.
+	Processes      []gpu.Process
+	ProcessesKnown bool
+	// Activity is what the driver sampled since the last observation. Without a
+	// signal (ActivityKnown false) owners are not told apart by activity.
+	Activity      []Activity
+	ActivityKnown bool
+
+	// Allocations are those of this GPU, meaningful only if AllocationsKnown.
+	Allocations      []gpu.Allocation
+	AllocationsKnown bool
+}
+
+// Activity is the utilisation of one process, summed over its samples. The unit
+// does not matter as long as it is the same within an observation.
+type Activity struct {
+	Process gpu.Process
+	Weight  uint32
+}
+
+// Observe adds one look at one GPU. Nothing is charged until [Ledger.Settle].
+// Observations of a GPU that are not newer than the last one are ignored.
+func (l *Ledger) Observe(o Observation) {
+	b := l.books[o.UUID]
+	if b == nil {
+		b = newBook()
+		l.books[o.UUID] = b
+	}
+	b.observe(o, l.cfg.gapAfter())
+}
+
+// Owners resolves a process that was observed before; its answer may change from
+// [gpu.OwnerPending] to a final one, never back.
+type Owners func(gpu.ProcessID) gpu.Owner
+
+// Settle charges every interval that is complete at the given moment and retires
+// what has ended.
+func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
+	room := l.room()
+	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
+		b := l.books[uuid]
+		b.settle(now, owners, &room)
+		b.retire(l.cfg.Retention)
+	}
+}
+
+// room returns how many more process accounts may be opened.
+func (l *Ledger) room() int {
+	if l.cfg.MaxProcesses <= 0 {
+		return math.MaxInt32
+	}
+	room := l.cfg.MaxProcesses
+	for _, b := range l.books {
+		for i := range b.Containers {
+			room -= len(b.Containers[i].Processes)
+		}
+	}
+	return room
+}
+
+// Books returns a copy of the books by UUID. The book of a GPU that has not been
+// observed for the retention time is kept, but not shown.
+func (l *Ledger) Books(now gpu.Instant) map[string]*gpu.Book {
+	out := make(map[string]*gpu.Book, len(l.books))
+	for uuid, b := range l.books {
+		if b.open() && now.Boot-b.seen <= l.cfg.Retention {
+			out[uuid] = clone(&b.Book)
+		}
+	}
+	return out
+}
+
+// State is what survives a restart of the exporter within one boot of the node.
+type State struct {
+	Books map[string]BookState `json:"books"`
+}
+
+// BookState is the settled part of one GPU's book. Intervals that were not
+// settled yet are not part of it: after a restart they belong to the gap.
+type BookState struct {
+	gpu.Book
+	// Base is the reading up to which the book is settled.
+	Base Reading `json:"base"`
+	// Seen is when the GPU was last observed, on the boot clock.
+	Seen time.Duration `json:"seen"`
+}
+
+// State returns a copy of the ledger's settled state.
+func (l *Ledger) State() State {
+	s := State{Books: make(map[string]BookState, len(l.books))}
+	for uuid, b := range l.books {
+		if b.open() {
+			s.Books[uuid] = BookState{Book: *clone(&b.Book), Base: b.base(), Seen: b.seen}
+		}
+	}
+	return s
+}
+
+// Restore returns a ledger that continues a saved state. The time since the
+// saved readings is a gap, however short.
+func Restore(cfg Config, s State) *Ledger {
+	l := New(cfg)
+	for uuid, st := range s.Books {
+		b := newBook()
+		b.Book, b.seen, b.restored = *clone(&st.Book), st.Seen, true
+		b.last = &st.Base
+		l.books[uuid] = b
+	}
+	return l
+}
+
+// clone copies a book deeply enough that neither side sees the other's changes.
+func clone(b *gpu.Book) *gpu.Book {
+	c := *b
+	c.Containers = slices.Clone(b.Containers)
+	for i := range c.Containers {
+		c.Containers[i].Processes = slices.Clone(c.Containers[i].Processes)
+	}
+	return &c
+}

@@ -1,0 +1,432 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+const uuid = "GPU-5d2f9a60-0000-4000-8000-000000000001"
+
+var (
+	train = gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "main"}
+	serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
+)
+
+func at(seconds float64) gpu.Instant {
+	d := time.Duration(seconds * float64(time.Second))
+	return gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(d), Boot: time.Hour + d}
+}
+
+func process(pid uint32, owner gpu.Owner) gpu.Process {
+	return gpu.Process{ID: gpu.ProcessID{PID: pid, Start: uint64(pid) * 10}, Name: "worker", Owner: owner}
+}
+
+func in(c gpu.Container) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerContainer, Container: c} }
+
+func holds(c gpu.Container, replicas int) gpu.Allocation {
+	sharing := gpu.SharingExclusive
+	if replicas > 1 {
+		sharing = gpu.SharingTimeSlicing
+	}
+	return gpu.Allocation{UUID: uuid, Container: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
+}
+
+// look returns an observation of a GPU that draws 300 W from the start.
+func look(seconds float64, processes []gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
+	return ledger.Observation{
+		UUID: uuid, At: at(seconds),
+		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
+		MaxPower: 700, Utilization: new(0.5),
+		Processes: processes, ProcessesKnown: true,
+		ActivityKnown: true,
+		Allocations:   allocations, AllocationsKnown: true,
+	}
+}
+
+func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{} }
+
+func newLedger() *ledger.Ledger {
+	return ledger.New(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute})
+}
+
+// ask returns the GPU's book after the given observations, settled at the end.
+func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
+	t.Helper()
+	var now gpu.Instant
+	for _, o := range observations {
+		l.Observe(o)
+		l.Settle(o.At, unresolved)
+		now = o.At
+	}
+	b := l.Books(now)[uuid]
+	if b == nil {
+		t.Fatal("no book")
+	}
+	if b.Energy != b.Sum() {
+		t.Fatalf("out of balance: energy %d, sum %d", b.Energy, b.Sum())
+	}
+	return b
+}
+
+// TestOwners is the owners table of a whole GPU, row by row, with mixed cases.
+func TestOwners(t *testing.T) {
+	host := process(11, gpu.Owner{Kind: gpu.OwnerHost})
+	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
+	first, second, third := process(21, in(train)), process(22, in(train)), process(31, in(serve))
+	active := func(o ledger.Observation, activity ...ledger.Activity) ledger.Observation {
+		o.Activity = activity
+		return o
+	}
+	type amounts map[string]gpu.Millijoules
+	tests := []struct {
+		name string
+		obs  func(seconds float64) ledger.Observation
+		want amounts
+	}{
+		{"one container", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first}, holds(train, 1))
+		}, amounts{"train exclusive": 300_000}},
+		{"one container of two processes", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first, second}, holds(train, 1))
+		}, amounts{"train exclusive": 300_000}},
+		{"one container without an allocation", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first})
+		}, amounts{"train exclusive": 300_000}},
+		{"a hog beside an idle holder that holds no context", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{third}, holds(train, 1))
+		}, amounts{"serve exclusive": 300_000}},
+		{"two containers by activity", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, third}), ledger.Activity{first, 3}, ledger.Activity{third, 1})
+		}, amounts{"train shared": 225_000, "serve shared": 75_000}},
+		{"an idle context beside a busy one", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), ledger.Activity{third, 5})
+		}, amounts{"serve shared": 300_000}},
+		{"no activity: holders by replicas", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
+		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
+		{"no activity, one of them holds", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first, third}, holds(serve, 1))
+		}, amounts{"serve allocated": 300_000}},
+		{"no activity, nobody holds: equally, odd millijoules to the first", func(s float64) ledger.Observation {
+			o := look(s, []gpu.Process{first, third})
+			*o.Energy += gpu.Millijoules(s)
+			return o
+		}, amounts{"train allocated": 150_001, "serve allocated": 150_000}},
+		{"container and host by activity", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), ledger.Activity{first, 2}, ledger.Activity{host, 1})
+		}, amounts{"train shared": 200_000, "host": 100_000}},
+		{"container and unmapped by activity", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, unmapped}, holds(train, 1)), ledger.Activity{first, 2}, ledger.Activity{unmapped, 1})
+		}, amounts{"train shared": 200_000, "unmapped": 100_000}},
+		{"a process known only by its samples", func(s float64) ledger.Observation {
+			return active(look(s, nil), ledger.Activity{third, 2})
+		}, amounts{"serve exclusive": 300_000}},
+		{"host alone", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{host})
+		}, amounts{"host": 300_000}},
+		{"unmapped alone", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{unmapped}, holds(train, 1))
+		}, amounts{"unmapped": 300_000}},
+		{"no process, one holder", func(s float64) ledger.Observation {
+			return look(s, nil, holds(train, 1))
+		}, amounts{"train allocated": 300_000}},
+		{"no process, two holders by replicas", func(s float64) ledger.Observation {
+			return look(s, nil, holds(train, 2), holds(serve, 1))
+		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
+		{"no process, a dead holder", func(s float64) ledger.Observation {
+			h := holds(train, 1)
+			h.Live = false
+			return look(s, nil, h)
+		}, amounts{"unknown": 300_000}},
+		{"nobody", func(s float64) ledger.Observation {
+			return look(s, nil)
+		}, amounts{"idle": 300_000}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := ask(t, newLedger(), tt.obs(0), tt.obs(1))
+			got := amounts{}
+			for _, a := range b.Containers {
+				for m, e := range a.Energy {
+					if e != 0 {
+						got[map[string]string{"train-0": "train", "serve-0": "serve"}[a.Pod]+" "+gpu.Method(m).String()] = e
+					}
+				}
+			}
+			for r, e := range b.Unattributed {
+				if e != 0 {
+					got[gpu.Reason(r).String()] = e
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("amounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestInsideContainer: parts of a measured amount are not called measured.
+func TestInsideContainer(t *testing.T) {
+	first, second := process(21, in(train)), process(22, in(train))
+	quiet := look(1, []gpu.Process{first, second}, holds(train, 1))
+	busy := look(2, []gpu.Process{first, second}, holds(train, 1))
+	busy.Activity = []ledger.Activity{{first, 1}, {second, 2}}
+	b := ask(t, newLedger(), look(0, []gpu.Process{first, second}, holds(train, 1)), quiet, busy)
+	want := []gpu.ByMethod{{gpu.Shared: 100_000, gpu.Allocated: 150_000}, {gpu.Shared: 200_000, gpu.Allocated: 150_000}}
+	var got []gpu.ByMethod
+	for _, p := range b.Containers[0].Processes {
+		got = append(got, p.Energy)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlausibility(t *testing.T) {
+	type reading struct {
+		seconds float64
+		mJ      gpu.Millijoules
+	}
+	tests := []struct {
+		name             string
+		readings         []reading
+		energy           gpu.Millijoules
+		resets, rejected uint64
+	}{
+		{"steady", []reading{{0, 5000}, {1, 305_000}, {2, 605_000}}, 600_000, 0, 0},
+		{"glitch low", []reading{{0, 5_000_000}, {1, 2_500_000}, {2, 5_600_000}}, 600_000, 0, 1},
+		{"glitch high", []reading{{0, 5000}, {1, 1e12}, {2, 605_000}}, 600_000, 0, 1},
+		{"two glitches in a row", []reading{{0, 5_000_000}, {1, 1e12}, {2, 1000}, {3, 5_900_000}}, 900_000, 0, 2},
+		{"driver reload", []reading{{0, 5_000_000}, {1, 40_000}, {2, 340_000}, {3, 640_000}}, 600_000, 1, 0},
+		{"reload, not confirmed yet", []reading{{0, 5_000_000}, {1, 40_000}}, 0, 0, 0},
+		{"jump that stays", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
+		{"standing still", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var obs []ledger.Observation
+			for _, r := range tt.readings {
+				o := look(r.seconds, nil)
+				o.Energy = &r.mJ
+				obs = append(obs, o)
+			}
+			b := ask(t, newLedger(), obs...)
+			if b.Energy != tt.energy || b.Resets != tt.resets || b.Rejected != tt.rejected {
+				t.Errorf("got %d mJ, %d resets, %d rejected; want %d, %d, %d",
+					b.Energy, b.Resets, b.Rejected, tt.energy, tt.resets, tt.rejected)
+			}
+		})
+	}
+}
+
+// TestLateName: an interval waits for the name of its process, and no longer than
+// ten seconds.
+func TestLateName(t *testing.T) {
+	p := process(21, gpu.Owner{})
+	l := newLedger()
+	l.Observe(look(0, []gpu.Process{p}))
+	l.Observe(look(1, []gpu.Process{p}))
+	l.Settle(at(1), unresolved)
+	if got := l.Books(at(1))[uuid].Energy; got != 0 {
+		t.Errorf("settled %d mJ before the process was resolved", got)
+	}
+	l.Settle(at(2), func(gpu.ProcessID) gpu.Owner { return in(train) })
+	if got := l.Books(at(2))[uuid].Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
+		t.Errorf("train was charged %d mJ, want 300000", got)
+	}
+	l.Observe(look(3, []gpu.Process{process(22, gpu.Owner{})}))
+	l.Settle(at(12.9), unresolved)
+	if got := l.Books(at(12.9))[uuid].Unattributed[gpu.Unmapped]; got != 0 {
+		t.Errorf("%d mJ final as unmapped too early", got)
+	}
+	l.Settle(at(13), unresolved)
+	b := l.Books(at(13))[uuid]
+	if b.Unattributed[gpu.Unmapped] == 0 || b.Energy != b.Sum() || b.Settled != at(3) {
+		t.Errorf("not final after ten seconds: %+v", b)
+	}
+}
+
+// TestGap: energy over a restart stays with a container only if nothing changed.
+func TestGap(t *testing.T) {
+	p := process(21, in(train))
+	again := p
+	again.ID.Start++
+	moved := holds(gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-new", Container: "main"}, 1)
+	tests := []struct {
+		name    string
+		after   ledger.Observation
+		charged gpu.Millijoules
+	}{
+		{"same process, same allocation", look(60, []gpu.Process{p}, holds(train, 1)), 60 * 300_000},
+		{"PID reused", look(60, []gpu.Process{again}, holds(train, 1)), 0},
+		{"another process joined", look(60, []gpu.Process{p, process(22, in(train))}, holds(train, 1)), 0},
+		{"process gone", look(60, nil, holds(train, 1)), 0},
+		{"allocation gone", look(60, []gpu.Process{p}), 0},
+		{"another pod of that name", look(60, []gpu.Process{p}, moved), 0},
+		{"shared now", look(60, []gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0},
+	}
+	for _, restart := range []bool{true, false} {
+		for _, tt := range tests {
+			t.Run(tt.name+map[bool]string{true: ", restart", false: ", late tick"}[restart], func(t *testing.T) {
+				l := newLedger()
+				l.Observe(look(0, []gpu.Process{p}, holds(train, 1)))
+				if restart {
+					l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+				}
+				b := ask(t, l, tt.after)
+				if b.Energy != 60*300_000 {
+					t.Errorf("book says %d mJ", b.Energy)
+				}
+				if got := b.Sum() - b.Unattributed[gpu.Gap]; got != tt.charged {
+					t.Errorf("charged %d mJ, want %d", got, tt.charged)
+				}
+			})
+		}
+	}
+}
+
+// TestRestore: a restart between two settled moments loses and invents nothing.
+func TestRestore(t *testing.T) {
+	p := process(21, in(train))
+	l := newLedger()
+	before := ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)))
+	l.Observe(look(2, []gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	if diff := cmp.Diff(before, l.Books(at(2))[uuid]); diff != "" {
+		t.Errorf("restored book (-saved +restored):\n%s", diff)
+	}
+	after := ask(t, l, look(3, []gpu.Process{p}, holds(train, 1)))
+	if after.Energy != 900_000 || after.Containers[0].Energy[gpu.Exclusive] != 900_000 {
+		t.Errorf("after the restart: %+v", after)
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	p := process(21, in(train))
+	idle := look(2, []gpu.Process{p}, holds(train, 1))
+	idle.Utilization = new(0.0)
+	b := ask(t, newLedger(), look(0, nil, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)), idle)
+	a := b.Containers[0]
+	if a.Allocated != 2*time.Second || a.Active != time.Second || a.Idle != 300_000 {
+		t.Errorf("allocated %v, active %v, idle %d mJ; want 2s, 1s, 300000", a.Allocated, a.Active, a.Idle)
+	}
+}
+
+// TestBirth: an account is open at zero before it is charged anything.
+func TestBirth(t *testing.T) {
+	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
+	want := []gpu.ContainerAccount{{AccountKey: gpu.AccountKey{Container: train}, Opened: at(0).Wall}}
+	ignore := cmpopts.IgnoreFields(gpu.ContainerAccount{}, "LastAlive", "Energy", "Allocated")
+	if diff := cmp.Diff(want, b.Containers, ignore); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+	l := newLedger()
+	l.Observe(look(0, nil))
+	l.Observe(look(1, nil, holds(train, 1)))
+	if b := l.Books(at(1))[uuid]; len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	l := newLedger()
+	ask(t, l, look(0, []gpu.Process{p, q}, holds(train, 1)), look(1, []gpu.Process{p, q}, holds(train, 1)))
+	b := l.Books(at(1))[uuid]
+	for s := 2.0; s <= 301; s++ {
+		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+	}
+	if n := len(b.Containers[0].Processes); n != 2 {
+		t.Errorf("%d process accounts within the retention time, want 2", n)
+	}
+	for s := 302.0; s <= 304; s++ {
+		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+	}
+	if n := len(b.Containers[0].Processes); n != 1 {
+		t.Errorf("%d process accounts after the retention time, want 1", n)
+	}
+	charged := b.Sum()
+	for s := 305.0; s <= 610; s++ {
+		b = ask(t, l, look(s, nil))
+	}
+	if len(b.Containers) != 0 || b.Retired < charged {
+		t.Errorf("%d accounts, %d mJ retired; want none, at least %d", len(b.Containers), b.Retired, charged)
+	}
+}
+
+// TestLostBook: the book of a GPU that is gone is shown for the retention time,
+// and goes on if the GPU comes back.
+func TestLostBook(t *testing.T) {
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	if l.Books(at(300))[uuid] == nil {
+		t.Error("book is closed within the retention time")
+	}
+	if l.Books(at(302))[uuid] != nil {
+		t.Error("book is still shown after the retention time")
+	}
+	b := ask(t, l, look(400, nil))
+	if b.Energy != 400*300_000 || b.Unattributed[gpu.Gap] != 399*300_000 {
+		t.Errorf("after its return: %+v", b)
+	}
+}
+
+// TestPIDReuse: a held account is closed when its PID belongs to another process
+// of the same container, since both would be one series.
+func TestPIDReuse(t *testing.T) {
+	p := process(21, in(train))
+	again := p
+	again.ID.Start += 5
+	b := ask(t, newLedger(),
+		look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)),
+		look(2, []gpu.Process{again}, holds(train, 1)), look(3, []gpu.Process{again}, holds(train, 1)))
+	ps := b.Containers[0].Processes
+	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
+		t.Errorf("process accounts: %+v", ps)
+	}
+	if b.Containers[0].Energy.Sum() != 900_000 {
+		t.Errorf("the container was charged %d mJ, want 900000", b.Containers[0].Energy.Sum())
+	}
+}
+
+func TestProcessCap(t *testing.T) {
+	var all []gpu.Process
+	for pid := range uint32(10) {
+		all = append(all, process(pid+1, in(train)))
+	}
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 4})
+	b := ask(t, l, look(0, all, holds(train, 1)), look(1, all, holds(train, 1)))
+	var sum, folded gpu.Millijoules
+	for _, p := range b.Containers[0].Processes {
+		sum += p.Energy.Sum()
+		if p.Folded {
+			folded += p.Energy.Sum()
+		}
+	}
+	if len(b.Containers[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
+		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Containers[0].Processes), sum, folded)
+	}
+}
+
+// TestKubeletAway: nothing is charged for holding while the kubelet does not
+// answer, and no account ends for it.
+func TestKubeletAway(t *testing.T) {
+	l := newLedger()
+	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
+	for s := 2.0; s <= 400; s++ {
+		o := look(s, nil)
+		o.AllocationsKnown = false
+		l.Observe(o)
+		l.Settle(at(s), unresolved)
+	}
+	b := l.Books(at(400))[uuid]
+	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
+		t.Errorf("book: %+v", b)
+	}
+}
