@@ -1,0 +1,71 @@
+// Package fakes holds fake driver libraries and compiles them.
+//
+// They are written in C because the seam they sit at is the driver's C ABI: the
+// production code loads them with dlopen through the unchanged bindings, so what
+// is tested is the code that ships, down to struct layouts, sizing calls and
+// return codes. A fake behind a Go interface would prove none of that, and a
+// shared library written in Go would bring a second Go runtime into the process.
+package fakes
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The build constraint at its top keeps nvml.c out of the Go build.
+//
+//go:embed nvml.c
+var nvml []byte
+
+// binding is the module whose header the fake NVML is compiled against.
+const binding = "github.com/NVIDIA/go-nvml"
+
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path
+// of the library. It needs gcc, as cgo does, and the go command to find the
+// header of the binding; it must be called from within this module. The header
+// comment of nvml.c describes how the library is told what to answer.
+func Compile(dir string) (path string, err error) {
+	if path, err = filepath.Abs(filepath.Join(dir, "libnvidia-ml.so.1")); err != nil {
+		return "", fmt.Errorf("compile fake NVML: %w", err)
+	}
+	if err := compile(path); err != nil {
+		return "", fmt.Errorf("compile fake NVML: %w", err)
+	}
+	return path, nil
+}
+
+func compile(path string) error {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		return fmt.Errorf("gcc is needed, as for cgo; install gcc and the C library's headers: %w", err)
+	}
+	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", binding))
+	if err != nil {
+		return fmt.Errorf("find nvml.h: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	cmd := exec.Command(gcc,
+		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I"+filepath.Join(module, "pkg", "nvml"),
+		"-Wl,-soname,"+filepath.Base(path), "-o", path, "-x", "c", "-")
+	cmd.Stdin = bytes.NewReader(nvml)
+	_, err = output(cmd)
+	return err
+}
+
+// output runs a command; its error says what the command wrote to stderr.
+func output(cmd *exec.Cmd) (string, error) {
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}

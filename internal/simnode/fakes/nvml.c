@@ -1,0 +1,865 @@
+//go:build ignore
+
+/*
+ * A fake libnvidia-ml.so.1: the NVML calls that gpuledger makes, answered from a
+ * text file. It is compiled against the nvml.h of go-nvml, so a release that
+ * changes a prototype or a struct breaks this build instead of production.
+ *
+ * Environment, read at every nvmlInit:
+ *
+ *   GPULEDGER_FAKE_NVML_STATE  the state file; nvmlInit fails with
+ *                              DRIVER_NOT_LOADED while it does not exist
+ *   GPULEDGER_FAKE_NVML_LOG    optional; every call appends one line:
+ *                              unix ns, function, uuid, return code, value,
+ *                              separated by tabs, "-" where there is none. Only
+ *                              energy calls have a value, in mJ; a field value
+ *                              is written as <field>/<scope>=<mJ>.
+ *
+ * The state file is replaced by rename and read again when its modification
+ * time, size or inode differ. One record per line: its name, then key=value
+ * fields in any order, separated by tabs. A key that is absent makes its call
+ * answer NOT_SUPPORTED.
+ *
+ *   driver   version nvml generation loaded
+ *            A new generation is a driver reload: calls fail with UNINITIALIZED
+ *            until the next nvmlInit, older handles for ever. With loaded=0
+ *            everything fails with DRIVER_NOT_LOADED.
+ *   gpu      index uuid minor bus name serial part vbios
+ *            chassis slot tray host peer module           platform info
+ *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
+ *            energy energy_gpu energy_module              mJ: the energy call, field 191 by scope
+ *            power power_limit power_max                  mW
+ *            temperature utilization memory_utilization   C, %, %
+ *            memory_used memory_total                     bytes
+ *            sm_clock memory_clock                        MHz
+ *            processes=1 samples=1 mig=1                  what the GPU supports
+ *            lost=1                                       every call on it: GPU_IS_LOST
+ *   process  gpu pid kind=compute|graphics|mps memory     bytes
+ *   sample   gpu time pid sm mem                          unix us, %, %; oldest first
+ *   xid      gpu seq code                                 given once to every event set older than it
+ *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
+ *            fail:<nvmlReturn>   that return code
+ *            delay:<ms>          the call takes so long
+ *            hang                until the directive leaves the file
+ *            drop                the GPU is not counted or enumerated; a process
+ *                                list is empty; there are no samples
+ *            blank               success, and nothing: "", 0, 0xff in platform info
+ *            glitch-low          half the energy
+ *            glitch-high         10^12 mJ too much energy
+ *
+ * What is kept of the driver's ways: sizing calls answer INSUFFICIENT_SIZE, and a
+ * list may grow before the second call; samples are those newer than lastSeen,
+ * NOT_FOUND if there are none; MIG refuses utilisation; platform info takes
+ * struct versions 1 and 2; what a GPU cannot do is NOT_SUPPORTED and never 0.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <nvml.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_FIELDS = 64, MAX_SETS = 64, POLL_MS = 5 };
+
+/* One line of the state file. Keys and values point into the file's text. */
+struct record {
+    const char *name;
+    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
+    int fields;
+    struct record *next;
+};
+
+/* A handle outlives the records: it names its GPU and the generation it is of. */
+struct nvmlDevice_st {
+    char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE];
+    unsigned long long generation;
+    struct nvmlDevice_st *next;
+};
+
+/* What an event set has delivered, or had no part in: lines "uuid seq". */
+struct nvmlEventSet_st {
+    char *done;
+    char *devices; /* lines of uuids */
+    unsigned long long generation;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
+static const char *state_path, *log_path;
+static struct stat state_seen;
+static char *state_text;
+static struct record *records;
+static struct nvmlDevice_st *handles;
+static int inits;
+static unsigned long long init_generation;
+
+/* ---- the state file ---- */
+
+static const char *get(const struct record *r, const char *key)
+{
+    for (int i = 0; r && i < r->fields; i++)
+        if (strcmp(r->key[i], key) == 0)
+            return r->value[i];
+    return NULL;
+}
+
+static int is(const struct record *r, const char *key, const char *value)
+{
+    const char *v = get(r, key);
+    return v && strcmp(v, value) == 0;
+}
+
+/* The number under key, or otherwise if there is none. */
+static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
+{
+    const char *v = get(r, key);
+    return v ? strtoull(v, NULL, 10) : otherwise;
+}
+
+/* The next record of a name after r, or the first one if r is NULL. */
+static struct record *next(const char *name, const struct record *r)
+{
+    struct record *n = r ? r->next : records;
+    while (n && strcmp(n->name, name) != 0)
+        n = n->next;
+    return n;
+}
+
+static struct record *parse_line(char *line)
+{
+    struct record *r = calloc(1, sizeof *r);
+    r->name = strsep(&line, "\t");
+    for (char *field; (field = strsep(&line, "\t")) && r->fields < MAX_FIELDS;) {
+        char *value = strchr(field, '=');
+        if (!value)
+            continue;
+        *value++ = '\0';
+        r->key[r->fields] = field;
+        r->value[r->fields++] = value;
+    }
+    return r;
+}
+
+static void parse(char *text)
+{
+    for (struct record *r = records, *n; r; r = n) {
+        n = r->next;
+        free(r);
+    }
+    free(state_text);
+    records = NULL;
+    state_text = text;
+    struct record **tail = &records;
+    for (char *line; (line = strsep(&text, "\n"));) {
+        *tail = parse_line(line);
+        tail = &(*tail)->next;
+    }
+}
+
+/* Reads the state again if the file was replaced. Returns 0 if there is none. */
+static int refresh(void)
+{
+    struct stat now;
+    int fd = state_path ? open(state_path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    if (fstat(fd, &now) == 0 &&
+        (now.st_ino != state_seen.st_ino || now.st_size != state_seen.st_size ||
+         now.st_mtim.tv_sec != state_seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != state_seen.st_mtim.tv_nsec)) {
+        char *text = calloc(1, now.st_size + 1);
+        if (read(fd, text, now.st_size) == now.st_size) {
+            state_seen = now;
+            parse(text);
+        } else {
+            free(text);
+        }
+    }
+    close(fd);
+    return records != NULL;
+}
+
+static const char *uuid_of(const struct record *r, const char *key)
+{
+    const char *uuid = get(r, key);
+    return uuid ? uuid : "";
+}
+
+static struct record *gpu_by_uuid(const char *uuid)
+{
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        if (is(g, "uuid", uuid))
+            return g;
+    return NULL;
+}
+
+/* ---- a call from begin to end ---- */
+
+/* A call in progress, between begin and end. */
+struct call {
+    const char *name; /* without a version suffix */
+    const struct nvmlDevice_st *device;
+    struct record *gpu;
+    char value[64]; /* for the log */
+};
+
+#define ANY_GPU(c) ((c)->device ? (c)->device->uuid : "")
+
+static int concerns(const struct record *fault, const char *name, const char *uuid)
+{
+    return (is(fault, "gpu", "*") || is(fault, "gpu", uuid)) && (is(fault, "call", "*") || is(fault, "call", name));
+}
+
+/* The argument of a directive in force for a call ("" if it has none), or NULL. */
+static const char *directive(const char *name, const char *uuid, const char *what)
+{
+    size_t n = strlen(what);
+    for (struct record *f = next("fault", NULL); f; f = next("fault", f)) {
+        const char *d = get(f, "do");
+        if (d && strncmp(d, what, n) == 0 && (d[n] == '\0' || d[n] == ':') && concerns(f, name, uuid))
+            return d[n] ? d + n + 1 : d + n;
+    }
+    return NULL;
+}
+
+static int told(const struct call *c, const char *what)
+{
+    return directive(c->name, ANY_GPU(c), what) != NULL;
+}
+
+/* Lets go of the lock for some milliseconds; no pointer into the state survives. */
+static void pause_unlocked(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    pthread_mutex_unlock(&lock);
+    nanosleep(&t, NULL);
+    pthread_mutex_lock(&lock);
+    refresh();
+}
+
+/* Whether the driver, the initialisation and the GPU of a call are there. */
+static nvmlReturn_t alive(struct call *c)
+{
+    struct record *driver = next("driver", NULL);
+    if (!driver || is(driver, "loaded", "0"))
+        return NVML_ERROR_DRIVER_NOT_LOADED;
+    if (strcmp(c->name, "nvmlInit") == 0)
+        return NVML_SUCCESS;
+    if (inits == 0)
+        return NVML_ERROR_UNINITIALIZED;
+    if (strcmp(c->name, "nvmlShutdown") == 0)
+        return NVML_SUCCESS;
+    if (number(driver, "generation", 0) != init_generation)
+        return NVML_ERROR_UNINITIALIZED;
+    if (!c->device)
+        return NVML_SUCCESS;
+    if (c->device->generation != init_generation)
+        return NVML_ERROR_UNINITIALIZED;
+    c->gpu = gpu_by_uuid(c->device->uuid);
+    return !c->gpu || is(c->gpu, "lost", "1") ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+}
+
+/* Takes the lock and begins a call. The caller must end it, whatever this returns. */
+static nvmlReturn_t begin(struct call *c, const char *name, const struct nvmlDevice_st *device)
+{
+    *c = (struct call){.name = name, .device = device, .value = "-"};
+    pthread_mutex_lock(&lock);
+    refresh();
+    const char *delay = directive(name, ANY_GPU(c), "delay");
+    if (delay)
+        pause_unlocked(atol(delay));
+    while (told(c, "hang"))
+        pause_unlocked(POLL_MS);
+    nvmlReturn_t ret = alive(c);
+    const char *code = directive(name, ANY_GPU(c), "fail");
+    return ret == NVML_SUCCESS && code ? (nvmlReturn_t)atoi(code) : ret;
+}
+
+/* Appends a line to the call log. */
+static void report(const struct call *c, nvmlReturn_t ret)
+{
+    struct timespec now;
+    int fd = log_path ? open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+    if (fd < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)now.tv_sec, now.tv_nsec, c->name,
+            c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS ? c->value : "-");
+    close(fd);
+}
+
+/* Logs the call and releases the lock. */
+static nvmlReturn_t end(const struct call *c, nvmlReturn_t ret)
+{
+    report(c, ret);
+    pthread_mutex_unlock(&lock);
+    return ret;
+}
+
+/* ---- answers that are one key of a record ---- */
+
+static nvmlReturn_t copy(char *out, unsigned int size, const char *text)
+{
+    if (!text)
+        return NVML_ERROR_NOT_SUPPORTED;
+    if (strlen(text) >= size)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    strcpy(out, text);
+    return NVML_SUCCESS;
+}
+
+/* A string of the GPU, or of the driver if there is no device. */
+static nvmlReturn_t text_call(const char *name, const struct nvmlDevice_st *device, const char *key, char *out,
+                              unsigned int size)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device);
+    if (ret == NVML_SUCCESS)
+        ret = copy(out, size, told(&c, "blank") ? "" : get(device ? c.gpu : next("driver", NULL), key));
+    return end(&c, ret);
+}
+
+/* A number of the GPU. */
+static nvmlReturn_t number_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device.handle);
+    if (ret == NVML_SUCCESS && !get(c.gpu, key))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS)
+        *out = told(&c, "blank") ? 0 : number(c.gpu, key, 0);
+    return end(&c, ret);
+}
+
+static nvmlReturn_t small_call(const char *name, nvmlDevice_t device, const char *key, unsigned int *out)
+{
+    unsigned long long n = 0;
+    nvmlReturn_t ret = number_call(name, device, key, &n);
+    if (ret == NVML_SUCCESS)
+        *out = (unsigned int)n;
+    return ret;
+}
+
+#define SYSTEM_TEXT(function, key)                                                                                     \
+    nvmlReturn_t function(char *out, unsigned int size) { return text_call(#function, NULL, key, out, size); }
+#define DEVICE_TEXT(function, key)                                                                                     \
+    nvmlReturn_t function(nvmlDevice_t device, char *out, unsigned int size)                                           \
+    {                                                                                                                  \
+        return text_call(#function, device.handle, key, out, size);                                                    \
+    }
+#define DEVICE_NUMBER(function, key)                                                                                   \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned int *out) { return small_call(#function, device, key, out); }
+
+SYSTEM_TEXT(nvmlSystemGetDriverVersion, "version")
+SYSTEM_TEXT(nvmlSystemGetNVMLVersion, "nvml")
+DEVICE_TEXT(nvmlDeviceGetName, "name")
+DEVICE_TEXT(nvmlDeviceGetUUID, "uuid")
+DEVICE_TEXT(nvmlDeviceGetSerial, "serial")
+DEVICE_TEXT(nvmlDeviceGetBoardPartNumber, "part")
+DEVICE_TEXT(nvmlDeviceGetVbiosVersion, "vbios")
+DEVICE_NUMBER(nvmlDeviceGetMinorNumber, "minor")
+DEVICE_NUMBER(nvmlDeviceGetPowerUsage, "power")
+DEVICE_NUMBER(nvmlDeviceGetEnforcedPowerLimit, "power_limit")
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned int *out)
+{
+    return small_call("nvmlDeviceGetTemperature", device, sensor == NVML_TEMPERATURE_GPU ? "temperature" : "", out);
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *out)
+{
+    const char *key = type == NVML_CLOCK_MEM ? "memory_clock" : type == NVML_CLOCK_VIDEO ? "" : "sm_clock";
+    return small_call("nvmlDeviceGetClockInfo", device, key, out);
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *min, unsigned int *max)
+{
+    nvmlReturn_t ret = small_call("nvmlDeviceGetPowerManagementLimitConstraints", device, "power_max", max);
+    if (ret == NVML_SUCCESS)
+        *min = *max / 4;
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+    nvmlReturn_t ret = small_call("nvmlDeviceGetMigMode", device, "mig", current);
+    if (ret == NVML_SUCCESS)
+        *pending = *current;
+    return ret;
+}
+
+/* ---- library and enumeration ---- */
+
+static const char *environment(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? strdup(v) : NULL; /* setenv may move it; leaked once per nvmlInit */
+}
+
+nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+    struct call c;
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    state_path = environment("GPULEDGER_FAKE_NVML_STATE");
+    log_path = environment("GPULEDGER_FAKE_NVML_LOG");
+    memset(&state_seen, 0, sizeof state_seen);
+    if (!refresh())
+        parse(calloc(1, 1));
+    pthread_mutex_unlock(&lock);
+    nvmlReturn_t ret = begin(&c, "nvmlInit", NULL);
+    if (ret == NVML_SUCCESS) {
+        inits++;
+        init_generation = number(next("driver", NULL), "generation", 0);
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+
+nvmlReturn_t nvmlShutdown(void)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlShutdown", NULL);
+    if (inits > 0)
+        inits--;
+    return end(&c, ret);
+}
+
+const char *nvmlErrorString(nvmlReturn_t result)
+{
+    switch (result) {
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
+    case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
+    case NVML_ERROR_LIB_RM_VERSION_MISMATCH: return "Driver/library version mismatch";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
+    default: return "Unknown Error";
+    }
+}
+
+static int dropped(const struct record *gpu)
+{
+    const char *uuid = uuid_of(gpu, "uuid");
+    return directive("nvmlDeviceGetCount", uuid, "drop") || directive("nvmlDeviceGetHandleByIndex", uuid, "drop");
+}
+
+/* How many GPUs the driver lists before the one with this index. */
+static unsigned int rank(unsigned long long index)
+{
+    unsigned int n = 0;
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        n += !dropped(g) && number(g, "index", 0) < index;
+    return n;
+}
+
+static nvmlDevice_t handle_of(const char *uuid)
+{
+    struct nvmlDevice_st *h = handles;
+    while (h && (h->generation != init_generation || strcmp(h->uuid, uuid) != 0))
+        h = h->next;
+    if (!h) {
+        h = calloc(1, sizeof *h);
+        snprintf(h->uuid, sizeof h->uuid, "%s", uuid);
+        h->generation = init_generation;
+        h->next = handles;
+        handles = h;
+    }
+    return (nvmlDevice_t){h};
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetCount", NULL);
+    if (ret == NVML_SUCCESS)
+        *count = rank(ULLONG_MAX);
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
+{
+    struct call c;
+    struct nvmlDevice_st *handle = NULL;
+    pthread_mutex_lock(&lock);
+    refresh();
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        if (!dropped(g) && rank(number(g, "index", 0)) == index)
+            handle = handle_of(uuid_of(g, "uuid")).handle;
+    pthread_mutex_unlock(&lock);
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetHandleByIndex", handle);
+    if (ret == NVML_SUCCESS && !handle)
+        ret = NVML_ERROR_INVALID_ARGUMENT;
+    if (ret == NVML_SUCCESS)
+        *device = (nvmlDevice_t){handle};
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetIndex", device.handle);
+    if (ret == NVML_SUCCESS)
+        *index = rank(number(c.gpu, "index", 0));
+    return end(&c, ret);
+}
+
+/* ---- identity ---- */
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
+{
+    memset(pci, 0, sizeof *pci);
+    nvmlReturn_t ret = text_call("nvmlDeviceGetPciInfo", device.handle, "bus", pci->busId, sizeof pci->busId);
+    if (ret == NVML_SUCCESS)
+        sscanf(pci->busId, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *info)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetPlatformInfo", device.handle);
+    unsigned int version = info->version;
+    if (ret == NVML_SUCCESS && version != nvmlPlatformInfo_v1 && version != nvmlPlatformInfo_v2)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS && !get(c.gpu, "chassis"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        memset(info, 0xff, sizeof *info);
+        info->version = version;
+    }
+    if (ret == NVML_SUCCESS && !told(&c, "blank")) {
+        memset(info->ibGuid, 0, sizeof info->ibGuid);
+        strncpy((char *)info->chassisSerialNumber, get(c.gpu, "chassis"), sizeof info->chassisSerialNumber);
+        info->slotNumber = number(c.gpu, "slot", 0xff);
+        info->trayIndex = number(c.gpu, "tray", 0xff);
+        info->hostId = number(c.gpu, "host", 0xff);
+        info->peerType = number(c.gpu, "peer", 0xff);
+        info->moduleId = number(c.gpu, "module", 0xff);
+    }
+    return end(&c, ret);
+}
+
+static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device.handle);
+    if (ret == NVML_SUCCESS && !get(c.gpu, "fabric_state"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && !told(&c, "blank")) {
+        const char *hex = get(c.gpu, "fabric_cluster");
+        for (size_t i = 0; hex && i < sizeof info->clusterUuid && sscanf(hex + 2 * i, "%2hhx", &info->clusterUuid[i]) == 1; i++)
+            ;
+        info->cliqueId = number(c.gpu, "fabric_clique", 0);
+        info->state = number(c.gpu, "fabric_state", 0);
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+{
+    memset(info, 0, sizeof *info);
+    return fabric_call("nvmlDeviceGetGpuFabricInfo", device, info);
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *out)
+{
+    nvmlGpuFabricInfo_t info = {0};
+    if (out->version != nvmlGpuFabricInfo_v2 && out->version != nvmlGpuFabricInfo_v3)
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    nvmlReturn_t ret = fabric_call("nvmlDeviceGetGpuFabricInfoV", device, &info);
+    memcpy(out->clusterUuid, info.clusterUuid, sizeof out->clusterUuid);
+    out->status = NVML_SUCCESS;
+    out->cliqueId = info.cliqueId;
+    out->state = info.state;
+    out->healthMask = 0;
+    return ret;
+}
+
+/* ---- energy, load and memory ---- */
+
+/* The energy under key as the faults in force would have it. */
+static unsigned long long energy(const struct call *c, const char *key)
+{
+    unsigned long long mj = number(c->gpu, key, 0);
+    if (told(c, "blank"))
+        return 0;
+    if (told(c, "glitch-low"))
+        return mj / 2;
+    return told(c, "glitch-high") ? mj + 1000000000000ULL : mj;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetTotalEnergyConsumption", device.handle);
+    if (ret == NVML_SUCCESS && !get(c.gpu, "energy"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        *out = energy(&c, "energy");
+        snprintf(c.value, sizeof c.value, "%llu", *out);
+    }
+    return end(&c, ret);
+}
+
+static void field_value(struct call *c, nvmlFieldValue_t *v)
+{
+    const char *key = v->scopeId == NVML_POWER_SCOPE_GPU      ? "energy_gpu"
+                      : v->scopeId == NVML_POWER_SCOPE_MODULE ? "energy_module"
+                                                              : "";
+    v->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+    strcpy(c->value, "-");
+    if (v->fieldId == NVML_FI_DEV_ENERGY && get(c->gpu, key)) {
+        v->nvmlReturn = NVML_SUCCESS;
+        v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+        v->value.ullVal = energy(c, key);
+        snprintf(c->value, sizeof c->value, "%u/%u=%llu", v->fieldId, v->scopeId, v->value.ullVal);
+    }
+    report(c, v->nvmlReturn);
+}
+
+/* Logs a line per value, which no end() does here. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetFieldValues", device.handle);
+    if (ret != NVML_SUCCESS)
+        return end(&c, ret);
+    for (int i = 0; i < count; i++)
+        field_value(&c, &values[i]);
+    pthread_mutex_unlock(&lock);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetUtilizationRates", device.handle);
+    if (ret == NVML_SUCCESS && (!get(c.gpu, "utilization") || is(c.gpu, "mig", "1")))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        int blank = told(&c, "blank");
+        out->gpu = blank ? 0 : number(c.gpu, "utilization", 0);
+        out->memory = blank ? 0 : number(c.gpu, "memory_utilization", 0);
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetMemoryInfo", device.handle);
+    if (ret == NVML_SUCCESS && !(get(c.gpu, "memory_total") && get(c.gpu, "memory_used")))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        int blank = told(&c, "blank");
+        out->total = blank ? 0 : number(c.gpu, "memory_total", 0);
+        out->used = blank ? 0 : number(c.gpu, "memory_used", 0);
+        out->free = out->total - out->used;
+    }
+    return end(&c, ret);
+}
+
+/* ---- processes ---- */
+
+/* Fills a caller's list of *size entries; entries beyond it are only counted. */
+static unsigned int list_processes(const struct call *c, const char *kind, unsigned int size, nvmlProcessInfo_t *infos)
+{
+    unsigned int n = 0;
+    for (struct record *p = next("process", NULL); p; p = next("process", p)) {
+        if (!is(p, "gpu", c->device->uuid) || !is(p, "kind", kind))
+            continue;
+        if (infos && n < size)
+            infos[n] = (nvmlProcessInfo_t){
+                .pid = (unsigned int)number(p, "pid", 0),
+                .usedGpuMemory = number(p, "memory", (unsigned long long)NVML_VALUE_NOT_AVAILABLE),
+                .gpuInstanceId = 0xffffffff,
+                .computeInstanceId = 0xffffffff,
+            };
+        n++;
+    }
+    return n;
+}
+
+static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const char *kind, unsigned int *count,
+                                 nvmlProcessInfo_t *infos)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device.handle);
+    if (ret == NVML_SUCCESS && !is(c.gpu, "processes", "1"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        unsigned int size = *count;
+        *count = told(&c, "drop") || told(&c, "blank") ? 0 : list_processes(&c, kind, size, infos);
+        if (*count > size)
+            ret = NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    return end(&c, ret);
+}
+
+#define PROCESS_LIST(function, name, kind)                                                                             \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)                          \
+    {                                                                                                                  \
+        return process_call(name, device, kind, count, infos);                                                         \
+    }
+
+PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v3, "nvmlDeviceGetComputeRunningProcesses", "compute")
+PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, "nvmlDeviceGetGraphicsRunningProcesses", "graphics")
+PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, "nvmlDeviceGetMPSComputeRunningProcesses", "mps")
+
+static unsigned int list_samples(const struct call *c, unsigned long long since, unsigned int size,
+                                 nvmlProcessUtilizationSample_t *out)
+{
+    unsigned int n = 0;
+    for (struct record *s = next("sample", NULL); s; s = next("sample", s)) {
+        if (!is(s, "gpu", c->device->uuid) || number(s, "time", 0) <= since)
+            continue;
+        if (out && n < size)
+            out[n] = (nvmlProcessUtilizationSample_t){
+                .pid = (unsigned int)number(s, "pid", 0),
+                .timeStamp = number(s, "time", 0),
+                .smUtil = (unsigned int)number(s, "sm", 0),
+                .memUtil = (unsigned int)number(s, "mem", 0),
+            };
+        n++;
+    }
+    return n;
+}
+
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *out,
+                                             unsigned int *count, unsigned long long since)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetProcessUtilization", device.handle);
+    if (ret == NVML_SUCCESS && (!is(c.gpu, "samples", "1") || is(c.gpu, "mig", "1")))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && (told(&c, "drop") || told(&c, "blank")))
+        ret = NVML_ERROR_NOT_FOUND;
+    if (ret == NVML_SUCCESS) {
+        unsigned int size = out ? *count : 0;
+        *count = list_samples(&c, since, size, out);
+        if (*count == 0)
+            ret = NVML_ERROR_NOT_FOUND;
+        else if (*count > size)
+            ret = NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    return end(&c, ret);
+}
+
+/* ---- events ---- */
+
+/* Adds a line to a list of lines. */
+static void add_line(char **list, const char *line)
+{
+    char *longer;
+    if (asprintf(&longer, "%s%s\n", *list ? *list : "\n", line) < 0)
+        abort();
+    free(*list);
+    *list = longer;
+}
+
+static int has_line(const char *list, const char *line)
+{
+    char whole[256];
+    snprintf(whole, sizeof whole, "\n%s\n", line);
+    return list && strstr(list, whole);
+}
+
+/* The first event that the set has not had, which it has from then on. */
+static struct record *take_event(struct nvmlEventSet_st *set)
+{
+    for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
+        char id[192];
+        snprintf(id, sizeof id, "%s %llu", uuid_of(x, "gpu"), number(x, "seq", 0));
+        if (has_line(set->done, id))
+            continue;
+        add_line(&set->done, id);
+        return x;
+    }
+    return NULL;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlEventSetCreate", NULL);
+    if (ret == NVML_SUCCESS) {
+        set->handle = calloc(1, sizeof *set->handle);
+        set->handle->generation = init_generation;
+        while (take_event(set->handle)) /* what happened before is not the set's */
+            ;
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlEventSetFree", NULL);
+    if (ret == NVML_SUCCESS) {
+        free(set.handle->done);
+        free(set.handle->devices);
+        free(set.handle);
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetSupportedEventTypes", device.handle);
+    if (ret == NVML_SUCCESS)
+        *types = nvmlEventTypeXidCriticalError;
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceRegisterEvents", device.handle);
+    if (ret == NVML_SUCCESS && (types & ~nvmlEventTypeXidCriticalError))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && !has_line(set.handle->devices, device.handle->uuid))
+        add_line(&set.handle->devices, device.handle->uuid);
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
+{
+    struct call c;
+    struct record *event = NULL;
+    nvmlReturn_t ret = begin(&c, "nvmlEventSetWait", NULL);
+    for (unsigned int waited = 0; ret == NVML_SUCCESS; waited += POLL_MS) {
+        do
+            event = take_event(set.handle);
+        while (event && !has_line(set.handle->devices, uuid_of(event, "gpu")));
+        if (event)
+            break;
+        if (waited >= timeout_ms) {
+            ret = NVML_ERROR_TIMEOUT;
+            break;
+        }
+        pause_unlocked(POLL_MS);
+        ret = alive(&c);
+    }
+    if (ret == NVML_SUCCESS)
+        *data = (nvmlEventData_t){
+            .device = handle_of(uuid_of(event, "gpu")),
+            .eventType = nvmlEventTypeXidCriticalError,
+            .eventData = number(event, "code", 0),
+            .gpuInstanceId = 0xffffffff,
+            .computeInstanceId = 0xffffffff,
+        };
+    return end(&c, ret);
+}
