@@ -1,0 +1,166 @@
+package podmapper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// cgroup is what /proc/<pid>/cgroup says about a process. Its zero value is a
+// process that belongs to a pod, or may belong to one, which cannot be named.
+type cgroup struct {
+	// podUID is empty for a container next to ours, seen from a private cgroup
+	// namespace: its path does not reach up to the pod.
+	podUID string
+	// containerID is empty for a process of a pod outside the pod's containers.
+	// A host process has one if a container engine started it.
+	containerID string
+	// host is set if the process is in no pod.
+	host bool
+}
+
+// parseCgroup reads the file's lines <hierarchy>:<controllers>:<path>, one for
+// each hierarchy of cgroup v1 and one for v2. A line that names a pod decides,
+// since the kubelet need not use every hierarchy; lines that name different
+// containers name nobody; and a line that cannot be read might have named a pod,
+// so what remains is no proof of a host process.
+func parseCgroup(file string) (cgroup, error) {
+	var pod, host cgroup
+	var unread error
+	for line := range strings.Lines(file) {
+		c, err := parseCgroupLine(strings.TrimSuffix(line, "\n"))
+		switch {
+		case err != nil:
+			unread = err
+		case c.host:
+			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID)}
+		default:
+			if pod, err = pod.merge(c); err != nil {
+				return cgroup{}, err
+			}
+		}
+	}
+	switch {
+	case pod != cgroup{}:
+		return pod, nil
+	case unread != nil:
+		return cgroup{}, unread
+	case !host.host:
+		return cgroup{}, errors.New("empty")
+	}
+	return host, nil
+}
+
+// merge joins what two lines say, or fails if they contradict each other.
+func (c cgroup) merge(d cgroup) (cgroup, error) {
+	uid, id := cmp.Or(c.podUID, d.podUID), cmp.Or(c.containerID, d.containerID)
+	if cmp.Or(d.podUID, uid) != uid || cmp.Or(d.containerID, id) != id {
+		return cgroup{}, fmt.Errorf("lines disagree: pod %q or %q, container %.12q or %.12q",
+			c.podUID, d.podUID, c.containerID, d.containerID)
+	}
+	return cgroup{podUID: uid, containerID: id}, nil
+}
+
+// parseCgroupLine reads one line.
+func parseCgroupLine(line string) (cgroup, error) {
+	part := strings.SplitN(line, ":", 3)
+	if len(part) != 3 || !isDigits(part[0]) || !strings.HasPrefix(part[2], "/") {
+		return cgroup{}, fmt.Errorf("malformed line %.200q", line)
+	}
+	c := parseCgroupPath(part[2])
+	if (c == cgroup{}) {
+		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", part[2])
+	}
+	return c, nil
+}
+
+// parseCgroupPath finds the pod and the container in a path. The first pod from
+// the root counts: what a container makes below itself is its own affair. A dead
+// process's path may end in " (deleted)".
+func parseCgroupPath(path string) cgroup {
+	segments := strings.Split(strings.TrimSuffix(path, " (deleted)"), "/")[1:]
+	for i, s := range segments {
+		slice, rest, _ := strings.Cut(s, ":") // runc writes <slice>:<prefix>:<id> where the kubelet means systemd and it does not
+		uid, isPod := podOfSegment(slice, segments[:i])
+		switch {
+		case isPod && validUID(uid):
+			return cgroup{podUID: uid, containerID: firstContainerID(append([]string{rest}, segments[i+1:]...))}
+		case isPod:
+			return cgroup{}
+		}
+	}
+	return parsePodlessPath(segments)
+}
+
+// podOfSegment returns the pod's UID, not yet checked, if the segment is the
+// cgroup of a pod: kubepods[-<class>]-pod<uid>.slice by the systemd driver, with
+// the UID's dashes as underscores, or pod<uid> below kubepods[/<class>] by the
+// cgroupfs driver. Elsewhere, "pod" inside a name means nothing.
+func podOfSegment(s string, above []string) (uid string, ok bool) {
+	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
+		i := strings.LastIndex(slice, "-pod")
+		if i < 0 || !isKubepods(slice[:i]) {
+			return "", false
+		}
+		return strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"), true
+	}
+	uid, ok = strings.CutPrefix(s, "pod")
+	if !ok || len(above) == 0 {
+		return "", false
+	}
+	switch above[len(above)-1] {
+	case "kubepods", "burstable", "besteffort":
+		return uid, true
+	case "..": // the parent is ours too, and hidden by a private cgroup namespace
+		return uid, validUID(uid)
+	}
+	return "", false
+}
+
+// parsePodlessPath reads a path in which no segment is a pod's.
+func parsePodlessPath(segments []string) cgroup {
+	for _, s := range segments {
+		if isKubepods(strings.TrimSuffix(s, ".slice")) {
+			return cgroup{}
+		}
+	}
+	up := 0
+	for up < len(segments) && segments[up] == ".." {
+		up++
+	}
+	if up > 0 && up == len(segments) {
+		return cgroup{}
+	}
+	if id := containerIDOf(segments[up]); up > 0 && id != "" {
+		return cgroup{containerID: id}
+	}
+	return cgroup{host: true, containerID: firstContainerID(segments)}
+}
+
+// isKubepods reports whether the name of a slice says that it holds pods. Names
+// of slices spell their path: kubelet-kubepods-burstable is inside kubelet.
+func isKubepods(slice string) bool { return slices.Contains(strings.Split(slice, "-"), "kubepods") }
+
+// firstContainerID returns the first container id in the segments, or "".
+func firstContainerID(segments []string) string {
+	for _, s := range segments {
+		if id := containerIDOf(s); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// containerIDOf returns the container id of a segment such as <id>,
+// cri-containerd-<id>.scope, crio-conmon-<id>.scope or cri-containerd:<id>, or ""
+// if it holds none.
+func containerIDOf(segment string) string {
+	s := strings.TrimSuffix(segment, ".scope")
+	id := s[strings.LastIndexAny(s, "-:")+1:]
+	if !validContainerID(id) {
+		return ""
+	}
+	return id
+}

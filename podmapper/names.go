@@ -1,0 +1,167 @@
+package podmapper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// keepNames is how long a container is remembered after its link is gone: longer
+// than the accounts of an ended container are held.
+const keepNames = 15 * time.Minute
+
+// names is an index of the kubelet's log links. It is safe for concurrent use.
+type names struct {
+	dir    string
+	now    gpu.Clock
+	stages *stage.Set
+	// extra limits the readings for the sake of an unknown container.
+	extra *rate.Limiter
+
+	mu    sync.Mutex
+	links map[logLink]linkState
+	byID  map[string]logLink
+	// listing counts the readings of the directory.
+	listing uint64
+}
+
+// linkState says how current a link is.
+type linkState struct {
+	listing uint64        // the last listing that had it
+	used    time.Duration // when it was last listed or looked up, on the boot clock
+}
+
+func newNames(cfg Config) *names {
+	return &names{
+		dir:    cfg.ContainerLogs,
+		now:    cfg.Now,
+		stages: cfg.Stages,
+		extra:  rate.NewLimiter(2, 5),
+		links:  make(map[logLink]linkState),
+		byID:   make(map[string]logLink),
+	}
+}
+
+// refresh reads the directory and forgets what is long gone.
+func (n *names) refresh() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	err := n.load()
+	oldest := n.now().Boot - keepNames
+	for l, state := range n.links {
+		if state.used < oldest {
+			delete(n.links, l)
+			delete(n.byID, l.id)
+		}
+	}
+	return err
+}
+
+// lookup names the container with the given id, of the pod with the given UID
+// unless that is empty. The directory is read at once if the container is
+// unknown, as it is right after its start.
+func (n *names) lookup(podUID, id string) (gpu.Container, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now()
+	l, ok := n.find(podUID, id)
+	if !ok && n.extra.AllowN(now.Wall, 1) && n.load() == nil {
+		l, ok = n.find(podUID, id)
+	}
+	if !ok {
+		return gpu.Container{}, false
+	}
+	n.links[l] = linkState{listing: n.links[l].listing, used: now.Boot}
+	return l.Container, true
+}
+
+// find looks in the index only.
+func (n *names) find(podUID, id string) (logLink, bool) {
+	if l, ok := n.byID[id]; ok {
+		return l, podUID == "" || podUID == l.PodUID
+	}
+	return n.findCut(podUID, id)
+}
+
+// findCut finds a container whose link lost the end of its id. Its pod must have
+// a single container, so that nobody else can be meant.
+func (n *names) findCut(podUID, id string) (found logLink, ok bool) {
+	var only gpu.Container
+	for l := range n.links {
+		if podUID == "" || l.PodUID != podUID {
+			continue
+		}
+		if only != (gpu.Container{}) && only != l.Container {
+			return logLink{}, false
+		}
+		only = l.Container
+		if l.cut() && strings.HasPrefix(id, l.id) {
+			found, ok = l, true
+		}
+	}
+	return found, ok
+}
+
+// podName is how the kubelet names a pod.
+type podName struct{ namespace, pod string }
+
+// podUIDs returns the UIDs known for each pod name. The value says whether that
+// pod has links now; without, it had them once.
+func (n *names) podUIDs() map[podName]map[string]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pods := make(map[podName]map[string]bool)
+	for l, state := range n.links {
+		name := podName{l.Namespace, l.Pod}
+		if pods[name] == nil {
+			pods[name] = make(map[string]bool, 1)
+		}
+		pods[name][l.PodUID] = pods[name][l.PodUID] || state.listing == n.listing
+	}
+	return pods
+}
+
+// load reads the directory into the index. Links that lead nowhere we know, and
+// those that vanish meanwhile, are passed over.
+func (n *names) load() error {
+	began := n.now()
+	err := n.readDir(began.Boot)
+	n.stages.Observe(stage.ContainerLogs, began, err)
+	return err
+}
+
+func (n *names) readDir(now time.Duration) error {
+	d, err := os.Open(n.dir)
+	if err != nil {
+		return fmt.Errorf("list container logs: %w", err)
+	}
+	entries, err := d.Readdirnames(-1)
+	if err := errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("list container logs: %w", err)
+	}
+	n.listing++
+	for _, name := range entries {
+		target, err := os.Readlink(filepath.Join(n.dir, name))
+		if err != nil {
+			continue
+		}
+		l, ok := parseLogLink(name, target)
+		if !ok {
+			continue
+		}
+		n.links[l] = linkState{listing: n.listing, used: now}
+		if !l.cut() {
+			n.byID[l.id] = l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+package podmapper
+
+import "strings"
+
+// validUID reports whether s can be the UID of a pod: a UUID, or the 32
+// hexadecimal digits by which the kubelet names a static pod (the hash of its
+// configuration; its mirror pod in the API has another UID).
+func validUID(s string) bool {
+	return validUUID(s) || len(s) == 32 && isHex(s)
+}
+
+// validUUID reports whether s has the form 8-4-4-4-12 of hexadecimal digits.
+func validUUID(s string) bool {
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return false
+	}
+	return isHex(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
+}
+
+// validContainerID reports whether s is a container id as containerd, CRI-O and
+// Docker make them: 256 bits in hexadecimal digits.
+func validContainerID(s string) bool { return len(s) == 64 && isHex(s) }
+
+// isHex reports whether s consists of hexadecimal digits only.
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
