@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// startExporter starts the exporter on a node. When the context ends it gets
+// SIGTERM, and after five seconds SIGKILL; if simnode itself is killed, so is the
+// exporter. It is in a process group of its own, so that Ctrl-C on the terminal
+// reaches it through simnode only.
+func startExporter(ctx context.Context, opts options, node *simnode.Node) (*exec.Cmd, error) {
+	library, err := filepath.Abs(opts.library)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(library); err != nil {
+		return nil, fmt.Errorf("fake driver library: %w", err)
+	}
+	args := append(node.Flags(), "--nvml.library="+library, "--web.listen-address="+opts.listen)
+	cmd := exec.CommandContext(ctx, opts.exporter, append(args, opts.extra...)...)
+	cmd.Env = append(os.Environ(), node.Env()...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd, cmd.Start()
+}
+
+// watch waits for the exporter's end, which is an error unless it was asked for.
+func watch(ctx context.Context, child *exec.Cmd) error {
+	err := child.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("exporter ended by itself: %w", err)
+	default:
+		return fmt.Errorf("exporter ended by itself with status 0")
+	}
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+)
+
+// greet says where everything is and what is worth a look.
+func greet(w io.Writer, opts options, dir string) {
+	url := baseURL(opts.listen)
+	fmt.Fprintf(w, `
+gpuledger on a simulated node, %s: %s
+
+  metrics             %s/metrics
+  joules of each pod  curl -s %[3]s/metrics | grep ^gpuledger_container_energy
+  which board is it   curl -s %[3]s/metrics | grep ^gpuledger_gpu_info
+  for other programs  curl -s %[3]s/inventory
+  what is really true %s
+
+Ctrl-C ends both.
+
+`, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"))
+}
+
+// baseURL is the address as a client on this machine writes it.
+func baseURL(listen string) string {
+	host, port, _ := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

@@ -1,0 +1,128 @@
+// Simnode runs the real exporter on a simulated GPU node: it lays out a node in a
+// directory, starts gpuledger on it as a child process, and keeps the node moving
+// in real time until it is interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+func main() {
+	// The child is killed when the thread that started it ends (PR_SET_PDEATHSIG),
+	// so that must be a thread that lives as long as the program.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(status(run(ctx, os.Args[1:], os.Stdout, os.Stderr)))
+}
+
+// errUsage is an error in the flags that was already shown.
+var errUsage = errors.New("bad flags")
+
+// status is the exit status for the end of the program.
+func status(err error) int {
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// run does everything but exit. It says what went wrong on stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	opts, err := parse(args, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	if opts.list {
+		for _, sc := range simnode.Scenarios() {
+			fmt.Fprintf(stdout, "%-14s %s\n", sc.Name, sc.Description)
+		}
+		return nil
+	}
+	if err := simulate(ctx, opts, stdout); err != nil {
+		fmt.Fprintln(stderr, "simnode:", err)
+		return err
+	}
+	return nil
+}
+
+// simulate runs the node and the exporter until the context ends.
+func simulate(ctx context.Context, opts options, stdout io.Writer) (err error) {
+	dir := opts.dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "simnode"); err != nil {
+			return fmt.Errorf("make a directory for the node: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	start, err := now()
+	if err != nil {
+		return err
+	}
+	node, err := simnode.Open(dir, opts.scenario, start)
+	if err != nil {
+		return fmt.Errorf("open node: %w", err)
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	child, err := startExporter(groupCtx, opts, node)
+	if err != nil {
+		return fmt.Errorf("start exporter: %w", err)
+	}
+	greet(stdout, opts, node.Dir())
+	group.Go(func() error { return watch(groupCtx, child) })
+	group.Go(func() error { return move(groupCtx, node) })
+	if err := group.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// move steps the node in real time until the context ends.
+func move(ctx context.Context, node *simnode.Node) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		t, err := now()
+		if err != nil {
+			return err
+		}
+		if err := node.Step(t); err != nil {
+			return fmt.Errorf("step node: %w", err)
+		}
+	}
+}
+
+// now reads both clocks.
+func now() (gpu.Instant, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return gpu.Instant{}, fmt.Errorf("read CLOCK_BOOTTIME: %w", err)
+	}
+	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}, nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// options is what the command line says.
+type options struct {
+	scenario simnode.Scenario
+	list     bool
+	listen   string
+	dir      string // empty for a temporary one
+	exporter string
+	library  string
+	extra    []string // further flags for the exporter
+}
+
+// parse reads the command line. What is wrong with it is one line on stderr.
+func parse(args []string, stdout, stderr io.Writer) (options, error) {
+	opts, err := parseFlags(args, stdout)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return opts, err
+	}
+	fmt.Fprintln(stderr, "simnode:", err)
+	return opts, errUsage
+}
+
+func parseFlags(args []string, stdout io.Writer) (options, error) {
+	var opts options
+	here := besideExecutable()
+	fs := flag.NewFlagSet("simnode", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	scenario := fs.String("scenario", "dgx-h100", "`name` of the scenario, see --list")
+	fs.BoolVar(&opts.list, "list", false, "list the scenarios and exit")
+	fs.StringVar(&opts.listen, "web.listen-address", "127.0.0.1:9840", "`address` on which the exporter serves")
+	fs.StringVar(&opts.dir, "dir", "", "empty or new `directory` for the node (default: a temporary one, removed at the end)")
+	fs.StringVar(&opts.exporter, "exporter", filepath.Join(here, "gpuledger"), "`path` of the exporter")
+	fs.StringVar(&opts.library, "nvml.library", filepath.Join(here, "lib", "libnvidia-ml.so.1"), "`path` of the fake driver library")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(stdout, "usage: simnode [flags] [-- flags of the exporter]")
+		fs.SetOutput(stdout)
+		fs.PrintDefaults()
+		return opts, err
+	case err != nil:
+		return opts, err
+	}
+	opts.extra = fs.Args()
+	return opts, opts.check(*scenario)
+}
+
+// check validates the options that the flag package cannot.
+func (o *options) check(scenario string) (err error) {
+	if o.scenario, err = simnode.Lookup(scenario); err != nil {
+		return fmt.Errorf("--scenario: %w", err)
+	}
+	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+		return fmt.Errorf("--web.listen-address: %w", err)
+	}
+	for _, arg := range o.extra {
+		if !strings.HasPrefix(arg, "-") {
+			return fmt.Errorf("unexpected argument %q", arg)
+		}
+	}
+	return nil
+}
+
+// besideExecutable is the directory of the program itself.
+func besideExecutable() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "."
+	}
+	return filepath.Dir(self)
+}

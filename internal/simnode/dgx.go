@@ -1,0 +1,153 @@
+package simnode
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+const gib = 1 << 30
+
+// dgxH100 is a busy machine of eight GPUs: a pod of four, a pod of two, a pod of
+// one that runs two programs, and a GPU that nobody wants.
+func dgxH100() Scenario {
+	sc := hgxH100("dgx-h100", 8)
+	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle"
+	sc.Pods = []Pod{
+		devicePlugin(),
+		{Namespace: "research", Name: "pretrain-0", Containers: []Container{{
+			Name: "trainer", GPUs: []int{0, 1, 2, 3},
+			Processes: []Process{
+				{Comm: "torchrun"},
+				{Comm: "python3", Work: []Work{
+					{GPU: 0, Watts: 560, Load: Constant(97), Memory: 71 * gib},
+					{GPU: 1, Watts: 575, Load: Constant(97), Memory: 70 * gib},
+					{GPU: 2, Watts: 548, Load: Constant(96), Memory: 70 * gib},
+					{GPU: 3, Watts: 590, Load: Constant(98), Memory: 70 * gib},
+				}},
+			},
+		}}},
+		{Namespace: "research", Name: "finetune-7b", QoS: "burstable", Containers: []Container{{
+			Name: "worker", GPUs: []int{4, 5},
+			Processes: []Process{
+				{Comm: "python3", Work: []Work{{GPU: 4, Watts: 520, Load: Duty(92, 8*time.Second, 10*time.Second), Memory: 44 * gib}}},
+				{Comm: "python3", Work: []Work{{GPU: 5, Watts: 505, Load: Duty(90, 8*time.Second, 10*time.Second), Memory: 44 * gib}}},
+			},
+		}}},
+		{Namespace: "serving", Name: "chat-0", QoS: "burstable", Containers: []Container{
+			{
+				Name: "server", GPUs: []int{6},
+				Processes: []Process{
+					{Comm: "vllm", Work: []Work{{GPU: 6, Watts: 480, Load: Constant(35), Memory: 52 * gib}}},
+					{Comm: `re"rank) R (1 2`, Work: []Work{{GPU: 6, Watts: 260, Load: Ramp(5, 60, 20*time.Second), Memory: 9 * gib}}},
+				},
+			},
+			{Name: "proxy", Processes: []Process{{Comm: "envoy"}}},
+		}},
+	}
+	return sc
+}
+
+// idle is the same machine without any pods. A display server keeps a graphics
+// context on the first GPU.
+func idle() Scenario {
+	sc := hgxH100("idle", 8)
+	sc.Description = "8 H100 and no pods; the host's display server uses one GPU a little"
+	sc.Daemons = append(sc.Daemons,
+		Daemon{"/system.slice/gpuledger.service", Process{Comm: "gpuledger"}},
+		Daemon{"/system.slice/display-manager.service", Process{Comm: "Xorg", Work: []Work{
+			{GPU: 0, Watts: 90, Load: Constant(3), Memory: gib / 8, Graphics: true},
+		}}})
+	return sc
+}
+
+// lost is dgx-h100 with an accident.
+func lost() Scenario {
+	sc := dgxH100()
+	sc.Name, sc.Node = "lost", "lost-0"
+	sc.Description = "as dgx-h100; after 6 s one GPU falls off the bus, after 12 s the driver is loaded again"
+	sc.Events = []Event{
+		{At: 6 * time.Second, Do: FallOff, GPU: 2},
+		{At: 12 * time.Second, Do: UnloadDriver},
+		{At: 13 * time.Second, Do: LoadDriver},
+	}
+	return sc
+}
+
+// churn replaces the pods on two of four GPUs every second.
+func churn() Scenario {
+	sc := hgxH100("churn", 4)
+	sc.Description = "4 H100; on two of them a new pod every second"
+	batch := func(name string, g, watts int) Pod {
+		return Pod{Namespace: "batch", Name: name, QoS: "besteffort", Lifetime: time.Second, Containers: []Container{{
+			Name: "job", GPUs: []int{g},
+			Processes: []Process{{Comm: "job", Work: []Work{{GPU: g, Watts: watts, Load: Constant(80), Memory: 4 * gib}}}},
+		}}}
+	}
+	steady := func(name string, g, watts int, load Pattern) Pod {
+		return Pod{Namespace: "serving", Name: name, Containers: []Container{{
+			Name: "server", GPUs: []int{g},
+			Processes: []Process{{Comm: "vllm", Work: []Work{{GPU: g, Watts: watts, Load: load, Memory: 60 * gib}}}},
+		}}}
+	}
+	sc.Pods = []Pod{
+		devicePlugin(),
+		batch("short-a", 0, 400), batch("short-b", 1, 310),
+		steady("chat-0", 2, 450, Constant(60)),
+		steady("chat-1", 3, 470, Ramp(10, 90, 30*time.Second)),
+	}
+	return sc
+}
+
+// hgxH100 is a machine of up to eight H100 without pods. Its GPUs know neither
+// chassis nor place. The serial numbers are invented.
+func hgxH100(name string, gpus int) Scenario {
+	bus := []string{"1B", "43", "52", "61", "9D", "C3", "D1", "DF"}
+	sc := Scenario{
+		Name: name, Node: name + "-0",
+		Driver: Driver{Version: "570.86.15", NVML: "12.570.86.15"},
+		DMI: map[string]string{
+			"sys_vendor": "NVIDIA", "product_name": "DGXH100", "product_serial": "1660224000117",
+			"product_uuid": "7b0e5c1e-4c1f-11ef-9d0a-a088c2aa0117", "board_serial": "1660924000733",
+			"board_asset_tag": "Default string", "board_vendor": "NVIDIA",
+			"chassis_serial": "1660224000117", "chassis_asset_tag": "RACK-D07-U21", "chassis_vendor": "NVIDIA",
+		},
+		Daemons: hostDaemons(),
+	}
+	for i := range gpus {
+		serial := fmt.Sprintf("16539240%05d", 20817+(i*7919)%997)
+		sc.GPUs = append(sc.GPUs, GPU{
+			UUID: "GPU-" + uuid("h100", serial), Bus: "00000000:" + bus[i] + ":00.0",
+			Model: "NVIDIA H100 80GB HBM3", Serial: serial, Part: "692-2G520-0200-000", VBIOS: "96.00.A5.00.01",
+			Floor: 68 + i*3%7, Limit: 700, MaxLimit: 700, Memory: 80 * gib,
+			Counter: gpu.Millijoules(180_000_000_000 + int64(i)*7_345_678_901),
+		})
+	}
+	for i := range 4 {
+		sc.Devices = append(sc.Devices,
+			PCIDevice{fmt.Sprintf("0000:%02x:00.0", 0x05+i), "0x10de", "0x22a3", "0x068000"},      // NVSwitch
+			PCIDevice{fmt.Sprintf("0000:%02x:00.0", 0x18+0x22*i), "0x15b3", "0x1021", "0x020700"}) // InfiniBand
+	}
+	return sc
+}
+
+// hostDaemons are the processes that every node has.
+func hostDaemons() []Daemon {
+	service := func(comm string) Daemon {
+		return Daemon{"/system.slice/" + comm + ".service", Process{Comm: comm}}
+	}
+	return []Daemon{
+		{"/init.scope", Process{Comm: "systemd"}},
+		service("containerd"), service("kubelet"), service("nvidia-persiste"), service("sshd"),
+		{"/user.slice/user-1000.slice/session-7.scope", Process{Comm: "bash"}},
+	}
+}
+
+// devicePlugin is the pod into which the exporter is injected.
+func devicePlugin() Pod {
+	return Pod{Namespace: "kube-system", Name: "nvidia-device-plugin-daemonset-x7k2p", QoS: "besteffort", Containers: []Container{
+		{Name: "nvidia-device-plugin-ctr", Processes: []Process{{Comm: "nvidia-device-p"}}},
+		{Name: "gpuledger", Processes: []Process{{Comm: "gpuledger"}}},
+	}}
+}

@@ -1,0 +1,125 @@
+package simnode
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Fault is a misbehaviour of the driver library.
+type Fault struct {
+	GPU  string // a UUID, or * for every GPU
+	Call string // an NVML function without its version, such as nvmlDeviceGetSerial, or *
+	// Do is fail:<nvmlReturn>, delay:<ms>, hang (until the fault is cleared),
+	// drop, blank, glitch-low (half the energy) or glitch-high (10^12 mJ more).
+	Do string
+}
+
+// record is the state file of the fake driver library: a record per line, fields
+// separated by tabs. A field that is absent is not supported by the GPU.
+type record struct{ bytes.Buffer }
+
+// line adds a record of the given name and alternating keys and values; empty
+// values and nil are left out.
+func (r *record) line(name string, fields ...any) {
+	r.WriteString(name)
+	for i := 0; i < len(fields); i += 2 {
+		if v := fields[i+1]; v != nil && v != "" {
+			fmt.Fprintf(r, "\t%s=%v", fields[i], v)
+		}
+	}
+	r.WriteByte('\n')
+}
+
+// driverState renders what the driver shows of the world.
+func driverState(w *world, faults []Fault) []byte {
+	var r record
+	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
+		"generation", w.driver.generation, "loaded", flag(w.driver.loaded))
+	processes := w.processes()
+	for i, b := range w.boards {
+		if b.gone {
+			continue
+		}
+		used := writeProcesses(&r, processes, i, b)
+		writeGPU(&r, w, b, used)
+		for _, s := range b.ring.samples {
+			r.line("sample", "gpu", b.UUID, "time", w.start.Wall.Add(s.at).UnixMicro(), "pid", s.pid, "sm", s.busy, "mem", s.memory)
+		}
+	}
+	for i, x := range w.driver.xids {
+		r.line("xid", "gpu", x.uuid, "seq", i+1, "code", x.code)
+	}
+	for _, f := range faults {
+		r.line("fault", "gpu", f.GPU, "call", f.Call, "do", f.Do)
+	}
+	return r.Bytes()
+}
+
+// writeProcesses adds the contexts on a board and returns the memory in use.
+func writeProcesses(r *record, processes []*process, gpu int, b *board) uint64 {
+	used := uint64(gib / 2) // the driver's own
+	for _, p := range processes {
+		for _, k := range p.work {
+			if k.GPU != gpu {
+				continue
+			}
+			kind := "compute"
+			if k.Graphics {
+				kind = "graphics"
+			}
+			used += k.Memory
+			r.line("process", "gpu", b.UUID, "pid", p.id.PID, "kind", kind, "memory", k.Memory)
+		}
+	}
+	return used
+}
+
+// writeGPU adds a board.
+func writeGPU(r *record, w *world, b *board, used uint64) {
+	fields := []any{
+		"index", b.index, "uuid", b.UUID, "minor", b.index, "bus", b.Bus, "name", b.Model,
+		"serial", b.Serial, "part", b.Part, "vbios", b.VBIOS,
+	}
+	if p := b.Place; p != nil {
+		fields = append(fields, "chassis", p.Chassis, "slot", p.Slot, "tray", p.Tray, "host", p.Host, "peer", p.Peer, "module", p.Module)
+	}
+	if f := b.Fabric; f != nil {
+		fields = append(fields, "fabric_cluster", f.Cluster, "fabric_clique", f.Clique, "fabric_state", 3)
+	}
+	fields = append(fields, counters(w, b)...)
+	sm, memory := clocks(b)
+	r.line("gpu", append(fields,
+		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000,
+		"temperature", 29+b.power/16_000, "utilization", b.busy, "memory_utilization", b.busy/3,
+		"memory_used", used, "memory_total", b.Memory, "sm_clock", sm, "memory_clock", memory,
+		"processes", 1, "samples", 1, "mig", 0, "lost", flag(b.lost))...)
+}
+
+// counters returns the fields of a board's energy counters.
+func counters(w *world, b *board) []any {
+	switch b.Counts {
+	case CountsScoped:
+		m := w.module(b.Serial)
+		return []any{"energy", m, "energy_gpu", b.counter(), "energy_module", m}
+	case CountsModule:
+		m := w.module(b.Serial)
+		return []any{"energy", m, "energy_module", m}
+	default:
+		return []any{"energy", b.counter()}
+	}
+}
+
+// clocks returns the clocks of a board in MHz.
+func clocks(b *board) (sm, memory int) {
+	if b.busy == 0 {
+		return 345, 2619
+	}
+	return 1980 - b.busy, 2619
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

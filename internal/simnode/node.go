@@ -1,0 +1,227 @@
+package simnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Node is a simulated node on disk. It is safe for concurrent use.
+type Node struct {
+	dir  string
+	proc procTree
+	logs logTree
+
+	mu      sync.Mutex
+	world   *world
+	kubelet *kubelet
+	truth   *truthLog
+	faults  []Fault
+}
+
+// Open lays out a node in a directory, which must be empty or not exist, and
+// serves pod resources until the node is closed. The first state is on disk when
+// it returns. The socket's path must fit into 107 bytes, so the directory's name
+// should be short.
+func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
+	if err := sc.validate(); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
+	}
+	dir, err := emptyDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		dir:   dir,
+		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new")},
+		logs:  logTree{dir: filepath.Join(dir, "log", "containers")},
+		world: newWorld(sc, start),
+	}
+	if n.kubelet, err = openKubelet(n.socket(), sc.GPUs); err != nil {
+		return nil, fmt.Errorf("serve pod resources: %w", err)
+	}
+	if err := n.begin(); err != nil {
+		return nil, errors.Join(err, n.kubelet.close())
+	}
+	return n, nil
+}
+
+// emptyDir makes the directories of a node and returns its absolute path.
+func emptyDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if len(entries) > 0 {
+		return "", fmt.Errorf("directory %s is not empty", dir)
+	}
+	for _, sub := range []string{"proc", "sys", "log/containers", "kubelet/pod-resources", "driver", "state"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// begin writes the first state.
+func (n *Node) begin() error {
+	w := n.world
+	boot := uuid(w.scenario.Name, strconv.FormatInt(w.start.Wall.Add(-w.start.Boot).UnixNano(), 10))
+	if err := n.proc.write(boot, w.start); err != nil {
+		return fmt.Errorf("write /proc: %w", err)
+	}
+	if err := writeSys(filepath.Join(n.dir, "sys"), &w.scenario); err != nil {
+		return fmt.Errorf("write /sys: %w", err)
+	}
+	for _, p := range w.daemons {
+		if err := n.proc.start(p); err != nil {
+			return fmt.Errorf("start process %d: %w", p.id.PID, err)
+		}
+	}
+	if err := n.apply(change{started: w.pods}); err != nil {
+		return err
+	}
+	truth, err := openTruthLog(n.dir)
+	if err != nil {
+		return fmt.Errorf("open truth: %w", err)
+	}
+	n.truth = truth
+	return errors.Join(n.truth.add(w.truth()), n.publish())
+}
+
+// Step moves the node up to a time, in whole steps of 100 ms since the start. It
+// does nothing until the next step is due.
+func (n *Node) Step(now gpu.Instant) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	due := int64(now.Sub(n.world.start) / step)
+	if due <= n.world.steps {
+		return nil
+	}
+	for n.world.steps < due {
+		if err := n.apply(n.world.advance()); err != nil {
+			return err
+		}
+		if err := n.truth.add(n.world.truth()); err != nil {
+			return fmt.Errorf("write truth: %w", err)
+		}
+	}
+	return n.publish()
+}
+
+// apply brings the files of pods in line with the world.
+func (n *Node) apply(ch change) error {
+	for _, p := range ch.ended {
+		if err := n.end(p); err != nil {
+			return fmt.Errorf("end pod %s: %w", p.name, err)
+		}
+	}
+	for _, p := range ch.started {
+		if err := n.start(p); err != nil {
+			return fmt.Errorf("start pod %s: %w", p.name, err)
+		}
+	}
+	if len(ch.ended)+len(ch.started) > 0 {
+		n.kubelet.set(n.world.pods)
+	}
+	return nil
+}
+
+func (n *Node) start(p *pod) error {
+	for _, c := range p.containers {
+		if err := n.logs.start(c); err != nil {
+			return err
+		}
+	}
+	for _, process := range p.all() {
+		if err := n.proc.start(process); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) end(p *pod) error {
+	for _, process := range p.all() {
+		if err := n.proc.end(process); err != nil {
+			return err
+		}
+	}
+	for _, c := range p.containers {
+		if err := n.logs.end(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish writes the truth and then the driver's state, so that whatever counter
+// is read through the driver has its row in the truth.
+func (n *Node) publish() error {
+	if err := n.truth.flush(); err != nil {
+		return fmt.Errorf("write truth: %w", err)
+	}
+	if err := replaceFile(n.driverState(), driverState(n.world, n.faults)); err != nil {
+		return fmt.Errorf("write driver state: %w", err)
+	}
+	if info, err := os.Stat(n.driverCalls()); err == nil && info.Size() > maxLog {
+		return os.Truncate(n.driverCalls(), 0)
+	}
+	return nil
+}
+
+// SetFaults lets the driver misbehave at once in the given ways and no others.
+func (n *Node) SetFaults(faults ...Fault) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = slices.Clone(faults)
+	return n.publish()
+}
+
+// ClearFaults lets the driver behave again.
+func (n *Node) ClearFaults() error { return n.SetFaults() }
+
+// Close ends the pod-resources server. The files stay.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return errors.Join(n.kubelet.close(), n.truth.close())
+}
+
+// Dir returns the node's directory, as an absolute path.
+func (n *Node) Dir() string { return n.dir }
+
+// Flags returns the exporter's flags for this node. The driver library is the
+// caller's to add.
+func (n *Node) Flags() []string {
+	return []string{
+		"--path.procfs=" + n.proc.dir,
+		"--path.sysfs=" + filepath.Join(n.dir, "sys"),
+		"--path.container-logs=" + n.logs.dir,
+		"--kubelet.pod-resources-socket=" + n.socket(),
+		"--state.path=" + filepath.Join(n.dir, "state"),
+		"--node.name=" + n.world.scenario.Node,
+	}
+}
+
+// Env returns the environment of the process that loads the fake driver library.
+func (n *Node) Env() []string {
+	return []string{
+		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
+		"GPULEDGER_FAKE_NVML_LOG=" + n.driverCalls(),
+	}
+}
+
+func (n *Node) socket() string      { return filepath.Join(n.dir, "kubelet/pod-resources/kubelet.sock") }
+func (n *Node) driverState() string { return filepath.Join(n.dir, "driver", "state.tsv") }
+func (n *Node) driverCalls() string { return filepath.Join(n.dir, "driver", "calls.tsv") }

@@ -1,0 +1,97 @@
+package simnode
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// pod is a pod that lives, or lived. It does not change once made.
+type pod struct {
+	spec       *Pod
+	generation int // counts the pods that took one another's place
+	born       int64
+	name, uid  string
+	pause      *process
+	containers []*container
+}
+
+// container is a container of a pod.
+type container struct {
+	gpu.Container
+	id        string // 64 hex digits
+	devices   []int
+	processes []*process
+}
+
+// process is a process of a container, or of the host.
+type process struct {
+	id     gpu.ProcessID
+	parent uint32
+	comm   string
+	cgroup string
+	owner  gpu.Container // zero for the host
+	work   []Work
+}
+
+// newPod makes a pod and its processes, which began at a time on the boot clock.
+func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
+	p := &pod{spec: spec, generation: generation, born: w.steps, name: spec.Name}
+	if spec.Lifetime > 0 {
+		p.name = fmt.Sprintf("%s-%d", spec.Name, generation)
+	}
+	p.uid = uuid(w.scenario.Name, spec.Namespace, p.name)
+	shim := w.spawn(process{parent: 1, comm: "containerd-shim", cgroup: "/system.slice/containerd.service"}, began)
+	p.pause = w.spawn(process{parent: shim.id.PID, comm: "pause", cgroup: cgroupPath(spec.QoS, p.uid, hexID(p.uid))}, began)
+	for i := range spec.Containers {
+		p.containers = append(p.containers, w.newContainer(p, &spec.Containers[i], began))
+	}
+	return p
+}
+
+func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *container {
+	c := &container{
+		Container: gpu.Container{Namespace: p.spec.Namespace, Pod: p.name, PodUID: p.uid, Container: spec.Name},
+		id:        hexID(p.uid, spec.Name),
+		devices:   spec.GPUs,
+	}
+	for _, s := range spec.Processes {
+		c.processes = append(c.processes, w.spawn(process{
+			parent: p.pause.parent, comm: s.Comm, cgroup: cgroupPath(p.spec.QoS, p.uid, c.id),
+			owner: c.Container, work: s.Work,
+		}, began))
+	}
+	return c
+}
+
+// spawn gives a process its identity. The start is counted in ticks of a
+// hundredth of a second since boot.
+func (w *world) spawn(p process, began time.Duration) *process {
+	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
+	if w.nextPID += 1 + w.random.Uint32N(40); w.nextPID >= 1<<22 {
+		w.nextPID = 10_000
+	}
+	return &p
+}
+
+// all lists the pod's processes, the pause process included.
+func (p *pod) all() []*process {
+	all := []*process{p.pause}
+	for _, c := range p.containers {
+		all = append(all, c.processes...)
+	}
+	return all
+}
+
+// cgroupPath is the path of a container under the systemd driver and containerd,
+// in the unified hierarchy.
+func cgroupPath(qos, uid, id string) string {
+	slice, parent := "kubepods", "/kubepods.slice/"
+	if qos != "" {
+		slice += "-" + qos
+		parent += slice + ".slice/"
+	}
+	return parent + slice + "-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-" + id + ".scope"
+}

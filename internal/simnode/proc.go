@@ -1,0 +1,76 @@
+package simnode
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// procTree is a /proc directory. Processes come and go in one go, as they do in
+// the kernel's: they are prepared in a directory beside it and renamed.
+type procTree struct{ dir, scratch string }
+
+// initialNamespace is the link of a process in the initial PID namespace, whose
+// inode number is a constant (PROC_PID_INIT_INO in the kernel).
+const initialNamespace = "pid:[4026531836]"
+
+// write lays out what does not belong to a process: /proc/stat with the time of
+// boot, and the boot id.
+func (t procTree) write(boot string, start gpu.Instant) error {
+	if err := os.MkdirAll(t.scratch, 0o755); err != nil {
+		return err
+	}
+	if err := writeFiles(filepath.Join(t.dir, "sys/kernel/random"), map[string]string{"boot_id": boot}); err != nil {
+		return err
+	}
+	btime := start.Wall.Add(-start.Boot).Unix()
+	return writeFiles(t.dir, map[string]string{"stat": fmt.Sprintf(
+		"cpu  4705 356 584 3699176 23 23 0 0 0 0\ncpu0 4705 356 584 3699176 23 23 0 0 0 0\nintr 0\nctxt 22848\n"+
+			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
+}
+
+// start makes a process appear.
+func (t procTree) start(p *process) error {
+	dir := filepath.Join(t.scratch, p.name())
+	if err := writeFiles(dir, map[string]string{"stat": p.stat(), "cgroup": "0::" + p.cgroup, "comm": p.comm}); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "ns"), 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(initialNamespace, filepath.Join(dir, "ns", "pid")); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, filepath.Join(t.dir, p.name())); err != nil {
+		return err
+	}
+	if p.comm != "gpuledger" {
+		return nil
+	}
+	return os.Symlink(p.name(), filepath.Join(t.dir, "self"))
+}
+
+// end makes a process vanish.
+func (t procTree) end(p *process) error {
+	dir := filepath.Join(t.scratch, p.name())
+	if err := os.Rename(filepath.Join(t.dir, p.name()), dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// name is the process's directory.
+func (p *process) name() string { return strconv.FormatUint(uint64(p.id.PID), 10) }
+
+// stat is the process's line in /proc/<pid>/stat, 52 fields (proc(5)). Field 2 is
+// the name, with no quoting of any kind; field 22 is the start time.
+func (p *process) stat() string {
+	return fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 "+ // 1-9
+		"1450 0 3 0 12 7 0 0 20 0 1 0 "+ // 10-21
+		"%d 12845056 2210 18446744073709551615 1 1 0 0 0 0 "+ // 22-31
+		"0 4096 17475 0 0 0 17 3 0 0 0 0 0 0 0 0 0 0 0 0 0", // 32-52
+		p.id.PID, p.comm, p.parent, p.id.PID, p.id.PID, p.id.Start)
+}

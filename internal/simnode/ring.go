@@ -1,0 +1,58 @@
+package simnode
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// The driver's ring of utilisation samples holds 72 of them over 10 seconds.
+const (
+	ringLength = 72
+	ringSpan   = 10 * time.Second
+)
+
+// ring is the process-utilisation samples of one GPU. A sample is the busy
+// percentage and the one process that was active at that moment; while nothing
+// runs there are none. (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h.)
+type ring struct {
+	samples []sample
+	next    int64 // number of the next sample since the start
+}
+
+// sample is one row of the ring.
+type sample struct {
+	at           time.Duration // since the start
+	pid          uint32
+	busy, memory int // percent
+}
+
+// sampleTime returns when the k-th sample is taken, since the start.
+func sampleTime(k int64) time.Duration { return time.Duration(k * int64(ringSpan) / ringLength) }
+
+// record takes the samples that fall due until a time, while the given loads run,
+// and forgets those that fell out of the ring.
+func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) {
+	busy := 0
+	for _, l := range loads {
+		busy += l.percent
+	}
+	for ; sampleTime(r.next) <= until; r.next++ {
+		if busy > 0 {
+			active := pick(loads, random.IntN(busy))
+			r.samples = append(r.samples, sample{sampleTime(r.next), active, busy, busy / 3})
+		}
+	}
+	for len(r.samples) > 0 && r.samples[0].at <= until-ringSpan {
+		r.samples = r.samples[1:]
+	}
+}
+
+// pick returns the process that is active at a point of the busy time.
+func pick(loads []load, point int) uint32 {
+	for _, l := range loads {
+		if point -= l.percent; point < 0 {
+			return l.process.id.PID
+		}
+	}
+	return 0
+}

@@ -1,0 +1,198 @@
+package simnode
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Scenario is a machine, what runs on it, and what happens to it, as data.
+type Scenario struct {
+	Name        string
+	Description string // one line
+	Node        string // the node's name in the cluster
+	Driver      Driver
+	// DMI holds the files of /sys/class/dmi/id.
+	DMI  map[string]string
+	GPUs []GPU
+	// Devices are the other devices on the PCI bus.
+	Devices []PCIDevice
+	// Daemons are the processes of the host; the first one is PID 1.
+	Daemons []Daemon
+	Pods    []Pod
+	// Events happen at their time, in order.
+	Events []Event
+}
+
+// Driver is the driver's versions.
+type Driver struct{ Version, NVML string }
+
+// GPU is one physical GPU: its identity and how much it draws.
+type GPU struct {
+	UUID   string
+	Bus    string // as NVML prints it: 00000000:1B:00.0
+	Model  string
+	Serial string // of the board; two GPUs may share one
+	Part   string
+	VBIOS  string
+	Place  *Place  // nil where the GPU has no platform info
+	Fabric *Fabric // nil where the GPU is in no NVLink fabric
+	// Floor is the draw in watts while nothing runs.
+	Floor    int
+	Limit    int    // enforced power limit, watts
+	MaxLimit int    // highest limit that can be set, watts
+	Memory   uint64 // bytes
+	// Counter is what the board has counted before the simulation begins.
+	Counter gpu.Millijoules
+	Counts  Counts
+}
+
+// Place is where a GPU sits in its chassis.
+type Place struct {
+	Chassis                        string // at most 15 bytes
+	Slot, Tray, Host, Peer, Module int
+}
+
+// Fabric is the NVLink domain of a GPU, completely configured.
+type Fabric struct {
+	Cluster string // 32 hex digits
+	Clique  int
+}
+
+// Counts says which energy counters a GPU's driver offers.
+type Counts int
+
+// The kinds of energy counters. On a board of two GPUs, nvmlDeviceGetTotal-
+// EnergyConsumption counts the whole module on either GPU.
+const (
+	CountsGPU    Counts = iota // the plain counter alone, and it counts the GPU
+	CountsScoped               // the plain counter, and field 191 for both the GPU and the module
+	CountsModule               // the plain counter, and field 191 for the module only
+)
+
+// PCIDevice is a device on the PCI bus that is no GPU of the scenario. The
+// numbers are written as sysfs shows them.
+type PCIDevice struct{ Address, Vendor, Device, Class string }
+
+// Daemon is a process of the host.
+type Daemon struct {
+	Cgroup string // the path in the unified hierarchy
+	Process
+}
+
+// Process is a program and the work it does on GPUs.
+type Process struct {
+	Comm string // at most 15 bytes, any but NUL and newline
+	Work []Work
+}
+
+// Work is what a process does on one GPU, and it implies a context there.
+type Work struct {
+	GPU int // position in the scenario's GPUs
+	// Watts is what the process draws above the floor while it keeps the GPU
+	// entirely busy. It differs from process to process, which no exporter sees.
+	Watts    int
+	Load     Pattern
+	Memory   uint64 // bytes
+	Graphics bool   // a graphics context, not a compute one
+}
+
+// Pod is a pod with its containers.
+type Pod struct {
+	Namespace, Name string
+	QoS             string // burstable, besteffort, or empty for guaranteed
+	Containers      []Container
+	// Lifetime, if set, is how long a pod lives before another one with another
+	// name, UID and processes takes its place and its GPUs.
+	Lifetime time.Duration
+}
+
+// Container is a container, the GPUs it holds by allocation and its processes.
+type Container struct {
+	Name      string
+	GPUs      []int // positions in the scenario's GPUs
+	Processes []Process
+}
+
+// Event is something that happens to the machine.
+type Event struct {
+	At  time.Duration // since the start
+	Do  Action
+	GPU int // position in the scenario's GPUs, for FallOff
+}
+
+// Action is the kind of an event.
+type Action int
+
+// The actions. A GPU that fell off the bus draws and counts nothing; it stays on
+// the PCI bus and with the driver (as lost) until the driver is loaded again.
+// Without a driver nothing runs, but processes survive: that is kinder than life.
+const (
+	FallOff      Action = iota // the GPU is lost, XID 79
+	UnloadDriver               // every call fails
+	LoadDriver                 // lost GPUs are gone, the others renumbered, counters begin at zero
+)
+
+// Scenarios lists the scenarios that come with the package.
+func Scenarios() []Scenario {
+	return []Scenario{dgxH100(), gb200(), gb200Module(), idle(), churn(), lost()}
+}
+
+// Lookup finds a scenario by its name.
+func Lookup(name string) (Scenario, error) {
+	var known string
+	for _, sc := range Scenarios() {
+		if sc.Name == name {
+			return sc, nil
+		}
+		known += " " + sc.Name
+	}
+	return Scenario{}, fmt.Errorf("unknown scenario %q, known are:%s", name, known)
+}
+
+// validate reports what the model cannot represent.
+func (sc *Scenario) validate() error {
+	busy := make([]int, len(sc.GPUs))
+	for _, p := range sc.processes() {
+		if len(p.Comm) > 15 {
+			return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
+		}
+		for _, w := range p.Work {
+			if w.GPU < 0 || w.GPU >= len(sc.GPUs) {
+				return fmt.Errorf("process %q: no GPU %d", p.Comm, w.GPU)
+			}
+			busy[w.GPU] += max(w.Load.Low, w.Load.High)
+			if busy[w.GPU] > 100 {
+				return fmt.Errorf("GPU %d can be %d %% busy", w.GPU, busy[w.GPU])
+			}
+		}
+	}
+	for _, p := range sc.Pods {
+		for _, c := range p.Containers {
+			for _, g := range c.GPUs {
+				if g < 0 || g >= len(sc.GPUs) {
+					return fmt.Errorf("container %s/%s/%s: no GPU %d", p.Namespace, p.Name, c.Name, g)
+				}
+			}
+		}
+	}
+	if len(sc.Daemons) == 0 {
+		return fmt.Errorf("no daemons: somebody must be PID 1")
+	}
+	return nil
+}
+
+// processes lists the processes of the host and of all pods.
+func (sc *Scenario) processes() []Process {
+	var all []Process
+	for _, d := range sc.Daemons {
+		all = append(all, d.Process)
+	}
+	for _, p := range sc.Pods {
+		for _, c := range p.Containers {
+			all = append(all, c.Processes...)
+		}
+	}
+	return all
+}
