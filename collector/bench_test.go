@@ -1,0 +1,85 @@
+package collector_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// crowd is a node with GPUs that each have containers that each have processes.
+func crowd(gpus, containers, processes int) *gpu.Snapshot {
+	s := &gpu.Snapshot{Driver: new(gpu.Driver), PCIGPUs: &gpus, DriverGPUs: &gpus}
+	for i := range gpus {
+		g := newGPU(i)
+		g.Fabric = new(gpu.Fabric)
+		for j := range containers {
+			a := newAccount("team-a", fmt.Sprintf("inference-7d9f8c-%d-%02d", i, j), "server")
+			for k := range processes {
+				a.Processes = append(a.Processes, newProcess(uint32(10_000*i+100*j+k+1), "python3", 0, 1_234_567))
+				g.Processes = append(g.Processes, newLive(a, k))
+			}
+			g.Holders = append(g.Holders, gpu.Holder{AccountKey: a.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 1})
+			g.Book.Containers = append(g.Book.Containers, a)
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+	return s
+}
+
+// sizes of nodes, from a few hundred series to twenty thousand.
+var sizes = []struct{ gpus, containers, processes int }{
+	{8, 0, 0},
+	{8, 1, 0},
+	{8, 10, 0},
+	{8, 1, 10},
+	{8, 10, 10},
+	{16, 14, 9},
+}
+
+func BenchmarkGather(b *testing.B) {
+	for _, size := range sizes {
+		s := crowd(size.gpus, size.containers, size.processes)
+		b.Run(fmt.Sprintf("gpus=%d/containers=%d/processes=%d", size.gpus, size.containers, size.processes), func(b *testing.B) {
+			r := plainRegistry(s)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(count(b, s)), "series")
+		})
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, size := range sizes {
+		s := crowd(size.gpus, size.containers, size.processes)
+		b.Run(fmt.Sprintf("gpus=%d/containers=%d/processes=%d", size.gpus, size.containers, size.processes), func(b *testing.B) {
+			h := promhttp.HandlerFor(plainRegistry(s), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+			var bytes int
+			b.ReportAllocs()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+				bytes = w.Body.Len()
+			}
+			series := float64(count(b, s))
+			b.ReportMetric(series, "series")
+			b.ReportMetric(float64(bytes)/series, "B/series")
+		})
+	}
+}
+
+// plainRegistry is the registry of production, without the pedantic checks.
+func plainRegistry(s *gpu.Snapshot) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector.New(func() *gpu.Snapshot { return s }, everything))
+	return r
+}

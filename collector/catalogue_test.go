@@ -1,0 +1,148 @@
+package collector_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// shape is what a page shows of a metric.
+type shape struct {
+	Type, Unit, Help string
+	Labels           []string
+}
+
+// TestCatalogueMatchesPages compares the catalogue with the pages both ways:
+// what is on a page is in the catalogue with this type and these labels, and
+// every metric of the catalogue is on some page.
+func TestCatalogueMatchesPages(t *testing.T) {
+	want := make(map[string]shape)
+	for _, m := range collector.Catalogue() {
+		want[m.Name] = shape{m.TypeName(), m.Unit, m.Help, slices.Sorted(slices.Values(m.Labels))}
+	}
+	got := make(map[string]shape)
+	for _, tt := range scenarios {
+		for _, mf := range gather(t, tt.snapshot(), tt.opts) {
+			for _, m := range mf.Metric {
+				got[mf.GetName()] = shapeOf(mf, m)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pages differ from the catalogue (-catalogue +pages):\n%s", diff)
+	}
+}
+
+func shapeOf(mf *dto.MetricFamily, m *dto.Metric) shape {
+	s := shape{Type: strings.ToLower(mf.GetType().String()), Unit: mf.GetUnit(), Help: mf.GetHelp()}
+	for _, l := range m.Label {
+		s.Labels = append(s.Labels, l.GetName())
+	}
+	return s
+}
+
+func TestCatalogueNames(t *testing.T) {
+	for _, m := range collector.Catalogue() {
+		base := strings.TrimSuffix(m.Name, "_total")
+		switch {
+		case !strings.HasPrefix(m.Name, "gpuledger_"):
+			t.Errorf("%s: wrong prefix", m.Name)
+		case !strings.HasSuffix(base, m.Unit):
+			t.Errorf("%s: does not end in its unit, %s", m.Name, m.Unit)
+		case m.TypeName() == "counter" && base == m.Name:
+			t.Errorf("%s: counter without _total", m.Name)
+		case m.Help == "" || !strings.HasSuffix(m.Help, "."):
+			t.Errorf("%s: help %q is no sentence", m.Name, m.Help)
+		case strings.Contains(m.Help, "|"):
+			t.Errorf("%s: help %q breaks the table in the docs", m.Name, m.Help)
+		}
+	}
+}
+
+func TestCatalogueLabels(t *testing.T) {
+	used := make(map[string]bool)
+	for _, m := range collector.Catalogue() {
+		for _, l := range m.Labels {
+			used[l] = true
+		}
+	}
+	described := make(map[string]bool)
+	for _, l := range collector.Labels() {
+		if described[l.Name] {
+			t.Errorf("label %s is described twice", l.Name)
+		}
+		described[l.Name] = true
+	}
+	if diff := cmp.Diff(used, described); diff != "" {
+		t.Errorf("labels (-used +described):\n%s", diff)
+	}
+}
+
+func TestStageLabel(t *testing.T) {
+	var want []string
+	for _, n := range stage.Names {
+		want = append(want, string(n))
+	}
+	labels := collector.Labels()
+	i := slices.IndexFunc(labels, func(l collector.Label) bool { return l.Name == "stage" })
+	if diff := cmp.Diff(want, labels[i].Values); diff != "" {
+		t.Errorf("stages (-package stage +catalogue):\n%s", diff)
+	}
+}
+
+// TestCardinality counts what one more GPU, container, process, XID and stage
+// add to a page, and compares it with the contract in the docs.
+func TestCardinality(t *testing.T) {
+	contract := make(map[string]int)
+	for _, m := range collector.Catalogue() {
+		contract[m.Per()] += m.Series()
+	}
+	got := map[string]int{
+		"node":                  count(t, &gpu.Snapshot{Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
+		"GPU":                   count(t, crowd(2, 0, 0)) - count(t, crowd(1, 0, 0)),
+		"container and GPU":     count(t, crowd(1, 3, 0)) - count(t, crowd(1, 2, 0)),
+		"process":               count(t, crowd(1, 1, 3)) - count(t, crowd(1, 1, 2)),
+		"GPU and XID code seen": count(t, withXIDs(2)) - count(t, withXIDs(1)),
+		"stage":                 count(t, withStages(2)) - count(t, withStages(1)),
+	}
+	if diff := cmp.Diff(contract, got); diff != "" {
+		t.Errorf("series for one more (-contract +counted):\n%s", diff)
+	}
+	if got["container and GPU"] > 8 {
+		t.Errorf("a container costs %d series on a GPU, more than 8", got["container and GPU"])
+	}
+}
+
+func count(t testing.TB, s *gpu.Snapshot) int {
+	t.Helper()
+	n := 0
+	for _, mf := range gather(t, s, everything) {
+		n += len(mf.Metric)
+	}
+	return n
+}
+
+func withXIDs(n uint64) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	s.GPUs[0].XIDs.Last = make(map[uint64]time.Time)
+	for code := range n {
+		s.GPUs[0].XIDs.Last[code] = now
+	}
+	return s
+}
+
+func withStages(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	for _, name := range stage.Names[:n] {
+		s.Stages = append(s.Stages, gpu.Stage{Name: string(name), Tried: true, LastSuccess: now})
+	}
+	return s
+}

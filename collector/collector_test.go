@@ -1,0 +1,152 @@
+package collector_test
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+var update = flag.Bool("update", false, "write the golden pages")
+
+var everything = collector.Options{Gauges: true, Process: collector.ProcessAlways}
+
+// scenarios are the golden pages.
+var scenarios = []struct {
+	name     string
+	snapshot func() *gpu.Snapshot
+	opts     collector.Options
+}{
+	{"full_node", fullNode, everything},
+	{"full_node_shared_processes", fullNode, collector.Options{Gauges: true, Process: collector.ProcessShared}},
+	{"full_node_least", fullNode, collector.Options{Process: collector.ProcessNever}},
+	{"lost_gpu", lostGPU, everything},
+	{"no_driver", noDriver, everything},
+	{"held_accounts", heldAccounts, everything},
+	{"hostile", hostile, everything},
+}
+
+func TestPages(t *testing.T) {
+	for _, tt := range scenarios {
+		t.Run(tt.name, func(t *testing.T) {
+			got := text(t, gather(t, tt.snapshot(), tt.opts))
+			file := filepath.Join("testdata", tt.name+".prom")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("page differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	for _, tt := range scenarios {
+		t.Run(tt.name, func(t *testing.T) {
+			problems, err := promlint.NewWithMetricFamilies(gather(t, tt.snapshot(), tt.opts)).Lint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range problems {
+				t.Errorf("%s: %s", p.Metric, p.Text)
+			}
+		})
+	}
+}
+
+func TestNoSnapshot(t *testing.T) {
+	if got := gather(t, nil, everything); len(got) > 0 {
+		t.Errorf("page without a snapshot has %d families", len(got))
+	}
+}
+
+// TestHiddenMetrics checks that options hide what the catalogue says, and leave
+// the rest of the page as it is.
+func TestHiddenMetrics(t *testing.T) {
+	tests := []struct {
+		name string
+		flag string
+		opts collector.Options
+	}{
+		{"gauges", collector.FlagGauges, collector.Options{Gauges: false, Process: collector.ProcessAlways}},
+		{"processes", collector.FlagProcess, collector.Options{Gauges: true, Process: collector.ProcessNever}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := byName(gather(t, fullNode(), everything))
+			for _, m := range collector.Catalogue() {
+				if m.Flag == tt.flag {
+					delete(want, m.Name)
+				}
+			}
+			got := gather(t, fullNode(), tt.opts)
+			if diff := cmp.Diff(pageOf(t, want), string(text(t, got))); diff != "" {
+				t.Errorf("page differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// gather scrapes a snapshot with all the registry's checks on.
+func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.MetricFamily {
+	t.Helper()
+	families, err := registry(s, opts).Gather()
+	if err != nil {
+		t.Fatalf("gather: %v", err)
+	}
+	return families
+}
+
+func registry(s *gpu.Snapshot, opts collector.Options) *prometheus.Registry {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collector.New(func() *gpu.Snapshot { return s }, opts))
+	return r
+}
+
+func text(t testing.TB, families []*dto.MetricFamily) []byte {
+	t.Helper()
+	var page bytes.Buffer
+	for _, mf := range families {
+		if _, err := expfmt.MetricFamilyToText(&page, mf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return page.Bytes()
+}
+
+func byName(families []*dto.MetricFamily) map[string]*dto.MetricFamily {
+	m := make(map[string]*dto.MetricFamily, len(families))
+	for _, mf := range families {
+		m[mf.GetName()] = mf
+	}
+	return m
+}
+
+// pageOf renders families in the order of their names.
+func pageOf(t testing.TB, families map[string]*dto.MetricFamily) string {
+	t.Helper()
+	var sorted []*dto.MetricFamily
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		sorted = append(sorted, families[name])
+	}
+	return string(text(t, sorted))
+}

@@ -1,0 +1,206 @@
+package collector_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// The moments of the hand-made snapshots.
+var (
+	boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
+	now  = boot.Add(90 * time.Minute)
+)
+
+// fullNode is a node on which everything is known: one GPU held whole, one that
+// two containers and the host share, one that is idle.
+func fullNode() *gpu.Snapshot {
+	trainer := newAccount("team-a", "trainer-0", "trainer")
+	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
+	trainer.Idle = 80_000
+	trainer.Allocated, trainer.Active = 80*time.Minute, 71*time.Minute+500*time.Millisecond
+	trainer.Processes = []gpu.ProcessAccount{newProcess(4711, "python3", 1_234_567, 0)}
+
+	chat := newAccount("team-b", "chat-7d9f-x2x", "server")
+	chat.Energy = gpu.ByMethod{gpu.Exclusive: 10_000, gpu.Shared: 20_001, gpu.Allocated: 3}
+	chat.Processes = []gpu.ProcessAccount{
+		newProcess(5001, "vllm", 10_000, 15_000),
+		newProcess(5002, "ray::worker", 0, 4_001),
+		{Folded: true, Opened: boot.Add(time.Hour), Energy: gpu.ByMethod{gpu.Shared: 1_000}},
+	}
+	embed := newAccount("team-b", "embed-5c4-qqq", "server")
+	embed.Energy = gpu.ByMethod{gpu.Shared: 7_777}
+	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
+
+	whole := newGPU(0, trainer)
+	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 3, State: "completed"}
+	whole.Holders = []gpu.Holder{{AccountKey: trainer.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
+	whole.Processes = []gpu.LiveProcess{newLive(trainer, 0)}
+
+	shared := newGPU(1, chat, embed)
+	shared.Holders = []gpu.Holder{
+		{AccountKey: chat.AccountKey, Resource: "nvidia.com/gpu.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2},
+		{AccountKey: embed.AccountKey, Claim: "embed-gpu", Sharing: gpu.SharingNone},
+	}
+	shared.Processes = []gpu.LiveProcess{
+		newLive(chat, 0), newLive(chat, 1), newLive(embed, 0),
+		{Process: gpu.Process{ID: gpu.ProcessID{PID: 900, Start: 90}, Name: "monitor", Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
+		{Process: gpu.Process{ID: gpu.ProcessID{PID: 901, Start: 91}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: gpu.Process{ID: gpu.ProcessID{PID: 902, Start: 92}}},
+	}
+	shared.Processes[1].SM, shared.Processes[1].Memory, shared.Processes[1].MemoryUsed = nil, nil, nil
+	shared.XIDs.Count = 3
+	shared.XIDs.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
+
+	return &gpu.Snapshot{
+		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
+		Node: gpu.Node{
+			Name: "gpu-node-17", SysVendor: "Acme", ProductName: "Rack Server 9", ProductSerial: "PRD0017A",
+			BoardSerial: "BRD0017B", BoardAssetTag: "To Be Filled By O.E.M.", ChassisSerial: "CHS0017C",
+			ChassisAssetTag: "row 7", SystemUUID: "8e3f0b54-52a5-4f0e-8f63-27a1f2c90017",
+		},
+		Driver:  &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06"},
+		PCIGPUs: new(3), DriverGPUs: new(3),
+		GPUs: []gpu.GPU{whole, shared, newGPU(2)},
+		Stages: []gpu.Stage{
+			{Name: "driver", Tried: true, Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
+			{Name: "pod_resources", Tried: true, Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},
+			{Name: "dmi", Tried: true, Duration: time.Millisecond, Failures: 2},
+			{Name: "state"},
+		},
+	}
+}
+
+// lostGPU is a node on which one of two GPUs fell off the bus an hour ago, and
+// another does not answer at the moment.
+func lostGPU() *gpu.Snapshot {
+	s := fullNode()
+	lost := &s.GPUs[0]
+	lost.Present, lost.Reading, lost.Book = false, nil, nil
+	lost.Holders, lost.Processes = nil, nil
+	lost.LastReading = now.Add(-time.Hour)
+	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
+	late := &s.GPUs[1]
+	late.Reading = nil
+	late.LastReading = now.Add(-30 * time.Second)
+	s.GPUs = s.GPUs[:2]
+	s.PCIGPUs, s.DriverGPUs = new(1), new(1)
+	return s
+}
+
+// noDriver is a node on which no source of readings answers.
+func noDriver() *gpu.Snapshot {
+	return &gpu.Snapshot{
+		At:      gpu.Instant{Wall: now, Boot: 90 * time.Minute},
+		Node:    gpu.Node{Name: "gpu-node-18", SysVendor: "Default string", SystemUUID: "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"},
+		PCIGPUs: new(8),
+		Stages:  []gpu.Stage{{Name: "driver", Tried: true, Duration: 3 * time.Millisecond, Failures: 1}},
+	}
+}
+
+// heldAccounts is a node on which a pod ended a minute ago and another one has
+// just got the GPU. One of its processes has already left.
+func heldAccounts() *gpu.Snapshot {
+	ended := newAccount("team-a", "batch-1", "main")
+	ended.Energy = gpu.ByMethod{gpu.Exclusive: 500_000}
+	ended.Processes = []gpu.ProcessAccount{newProcess(100, "batch", 500_000, 0)}
+	begun := newAccount("team-a", "batch-2", "main")
+	begun.Processes = []gpu.ProcessAccount{newProcess(100, "batch", 0, 0), newProcess(200, "batch", 0, 0)}
+	g := newGPU(0, ended, begun)
+	g.Holders = []gpu.Holder{{AccountKey: begun.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
+	g.Processes = []gpu.LiveProcess{newLive(begun, 1)}
+	return &gpu.Snapshot{At: gpu.Instant{Wall: now}, Driver: &gpu.Driver{Source: "nvml"}, GPUs: []gpu.GPU{g}}
+}
+
+// hostile is a node on which every string is as bad as it gets, and some differ
+// only where they are cut or repaired.
+func hostile() *gpu.Snapshot {
+	long := strings.Repeat("ab€", 2000)
+	evil := newAccount("quo\"te", "new\nline", `back\slash`)
+	evil.Energy = gpu.ByMethod{gpu.Shared: 1}
+	evil.Processes = []gpu.ProcessAccount{
+		newProcess(1, "bad\xff\xfeutf8", 0, 1),
+		newProcess(1, "bad\xfeutf8", 0, 2),
+		newProcess(2, "tab\tbell\x07nul\x00", 0, 3),
+		newProcess(3, long, 0, 4),
+		newProcess(3, long+"!", 0, 5),
+	}
+	cut := newAccount(long, "pod", "container")
+	cutToo := newAccount(long+"too", "pod", "container")
+	emoji := newAccount(strings.Repeat("a", 254)+"🙂", "pod", "}")
+	g := newGPU(0, evil, cut, cutToo, emoji)
+	g.Serial, g.Model, g.Platform.ChassisSerial = "\xff\xff\xff", "\"\n\\", "S1\x00\x00"
+	for _, a := range g.Book.Containers {
+		g.Holders = append(g.Holders, gpu.Holder{AccountKey: a.AccountKey, Resource: "r\n", Claim: long, Sharing: "\xff"})
+	}
+	twin := newGPU(1)
+	twin.UUID = g.UUID
+	return &gpu.Snapshot{
+		Node:   gpu.Node{Name: "node\n# TYPE x counter\nx 1", ProductName: long},
+		Driver: &gpu.Driver{Source: `"`, DriverVersion: "\xc3"},
+		GPUs:   []gpu.GPU{g, twin},
+		Stages: []gpu.Stage{{Name: "a\xff"}, {Name: "a\xfe"}},
+	}
+}
+
+func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
+	b := &gpu.Book{Opened: boot, Retired: 1_500, Resets: uint64(i), Containers: accounts}
+	for r := range gpu.NumReasons {
+		b.Unattributed[r] = gpu.Millijoules(1000*i + int(r))
+	}
+	b.Energy = b.Sum()
+	return gpu.GPU{
+		Device: gpu.Device{
+			UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-%012d", i), Index: i, DeviceNode: fmt.Sprintf("nvidia%d", i),
+			PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+16*i), Vendor: "NVIDIA", Model: "NVIDIA B200",
+			Serial: fmt.Sprintf("16509230004%02d", i/2), BoardPartNumber: "900-2G000-0000-000", VBIOSVersion: "N/A",
+			Platform: gpu.Platform{
+				ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1),
+			},
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
+		},
+		Present: true,
+		Reading: &gpu.Reading{
+			Power: new(gpu.Watts(412.345)), Temperature: new(61.0), Utilization: new(0.97),
+			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),
+			SMClock: new(1.965e9), MemoryClock: new(3.996e9),
+		},
+		LastReading: now,
+		XIDs:        gpu.XIDs{Since: boot},
+		Book:        b,
+	}
+}
+
+func newAccount(namespace, pod, container string) gpu.ContainerAccount {
+	return gpu.ContainerAccount{
+		AccountKey: gpu.AccountKey{Container: gpu.Container{
+			Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod, Container: container,
+		}},
+		Opened: boot.Add(10 * time.Minute),
+	}
+}
+
+func newProcess(pid uint32, name string, exclusive, shared gpu.Millijoules) gpu.ProcessAccount {
+	return gpu.ProcessAccount{
+		ProcessID:   gpu.ProcessID{PID: pid, Start: uint64(pid) * 100},
+		Name:        name,
+		ContainerID: strings.Repeat("0123456789abcdef", 4),
+		StartTime:   boot.Add(11 * time.Minute),
+		Opened:      boot.Add(11*time.Minute + time.Second),
+		Energy:      gpu.ByMethod{gpu.Exclusive: exclusive, gpu.Shared: shared},
+	}
+}
+
+// newLive returns the live side of the i-th process of an account.
+func newLive(a gpu.ContainerAccount, i int) gpu.LiveProcess {
+	q := a.Processes[i]
+	return gpu.LiveProcess{
+		Process: gpu.Process{
+			ID: q.ProcessID, Name: "as it is called now", StartTime: q.StartTime,
+			Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: q.ContainerID},
+		},
+		MemoryUsed: new(uint64(8 << 30)), SM: new(0.5), Memory: new(0.25),
+	}
+}
