@@ -1,0 +1,116 @@
+// Package host reads what the kernel says about the machine itself: its firmware
+// identity, the GPUs on its PCI bus, its boot, and its clocks.
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs/sysfs"
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Now returns the present moment: the wall clock and CLOCK_BOOTTIME, which goes
+// on while the machine is suspended and never steps.
+func Now() gpu.Instant {
+	var ts unix.Timespec
+	// It cannot fail on Linux 2.6.39 and newer.
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}
+}
+
+// Host reads a machine through its /proc and /sys.
+type Host struct {
+	ProcFS string
+	SysFS  string
+}
+
+// BootID names the current boot (/proc/sys/kernel/random/boot_id).
+func (h Host) BootID() (string, error) {
+	data, err := os.ReadFile(filepath.Join(h.ProcFS, "sys/kernel/random/boot_id"))
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	id := strings.TrimSpace(string(data))
+	if id == "" {
+		return "", errors.New("read boot id: the file is empty")
+	}
+	return id, nil
+}
+
+// Node reads the machine's identity from /sys/class/dmi/id. Serial numbers there
+// are readable by root only; what cannot be read stays empty.
+func (h Host) Node() (gpu.Node, error) {
+	fs, err := sysfs.NewFS(h.SysFS)
+	if err != nil {
+		return gpu.Node{}, fmt.Errorf("read DMI: %w", err)
+	}
+	dmi, err := fs.DMIClass()
+	if err != nil {
+		return gpu.Node{}, fmt.Errorf("read DMI: %w", err)
+	}
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return gpu.Node{
+		SysVendor:       text(dmi.SystemVendor),
+		ProductName:     text(dmi.ProductName),
+		ProductSerial:   text(dmi.ProductSerial),
+		BoardSerial:     text(dmi.BoardSerial),
+		BoardAssetTag:   text(dmi.BoardAssetTag),
+		ChassisSerial:   text(dmi.ChassisSerial),
+		ChassisAssetTag: text(dmi.ChassisAssetTag),
+		SystemUUID:      text(dmi.ProductUUID),
+	}, nil
+}
+
+// The PCI identity of an NVIDIA GPU: its vendor, and the classes of a display
+// controller that the driver serves (/sys/bus/pci/devices/*/{vendor,class}).
+const (
+	vendorNVIDIA  = "0x10de"
+	classVGA      = "0x0300"
+	class3DDevice = "0x0302"
+)
+
+// PCIGPUs counts the NVIDIA GPUs on the PCI bus. A GPU that fell off the bus stays
+// here until it is removed, so the count tells what the driver misses.
+//
+// The files are read here and not through procfs' PciDevices, which reads thirty
+// files of every device and gives up on all of them if one cannot be parsed.
+func (h Host) PCIGPUs() (int, error) {
+	dir := filepath.Join(h.SysFS, "bus/pci/devices")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("list PCI devices: %w", err)
+	}
+	n := 0
+	for _, e := range entries {
+		if attribute(dir, e.Name(), "vendor") != vendorNVIDIA {
+			continue
+		}
+		class := attribute(dir, e.Name(), "class")
+		if strings.HasPrefix(class, classVGA) || strings.HasPrefix(class, class3DDevice) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// attribute returns a device's attribute, empty if it cannot be read: the device
+// may have been removed in between.
+func attribute(dir, device, name string) string {
+	data, err := os.ReadFile(filepath.Join(dir, device, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

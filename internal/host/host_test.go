@@ -1,0 +1,77 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+)
+
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPCIGPUs(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
+		"bus/pci/devices/0000:43:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:43:00.0/class": "0x030000\n",
+		"bus/pci/devices/0000:05:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:05:00.0/class": "0x068000\n", // NVSwitch
+		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // BMC graphics
+		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // going away
+	})
+	if n, err := (host.Host{SysFS: root}).PCIGPUs(); err != nil || n != 2 {
+		t.Errorf("got %d, %v; want 2", n, err)
+	}
+	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).PCIGPUs(); err == nil {
+		t.Error("no error for a missing /sys")
+	}
+}
+
+func TestNode(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"class/dmi/id/sys_vendor": "Example Systems\n", "class/dmi/id/product_serial": "EX0042\n",
+		"class/dmi/id/chassis_serial": "CH0007\n", "class/dmi/id/product_uuid": "1b4e28ba-2fa1-11d2-883f-0016d3cca427\n",
+		"class/dmi/id/uevent": "MODALIAS=dmi\n",
+	})
+	want := gpu.Node{
+		SysVendor: "Example Systems", ProductSerial: "EX0042", ChassisSerial: "CH0007",
+		SystemUUID: "1b4e28ba-2fa1-11d2-883f-0016d3cca427",
+	}
+	got, err := host.Host{SysFS: root}.Node()
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("node (-want +got):\n%s%v", diff, err)
+	}
+}
+
+func TestBootID(t *testing.T) {
+	root := t.TempDir()
+	if _, err := (host.Host{ProcFS: root}).BootID(); err == nil {
+		t.Error("no error for a missing file")
+	}
+	write(t, root, map[string]string{"sys/kernel/random/boot_id": "7d3c1f52-0000-4000-8000-0123456789ab\n"})
+	if id, err := (host.Host{ProcFS: root}).BootID(); err != nil || id != "7d3c1f52-0000-4000-8000-0123456789ab" {
+		t.Errorf("got %q, %v", id, err)
+	}
+}
+
+func TestNow(t *testing.T) {
+	a := host.Now()
+	if b := host.Now(); b.Boot < a.Boot || a.Boot <= 0 {
+		t.Errorf("boot clock went from %v to %v", a.Boot, b.Boot)
+	}
+}
