@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -147,6 +148,21 @@ func (l *Ledger) State() State {
 		}
 	}
 	return s
+}
+
+// Check reports whether the state can be continued: every book balances, and no
+// amount is negative.
+func (s State) Check() error {
+	for uuid, b := range s.Books {
+		if b.Energy != b.Sum() {
+			return fmt.Errorf("check the book of %s: energy %d mJ, accounts %d mJ", uuid, b.Energy, b.Sum())
+		}
+		if b.Energy < 0 || b.Retired < 0 || slices.Min(b.Unattributed[:]) < 0 ||
+			slices.ContainsFunc(b.Containers, func(a gpu.ContainerAccount) bool { return slices.Min(a.Energy[:]) < 0 }) {
+			return fmt.Errorf("check the book of %s: a negative amount", uuid)
+		}
+	}
+	return nil
 }
 
 // Restore returns a ledger that continues a saved state. The time since the
