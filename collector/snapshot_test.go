@@ -123,7 +123,7 @@ func hostile() *gpu.Snapshot {
 	evil.Processes = []gpu.ProcessAccount{
 		newProcess(1, "bad\xff\xfeutf8", 0, 1),
 		newProcess(1, "bad\xfeutf8", 0, 2),
-		newProcess(2, "tab\tbell\x07nul\x00", 0, 3),
+		newProcess(2, "tab\tbell\x07", 0, 3),
 		newProcess(3, long, 0, 4),
 		newProcess(3, long+"!", 0, 5),
 	}
