@@ -41,10 +41,14 @@ var labelCatalogue = []Label{
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
 	{Name: "dcgm_version", Help: "Version of the DCGM library, if it is used."},
-	{Name: "scope", Help: "What an energy reading covers: one GPU, a module with more than one die or a CPU, or the driver does not say.",
-		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)}},
-	{Name: "reason", Help: "Why no container is charged: nobody held or used the GPU; a process of the host used it; a process used it whose container could not be named; it was held by an allocation that is stale or whose pod is not known to live; nobody was looking.",
-		Values: reasons(), Complete: true},
+	{
+		Name: "scope", Help: "What an energy reading covers: one GPU, a module with more than one die or a CPU, or the driver does not say.",
+		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)},
+	},
+	{
+		Name: "reason", Help: "Why no container is charged: nobody held or used the GPU; a process of the host used it; a process used it whose container could not be named; it was held by an allocation that is stale or whose pod is not known to live; nobody was looking.",
+		Values: reasons(), Complete: true,
+	},
 	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
 	{Name: "namespace", Help: "Namespace of the pod."},
 	{Name: "pod", Help: "Name of the pod."},
@@ -52,18 +56,26 @@ var labelCatalogue = []Label{
 	{Name: "container", Help: "Name of the container."},
 	{Name: "resource", Help: "Extended resource the container asked for, such as `nvidia.com/gpu`."},
 	{Name: "claim", Help: "Resource claim of a device that was allocated by DRA."},
-	{Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation.",
-		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMPS), string(gpu.SharingMIG), string(gpu.SharingNone)}},
-	{Name: "method", Help: "How energy was charged: measured, nobody else was on the GPU; apportioned by measured activity; charged for holding the GPU.",
-		Values: methods(), Complete: true},
+	{
+		Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation.",
+		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMPS), string(gpu.SharingMIG), string(gpu.SharingNone)},
+	},
+	{
+		Name: "method", Help: "How energy was charged: measured, nobody else was on the GPU; apportioned by measured activity; charged for holding the GPU.",
+		Values: methods(), Complete: true,
+	},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},
 	{Name: "process", Help: "Name of the process as it was first read."},
 	{Name: "container_id", Help: "The container runtime's id."},
 	{Name: "xid", Help: "Code of the driver's error event."},
-	{Name: "stage", Help: "Something the exporter depends on.",
-		Values: []string{"driver", "xid", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"}},
-	{Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",
-		Values: []string{"true", "false"}, Complete: true},
+	{
+		Name: "stage", Help: "Something the exporter depends on.",
+		Values: []string{"driver", "xid", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"},
+	},
+	{
+		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",
+		Values: []string{"true", "false"}, Complete: true,
+	},
 }
 
 // maxLabelBytes bounds a label value. Names of pods end at 253 bytes, so only

@@ -133,7 +133,7 @@ func placeholder(s string) bool {
 		return true
 	case strings.Trim(s, "f-") == "" && len(s) >= 8: // 0xff bytes, printed in hex
 		return true
-	default: // 0xff bytes, as they are or replaced when they were decoded
-		return strings.Trim(s, "\xff\ufffd") == ""
+	default: // 0xff bytes as they are: each reads as a replacement character
+		return strings.Trim(s, "\ufffd") == ""
 	}
 }

@@ -1,0 +1,88 @@
+package collector
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Metric is one row of the catalogue.
+type Metric struct {
+	Family string // the heading in docs/metrics.md
+	Name   string
+	Type   prometheus.ValueType
+	Unit   string // base unit, empty for a pure number
+	Labels []string
+	Help   string
+	// Flag is the command-line flag that can hide the metric; empty if none can.
+	Flag string
+}
+
+// Label describes a label, which means the same wherever it appears.
+type Label struct {
+	Name string
+	Help string
+	// Values is the closed list of values; nil if the list is open.
+	Values []string
+	// Complete is set if there is a series for every value from the start, so
+	// that no increase is lost in a series that appears late.
+	Complete bool
+}
+
+// The flags that hide metrics.
+const (
+	FlagGauges  = "--collector.gauges"
+	FlagProcess = "--collector.process"
+)
+
+// Catalogue returns every metric, family by family.
+func Catalogue() []Metric { return slices.Clone(catalogue[:]) }
+
+// Labels returns every label of the catalogue's metrics.
+func Labels() []Label { return slices.Clone(labelCatalogue) }
+
+// Per names the thing that one more of makes the metric grow by [Metric.Series].
+func (m Metric) Per() string {
+	for _, key := range []struct{ label, per string }{
+		{"pid", "process"}, {"container", "container and GPU"}, {"xid", "GPU and XID code seen"}, {"UUID", "GPU"}, {"stage", "stage"},
+	} {
+		if slices.Contains(m.Labels, key.label) {
+			return key.per
+		}
+	}
+	return "node"
+}
+
+// Series returns how many series the metric has at most for each of what
+// [Metric.Per] names.
+func (m Metric) Series() int {
+	n := 1
+	for _, l := range labelCatalogue {
+		if l.Complete && slices.Contains(m.Labels, l.Name) {
+			n *= len(l.Values)
+		}
+	}
+	return n
+}
+
+// TypeName returns the type as the metrics page spells it.
+func (m Metric) TypeName() string { return strings.ToLower(m.Type.ToDTO().String()) }
+
+func methods() []string {
+	var names []string
+	for m := range gpu.NumMethods {
+		names = append(names, m.String())
+	}
+	return names
+}
+
+func reasons() []string {
+	var names []string
+	for r := range gpu.NumReasons {
+		names = append(names, r.String())
+	}
+	return names
+}
