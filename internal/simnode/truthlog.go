@@ -33,15 +33,19 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return l, err
 }
 
-// add keeps a row until the next flush.
+// add keeps a row until the next flush, which it brings about itself when there
+// are many, so that a long jump in time needs little memory.
 func (l *truthLog) add(t Truth) error {
 	row, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
 	l.last = append(row, '\n')
-	_, err = l.pending.Write(l.last)
-	return err
+	l.pending.Write(l.last)
+	if l.pending.Len() > 1<<20 {
+		return l.flush()
+	}
+	return nil
 }
 
 // flush writes the rows that were added.

@@ -1,0 +1,145 @@
+package simnode_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// Every second two pods are replaced by others, in the kubelet's answer, in the
+// log links, in /proc and in the driver's process lists.
+func TestChurn(t *testing.T) {
+	n := open(t, "churn")
+	kubelet := dial(t, n)
+	seen := make(map[string]bool)
+	var before []string
+	for second := range 5 {
+		d := time.Duration(second)*time.Second + 100*time.Millisecond
+		run(t, n, d-100*time.Millisecond, d, 100*time.Millisecond)
+		held := holders(t, kubelet)
+		var pids []string
+		for pod := range held {
+			if strings.HasPrefix(pod, "short-") {
+				if seen[pod] {
+					t.Errorf("pod %s is there after second %d", pod, second)
+				}
+				seen[pod] = true
+			}
+		}
+		for _, p := range driverState(t, n)["process"][:2] {
+			pids = append(pids, p["pid"])
+			if _, err := os.Stat(filepath.Join(n.Dir(), "proc", p["pid"], "stat")); err != nil {
+				t.Error(err)
+			}
+			if slices.Contains(before, p["pid"]) {
+				t.Errorf("process %s outlived its pod", p["pid"])
+			}
+		}
+		before = pids
+		if links, err := os.ReadDir(filepath.Join(n.Dir(), "log/containers")); err != nil || len(links) != 6 {
+			t.Errorf("%d log links, %v, want 6", len(links), err)
+		}
+		run(t, n, d, time.Duration(second+1)*time.Second, 100*time.Millisecond)
+	}
+	if len(seen) != 10 {
+		t.Errorf("%d short pods in 5 seconds, want 10: %v", len(seen), seen)
+	}
+}
+
+// A GPU falls off the bus, and the driver is loaded without it.
+func TestLost(t *testing.T) {
+	n := open(t, "lost")
+	dead := driverState(t, n)["gpu"][2]
+	run(t, n, 0, 6100*time.Millisecond, 100*time.Millisecond)
+	state := driverState(t, n)
+	if state["gpu"][2]["lost"] != "1" || len(state["gpu"]) != 8 {
+		t.Errorf("at 6.1 s: %v", state["gpu"][2])
+	}
+	if diff := cmp.Diff([]fields{{"gpu": dead["uuid"], "seq": "1", "code": "79"}}, state["xid"]); diff != "" {
+		t.Errorf("XIDs (-want +got):\n%s", diff)
+	}
+	run(t, n, 6100*time.Millisecond, 12100*time.Millisecond, 100*time.Millisecond)
+	if state = driverState(t, n); state["driver"][0]["loaded"] != "0" {
+		t.Errorf("at 12.1 s: %v", state["driver"])
+	}
+	run(t, n, 12100*time.Millisecond, 13100*time.Millisecond, 100*time.Millisecond)
+	checkReloaded(t, driverState(t, n), dead["uuid"])
+	entry := strings.ToLower(strings.TrimPrefix(dead["bus"], "0000"))
+	if _, err := os.Stat(filepath.Join(n.Dir(), "sys/bus/pci/devices", entry)); err != nil {
+		t.Error(err)
+	}
+	if g := history(t, n)[131].GPU(dead["uuid"]); g.Counter != nil || g.Energy == 0 {
+		t.Errorf("truth of the dead GPU: %+v", g)
+	}
+}
+
+// checkReloaded checks that the driver has counted and numbered anew.
+func checkReloaded(t *testing.T, state map[string][]fields, dead string) {
+	t.Helper()
+	if d := state["driver"][0]; d["loaded"] != "1" || d["generation"] != "2" || len(state["gpu"]) != 7 {
+		t.Errorf("driver %v with %d GPUs", d, len(state["gpu"]))
+	}
+	for i, g := range state["gpu"] {
+		index := string(rune('0' + i))
+		if g["index"] != index || g["minor"] != index || g["uuid"] == dead {
+			t.Errorf("GPU %d is %v", i, g)
+		}
+		if e := number(t, g["energy"]); e > 70_000 {
+			t.Errorf("%s: counter is %d mJ, 0.1 s after it began", g["uuid"], e)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	_, err := simnode.Lookup("dgx")
+	if err == nil || !strings.Contains(err.Error(), "dgx-h100 gb200 gb200-module idle churn lost") {
+		t.Errorf("Lookup of an unknown scenario: %v", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	good, err := simnode.Lookup("idle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	busy := []simnode.Work{{GPU: 0, Load: simnode.Constant(98)}}
+	with := func(p simnode.Process) simnode.Scenario {
+		sc := good
+		sc.Daemons = append(slices.Clone(sc.Daemons), simnode.Daemon{Cgroup: "/", Process: p})
+		return sc
+	}
+	tests := []struct {
+		name, dir string
+		scenario  simnode.Scenario
+		want      string
+	}{
+		{"directory in use", full, good, "is not empty"},
+		{"long directory", filepath.Join(t.TempDir(), strings.Repeat("x", 100)), good, "choose a shorter directory"},
+		{"too busy", t.TempDir(), with(simnode.Process{Comm: "x", Work: busy}), "GPU 0 can be 101 % busy"},
+		{"no such GPU", t.TempDir(), with(simnode.Process{Comm: "x", Work: []simnode.Work{{GPU: 8}}}), "no GPU 8"},
+		{"long name", t.TempDir(), with(simnode.Process{Comm: "sixteen-bytes---"}), "longer than 15 bytes"},
+		{"no PID 1", t.TempDir(), simnode.Scenario{Name: "none"}, "PID 1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n, err := simnode.Open(tt.dir, tt.scenario, start)
+			if err == nil {
+				n.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Open = %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package simnode_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// start is the moment at which all simulations of these tests begin.
+var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC), Boot: 5 * time.Hour}
+
+// after returns the moment a while after the start.
+func after(d time.Duration) gpu.Instant {
+	return gpu.Instant{Wall: start.Wall.Add(d), Boot: start.Boot + d}
+}
+
+// open lays out a scenario in a directory with a short name.
+func open(t *testing.T, scenario string) *simnode.Node {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openScenario(t, sc)
+}
+
+func openScenario(t *testing.T, sc simnode.Scenario) *simnode.Node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	n, err := simnode.Open(dir, sc, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// run steps a node up to a time after the start, once per tick.
+func run(t *testing.T, n *simnode.Node, from, to, tick time.Duration) {
+	t.Helper()
+	for d := from + tick; d <= to; d += tick {
+		if err := n.Step(after(d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// history reads the truth of a node.
+func history(t *testing.T, n *simnode.Node) simnode.History {
+	t.Helper()
+	rows, err := simnode.ReadTruth(filepath.Join(n.Dir(), "truth.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// fields is one record of the driver's state file.
+type fields map[string]string
+
+// driverState reads the driver's state file: the records by name.
+func driverState(t *testing.T, n *simnode.Node) map[string][]fields {
+	t.Helper()
+	path, _ := strings.CutPrefix(n.Env()[0], "GPULEDGER_FAKE_NVML_STATE=")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := make(map[string][]fields)
+	for line := range strings.Lines(string(data)) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		r := make(fields)
+		for _, p := range parts[1:] {
+			key, value, ok := strings.Cut(p, "=")
+			if !ok {
+				t.Fatalf("field %q of %q has no value", p, line)
+			}
+			r[key] = value
+		}
+		records[parts[0]] = append(records[parts[0]], r)
+	}
+	return records
+}

@@ -1,0 +1,235 @@
+package simnode_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+func TestTruthBalances(t *testing.T) {
+	for _, sc := range simnode.Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			n := open(t, sc.Name)
+			length := 30 * time.Second
+			if sc.Name == "churn" {
+				length = 90 * time.Second // long enough for accounts to retire
+			}
+			run(t, n, 0, length, time.Second)
+			rows := history(t, n)
+			if want := int(length/(100*time.Millisecond)) + 1; len(rows) != want {
+				t.Fatalf("%d rows, want %d", len(rows), want)
+			}
+			for i := range rows {
+				checkRow(t, &rows[i])
+				if i > 0 {
+					checkRise(t, &rows[i-1], &rows[i])
+				}
+			}
+		})
+	}
+}
+
+// checkRow checks the balance of every GPU and module.
+func checkRow(t *testing.T, row *simnode.Truth) {
+	t.Helper()
+	boards := make(map[string]gpu.Millijoules)
+	for i := range row.GPUs {
+		g := &row.GPUs[i]
+		boards[g.Serial] += g.Energy
+		if g.Sum() != g.Energy {
+			t.Fatalf("boot %d, %s: parts are %d mJ, board is %d", row.Boot, g.UUID, g.Sum(), g.Energy)
+		}
+		checkProcesses(t, g)
+	}
+	for _, m := range row.Modules {
+		if m.Energy != boards[m.Serial] {
+			t.Fatalf("module %s has %d mJ, its GPUs %d", m.Serial, m.Energy, boards[m.Serial])
+		}
+	}
+}
+
+// checkProcesses checks that a container's processes use no more than it does.
+func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
+	t.Helper()
+	used := make(map[gpu.Container]gpu.Millijoules)
+	for _, p := range g.Processes {
+		used[p.Container] += p.Energy
+	}
+	for _, c := range g.Containers {
+		if used[c.Container] > c.Energy {
+			t.Fatalf("%v: processes %d mJ, container %d", c.Container, used[c.Container], c.Energy)
+		}
+	}
+}
+
+// checkRise checks that nothing falls, but for a counter of a reloaded driver.
+func checkRise(t *testing.T, before, row *simnode.Truth) {
+	t.Helper()
+	for i := range row.GPUs {
+		was, is := &before.GPUs[i], &row.GPUs[i]
+		if was.Counter != nil && is.Counter != nil && *is.Counter < *was.Counter {
+			t.Fatalf("boot %d, %s: counter fell from %d to %d", row.Boot, is.UUID, *was.Counter, *is.Counter)
+		}
+		if is.Energy < was.Energy || is.Idle < was.Idle || is.Retired < was.Retired {
+			t.Fatalf("boot %d, %s: energy fell", row.Boot, is.UUID)
+		}
+		for c, e := range is.Since(was) {
+			if e < 0 {
+				t.Fatalf("boot %d, %v: energy fell by %d", row.Boot, c, -e)
+			}
+		}
+	}
+}
+
+func TestTruthIsPlausible(t *testing.T) {
+	n := open(t, "dgx-h100")
+	run(t, n, 0, 30*time.Second, time.Second)
+	rows := history(t, n)
+	var idle int
+	for i := range rows[0].GPUs {
+		last := &rows[len(rows)-1].GPUs[i]
+		watts := last.Energy.Joules() / 30
+		if watts < 60 || watts > 700 {
+			t.Errorf("%s drew %.0f W", last.UUID, watts)
+		}
+		if last.Idle == last.Energy {
+			idle++
+		}
+	}
+	if idle != 1 {
+		t.Errorf("%d GPUs were idle, want 1", idle)
+	}
+}
+
+// Whatever the driver shows has a row in the truth.
+func TestCounterHasRow(t *testing.T) {
+	for _, tt := range []struct{ scenario, field string }{
+		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},
+	} {
+		t.Run(tt.scenario, func(t *testing.T) {
+			n := open(t, tt.scenario)
+			run(t, n, 0, 3*time.Second, 100*time.Millisecond)
+			rows := history(t, n)
+			for _, g := range driverState(t, n)["gpu"] {
+				counter, err := strconv.ParseInt(g[tt.field], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				row := rows.Find(g["uuid"], gpu.Millijoules(counter))
+				if row == nil || row.Boot != int64(start.Boot+3*time.Second) {
+					t.Errorf("%s: counter %d found in row %v", g["uuid"], counter, row)
+				}
+			}
+		})
+	}
+}
+
+// The GPUs of a module show the same counter, and it rises by what both used.
+func TestModuleCounter(t *testing.T) {
+	n := open(t, "gb200-module")
+	run(t, n, 0, 10*time.Second, time.Second)
+	rows := history(t, n)
+	first, last := &rows[0], &rows[len(rows)-1]
+	if len(last.Modules) != 2 {
+		t.Fatalf("%d modules, want 2", len(last.Modules))
+	}
+	for _, m := range last.Modules {
+		for i, g := range last.GPUs {
+			if rise := *g.Counter - *first.GPUs[i].Counter; g.Serial == m.Serial && rise != m.Energy {
+				t.Errorf("%s: counter rose by %d mJ, module %s used %d", g.UUID, rise, m.Serial, m.Energy)
+			}
+		}
+		if len(m.Containers) != 1 || m.Containers[0].Energy != m.Energy {
+			t.Errorf("module %s is not one container's: %v", m.Serial, m.Containers)
+		}
+	}
+	for _, g := range driverState(t, n)["gpu"] {
+		if _, ok := g["energy_gpu"]; ok {
+			t.Errorf("%s has a counter of its own", g["uuid"])
+		}
+	}
+}
+
+// The result depends on the scenario and the time only, not on how one gets there.
+func TestStepIsDeterministic(t *testing.T) {
+	for _, sc := range simnode.Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			slow, fast := open(t, sc.Name), open(t, sc.Name)
+			run(t, slow, 0, 15*time.Second, 250*time.Millisecond)
+			run(t, fast, 0, 15*time.Second, 15*time.Second)
+			for _, file := range []string{"truth.jsonl", "truth.json", "driver/state.tsv"} {
+				if diff := cmp.Diff(content(t, slow, file), content(t, fast, file)); diff != "" {
+					t.Errorf("%s differs (-slow +fast):\n%s", file, diff)
+				}
+			}
+		})
+	}
+}
+
+// content reads a file of a node.
+func content(t *testing.T, n *simnode.Node, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.Dir(), file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestStepNeverGoesBack(t *testing.T) {
+	n := open(t, "idle")
+	run(t, n, 0, time.Second, time.Second)
+	for _, d := range []time.Duration{999 * time.Millisecond, -time.Hour, 1099 * time.Millisecond} {
+		if err := n.Step(after(d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := history(t, n); len(rows) != 11 {
+		t.Errorf("%d rows after one second, want 11", len(rows))
+	}
+}
+
+func TestTruthRotates(t *testing.T) {
+	n := open(t, "gb200")
+	older := filepath.Join(n.Dir(), "truth.1.jsonl")
+	var d time.Duration
+	for ; d < 12*time.Hour; d += 5 * time.Minute {
+		if _, err := os.Stat(older); err == nil {
+			break
+		}
+		run(t, n, d, d+5*time.Minute, 5*time.Minute)
+	}
+	old, err := simnode.ReadTruth(older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := append(old, history(t, n)...)
+	if want := int(d/(100*time.Millisecond)) + 1; len(rows) != want {
+		t.Errorf("%d rows in both files, want %d", len(rows), want)
+	}
+	newest, err := simnode.ReadTruth(filepath.Join(n.Dir(), "truth.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rows[len(rows)-1:], newest); diff != "" {
+		t.Errorf("newest row is not the last one (-history +newest):\n%s", diff)
+	}
+}
+
+func TestReadTruthLeavesOutUnfinishedRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "truth.jsonl")
+	if err := os.WriteFile(path, []byte("{\"boot_ns\":1}\n{\"boot_ns\":2}\n{\"boot_ns\":3,\"gp"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := simnode.ReadTruth(path)
+	if err != nil || len(rows) != 2 || rows[1].Boot != 2 {
+		t.Errorf("ReadTruth = %v, %v, want two rows", rows, err)
+	}
+}
