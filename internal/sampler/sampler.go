@@ -187,3 +187,7 @@ func (s *Sampler) snapshot(now gpu.Instant, report gpu.Report, failed error, loo
 	})
 	return snap
 }
+
+// Close gives the state directory free for another exporter. Run must have
+// returned.
+func (s *Sampler) Close() error { return s.store.close() }

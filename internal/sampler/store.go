@@ -36,26 +36,26 @@ func newStore(cfg Config) store { return store{cfg: cfg} }
 
 // acquire takes the state directory if it is free, and reports whether it just
 // loaded what an earlier exporter saved. Only a directory that another exporter
-// holds keeps this one from charging; one that cannot be used at all does not,
-// but then the counters start anew at the next restart.
+// holds keeps this one from charging. One that cannot be used at all does not, but
+// then the counters start anew at the next restart.
 func (s *store) acquire() (loaded bool) {
 	if s.dir != nil {
 		return false
 	}
-	began := s.cfg.Now()
+	began, begin := s.cfg.Now(), s.ledger == nil
 	err := s.open()
-	if errors.Is(err, state.ErrLocked) && s.ledger == nil {
+	if begin && errors.Is(err, state.ErrLocked) {
 		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("nothing is charged here: %w", err))
 		return false
 	}
-	if s.ledger == nil {
+	if begin {
 		s.ledger = ledger.New(s.cfg.Ledger)
 	}
 	if err != nil {
 		s.cfg.Stages.Observe(stage.State, began, err)
 		return false
 	}
-	return s.load(began)
+	return begin && s.load(began)
 }
 
 func (s *store) open() error {
@@ -102,4 +102,11 @@ func (s *store) books(now gpu.Instant) map[string]*gpu.Book {
 		s.shown = s.ledger.Books(now)
 	}
 	return s.shown
+}
+
+func (s *store) close() error {
+	if s.dir == nil {
+		return nil
+	}
+	return s.dir.Close()
 }

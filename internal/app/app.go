@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+	"github.com/gpuledger/gpuledger/internal/nvml"
+	"github.com/gpuledger/gpuledger/internal/sampler"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// Stopping must be quick: a driver upgrade waits for this pod. Calls of the driver
+// that are in flight get half a second, open connections what is left.
+const (
+	driverGrace = 500 * time.Millisecond
+	httpGrace   = 300 * time.Millisecond
+	// firstPoll is how long the first tick waits for the kubelet, so that the
+	// first snapshot names the holders.
+	firstPoll = 2 * time.Second
+)
+
+// Node is the exporter without its HTTP server: everything from the driver to the
+// snapshot. Its parts are exported for tests that step them by hand.
+type Node struct {
+	Source  *nvml.Source
+	Mapper  *podmapper.Mapper
+	Sampler *sampler.Sampler
+}
+
+// NewNode wires the parts and starts nothing.
+func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
+	stages := stage.New(log, now)
+	source := nvml.New(nvml.Config{
+		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
+	})
+	mapper := podmapper.New(podmapper.Config{
+		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodResources: cfg.PodResources,
+		Now: now, Log: log, Stages: stages,
+	})
+	return &Node{Source: source, Mapper: mapper, Sampler: sampler.New(sampler.Config{
+		Source: source, Mapper: mapper,
+		Host:     host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
+		NodeName: cfg.NodeName, StatePath: cfg.StatePath,
+		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
+		Now:    now, Log: log, Stages: stages,
+	})}
+}
+
+// Run serves until the context ends. Nothing that is missing on the node ends it.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	node := NewNode(cfg, host.Now, log)
+	handler, err := newHandler(node.Sampler.Latest, cfg, log)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return node.Mapper.Run(ctx) })
+	g.Go(func() error { return node.Source.Run(ctx) })
+	g.Go(func() error {
+		awaitPoll(ctx, node.Mapper)
+		return node.Sampler.Run(ctx)
+	})
+	g.Go(func() error { return serve(ctx, handler, cfg, log) })
+	err = g.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, node.Sampler.Close(), node.Source.Close(driverGrace))
+}
+
+// awaitPoll waits for the first answer of the kubelet, but not for long.
+func awaitPoll(ctx context.Context, m *podmapper.Mapper) {
+	ctx, cancel := context.WithTimeout(ctx, firstPoll)
+	defer cancel()
+	_ = m.Refresh(ctx) // its stage tells
+}

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/gpuledger/gpuledger/collector"
+)
+
+// Config is what the flags say.
+type Config struct {
+	ListenAddresses []string
+	WebConfigFile   string
+	LogLevel        slog.Level
+	LogFormat       string
+
+	NodeName string
+	Tick     time.Duration
+
+	ProcFS        string
+	SysFS         string
+	ContainerLogs string
+	PodResources  string
+	StatePath     string
+	NVMLLibrary   string
+	CallTimeout   time.Duration
+
+	Retention    time.Duration
+	MaxProcesses int
+	Collector    collector.Options
+
+	Version bool
+}
+
+// Flags returns the flag set of the exporter, bound to a configuration that holds
+// the defaults.
+func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
+	c := &Config{ListenAddresses: []string{":9840"}, Collector: collector.Options{Gauges: true}}
+	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // the caller prints one line
+
+	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; may be given more than once")
+	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
+	fs.TextVar(&c.LogLevel, "log.level", slog.LevelInfo, "least severe `level` to log: debug, info, warn or error")
+	fs.StringVar(&c.LogFormat, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
+	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; the default is $NODE_NAME")
+	fs.DurationVar(&c.Tick, "tick", time.Second, "`time` between two readings of the GPUs")
+	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`folder` where procfs is mounted")
+	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`folder` where sysfs is mounted")
+	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`folder` of the kubelet's container log links")
+	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API")
+	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
+	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
+	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`time` that a tick waits for a GPU before it goes on without it")
+	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that counters stay after their process or pod ended; at least three scrape intervals")
+	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "show power, temperature, utilisation, memory and clocks of each GPU")
+	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of the series per process: always, shared or never")
+	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`number` of processes with series of their own; the rest is folded into pid=\"other\"")
+	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
+	return fs, c
+}
+
+// Parse reads the command line. Its errors name the flag and what is wrong in one
+// line; [flag.ErrHelp] asks for the usage.
+func Parse(args []string, getenv func(string) string) (Config, error) {
+	fs, c := Flags(getenv)
+	if err := fs.Parse(args); err != nil {
+		return Config{}, err
+	}
+	if fs.NArg() > 0 {
+		return Config{}, fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
+	}
+	return *c, c.validate()
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	absolute := func(name, path string) {
+		if !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("--%s=%s: want an absolute path", name, path))
+		}
+	}
+	atLeast := func(name string, least, d time.Duration) {
+		if d < least {
+			errs = append(errs, fmt.Errorf("--%s=%v: want at least %v", name, d, least))
+		}
+	}
+	absolute("path.procfs", c.ProcFS)
+	absolute("path.sysfs", c.SysFS)
+	absolute("path.container-logs", c.ContainerLogs)
+	absolute("kubelet.pod-resources-socket", c.PodResources)
+	absolute("state.path", c.StatePath)
+	if c.NVMLLibrary != "" {
+		absolute("nvml.library", c.NVMLLibrary)
+	}
+	// The board's counter moves every 100 ms: shorter ticks would see it stand.
+	atLeast("tick", 200*time.Millisecond, c.Tick)
+	atLeast("nvml.call-timeout", 10*time.Millisecond, c.CallTimeout)
+	atLeast("retention", c.Tick, c.Retention)
+	if c.MaxProcesses < 1 {
+		errs = append(errs, fmt.Errorf("--collector.process.max=%d: want at least 1; --collector.process=never hides processes", c.MaxProcesses))
+	}
+	switch c.LogFormat {
+	case "auto", "json", "text":
+	default:
+		errs = append(errs, fmt.Errorf("--log.format=%s: want json, text or auto", c.LogFormat))
+	}
+	if err := web.Validate(c.WebConfigFile); err != nil {
+		errs = append(errs, fmt.Errorf("--web.config.file=%s: %s", c.WebConfigFile, oneLine(err)))
+	}
+	return errors.Join(errs...)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// addresses is a flag that may be given more than once. The first one replaces
+// the default.
+type addresses struct {
+	list  *[]string
+	given bool
+}
+
+func (a *addresses) String() string {
+	if a.list == nil {
+		return ""
+	}
+	return strings.Join(*a.list, ",")
+}
+
+func (a *addresses) Set(s string) error {
+	if _, _, err := net.SplitHostPort(s); err != nil {
+		return fmt.Errorf("want host:port or :port: %w", err)
+	}
+	if !a.given {
+		*a.list, a.given = nil, true
+	}
+	*a.list = append(*a.list, s)
+	return nil
+}

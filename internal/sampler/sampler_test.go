@@ -1,0 +1,354 @@
+package sampler_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+	"github.com/gpuledger/gpuledger/internal/sampler"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+const (
+	first  = "GPU-5d2f9a60-0000-4000-8000-000000000001"
+	second = "GPU-5d2f9a60-0000-4000-8000-000000000002"
+)
+
+var train = gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "main"}
+
+// world is everything a sampler looks at: both its source and its mapper. Each of
+// its GPUs draws 100 W.
+type world struct {
+	t           *testing.T
+	root        string
+	now         time.Duration
+	devices     []gpu.Device
+	hung        map[string]bool
+	processes   map[uint32]gpu.Process
+	contexts    map[string][]uint32
+	samples     map[string][]gpu.Sample
+	allocations gpu.Allocations
+	xids        []gpu.XID
+	down        error
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
+		processes: map[uint32]gpu.Process{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
+		allocations: gpu.Allocations{Known: true},
+	}
+	for i, uuid := range []string{first, second} {
+		w.devices = append(w.devices, gpu.Device{
+			UUID: uuid, Index: i, PCIBusID: []string{"00000000:1B:00.0", "00000000:43:00.0"}[i],
+			Serial: []string{"1320021000017", "1320021000034"}[i], MaxPower: 700,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
+		})
+	}
+	w.write("proc/sys/kernel/random/boot_id", "boot-1\n")
+	w.write("sys/class/dmi/id/product_serial", "EX0042\n")
+	w.write("sys/bus/pci/devices/0000:1b:00.0/vendor", "0x10de\n")
+	w.write("sys/bus/pci/devices/0000:1b:00.0/class", "0x030200\n")
+	return w
+}
+
+func (w *world) write(name, content string) {
+	path := filepath.Join(w.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) instant() gpu.Instant {
+	return gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(w.now), Boot: w.now}
+}
+
+func (w *world) Read(context.Context) (gpu.Report, error) {
+	if w.down != nil {
+		return gpu.Report{}, w.down
+	}
+	r := gpu.Report{Driver: gpu.Driver{Source: "nvml"}, Devices: w.devices, XIDs: w.xids}
+	w.xids = nil
+	for _, d := range w.devices {
+		if w.hung[d.UUID] {
+			continue
+		}
+		reading := gpu.Reading{
+			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
+			Utilization: new(1.0), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
+		}
+		for _, pid := range w.contexts[d.UUID] {
+			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MemoryUsed: new(uint64(1 << 30))})
+		}
+		r.Readings = append(r.Readings, reading)
+	}
+	return r, nil
+}
+
+func (w *world) Process(pid uint32) (gpu.Process, bool) {
+	p, alive := w.processes[pid]
+	return p, alive
+}
+
+func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.processes[id.PID].Owner }
+
+func (w *world) Allocations() gpu.Allocations { return w.allocations }
+
+// runs puts a process of a container on a GPU.
+func (w *world) runs(uuid string, pid uint32, c gpu.Container) {
+	w.processes[pid] = gpu.Process{
+		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: c},
+	}
+	w.contexts[uuid] = append(w.contexts[uuid], pid)
+}
+
+func (w *world) sampler() *sampler.Sampler {
+	log := slog.New(slog.DiscardHandler)
+	return sampler.New(sampler.Config{
+		Source: w, Mapper: w, NodeName: "node-1",
+		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
+		StatePath: filepath.Join(w.root, "state"),
+		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 100},
+		Now:       w.instant, Log: log, Stages: stage.New(log, w.instant),
+	})
+}
+
+// ticks lets seconds pass, one tick each, and returns the last snapshot.
+func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
+	w.t.Helper()
+	for range n {
+		s.Tick(w.t.Context())
+		w.now += time.Second
+	}
+	snap := s.Latest()
+	for _, g := range snap.GPUs {
+		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
+			w.t.Fatalf("%s is out of balance: %+v", g.UUID, g.Book)
+		}
+	}
+	return snap
+}
+
+func stageOf(s *gpu.Snapshot, name stage.Name) gpu.Stage {
+	for _, st := range s.Stages {
+		if st.Name == string(name) {
+			return st
+		}
+	}
+	return gpu.Stage{}
+}
+
+func TestSnapshot(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.9, Memory: 0.25}}
+	w.allocations.List = []gpu.Allocation{{
+		UUID: second, Container: train, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+	}}
+	snap := w.ticks(w.sampler(), 3)
+	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {
+		t.Errorf("node: %+v, %d on PCI, %d in the driver", snap.Node, *snap.PCIGPUs, *snap.DriverGPUs)
+	}
+	key := gpu.AccountKey{Container: train}
+	want := []gpu.Holder{{AccountKey: key, Sharing: gpu.SharingNone}}
+	if diff := cmp.Diff(want, snap.GPUs[0].Holders); diff != "" {
+		t.Errorf("uses without holding (-want +got):\n%s", diff)
+	}
+	want = []gpu.Holder{{AccountKey: key, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
+	if diff := cmp.Diff(want, snap.GPUs[1].Holders); diff != "" {
+		t.Errorf("holds without using (-want +got):\n%s", diff)
+	}
+	p := snap.GPUs[0].Processes[0]
+	if *p.SM != 0.9 || *p.Memory != 0.25 || *p.MemoryUsed != 1<<30 || p.Name != "python" {
+		t.Errorf("process: %+v", p)
+	}
+	if got := snap.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("the process's container was charged %d mJ, want 200000", got)
+	}
+	if got := snap.GPUs[1].Book.Containers[0].Energy[gpu.Allocated]; got != 200_000 {
+		t.Errorf("the holder was charged %d mJ, want 200000", got)
+	}
+}
+
+// TestLost: a GPU that is gone keeps its identity until another answers in its
+// place, and the others are not touched.
+func TestLost(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.xids = []gpu.XID{{UUID: second, Code: 79, At: w.instant().Wall}}
+	all := w.devices
+	w.devices = all[:1]
+	lost := w.ticks(s, 3).GPUs[1]
+	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.XIDs.Count != 1 {
+		t.Errorf("lost GPU: %+v", lost)
+	}
+	s = w.restarted(s)
+	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].XIDs.Count != 1 {
+		t.Errorf("after a restart: %+v", s.GPUs)
+	}
+	w.devices = all
+	if g := w.ticks(s, 1).GPUs[1]; !g.Present {
+		t.Errorf("returned, but: %+v", g)
+	}
+	other := all[1]
+	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
+	w.devices = []gpu.Device{all[0], other}
+	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
+		t.Errorf("after the board was replaced: %+v", snap.GPUs)
+	}
+}
+
+// restarted returns a sampler that follows s, whose state directory is freed as it
+// is when a process ends.
+func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
+	if err := s.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.sampler()
+}
+
+// TestRestart: the books go on.
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	before := w.ticks(s, 5).GPUs[0].Book
+	after := w.ticks(w.restarted(s), 2).GPUs[0].Book
+	if after.Energy != before.Energy+200_000 || !after.Opened.Equal(before.Opened) {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+}
+
+// TestTwoExporters: the second one shows the GPUs and charges nothing, until the
+// first one ends.
+func TestTwoExporters(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.sampler(), w.sampler()
+	w.ticks(one, 2)
+	snap := w.ticks(two, 2)
+	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up {
+		t.Errorf("the second exporter keeps a book: %+v, %+v", snap.GPUs[0].Book, st)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if snap := w.ticks(two, 2); snap.GPUs[0].Book == nil || snap.GPUs[0].Book.Energy == 0 || !stageOf(snap, stage.State).Up {
+		t.Errorf("it does not take over: %+v", snap.GPUs[0].Book)
+	}
+}
+
+// TestUnwritable: without a state directory the exporter charges all the same.
+func TestUnwritable(t *testing.T) {
+	w := newWorld(t)
+	w.write("state", "not a folder")
+	snap := w.ticks(w.sampler(), 3)
+	if st := stageOf(snap, stage.State); st.Up || st.Failures != 3 || snap.GPUs[0].Book.Energy != 200_000 {
+		t.Errorf("book %+v, stage %+v", snap.GPUs[0].Book, st)
+	}
+}
+
+// TestSaveBeforePublish: what a restart would not find is never shown. The state
+// file is made into a folder that can be neither replaced nor removed.
+func TestSaveBeforePublish(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	shown := w.ticks(s, 3).GPUs[0].Book.Energy
+	file := filepath.Join(w.root, "state", "ledger.json")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	w.write("state/ledger.json/stuck", "")
+	snap := w.ticks(s, 3)
+	if got := snap.GPUs[0].Book.Energy; got != shown || stageOf(snap, stage.State).Up {
+		t.Errorf("%d mJ are shown, but %d mJ were saved", got, shown)
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.ticks(s, 1).GPUs[0].Book.Energy; got != shown+400_000 {
+		t.Errorf("%d mJ after the folder went, want %d", got, shown+400_000)
+	}
+}
+
+// TestCorruptState: a file that cannot be continued means clean books.
+func TestCorruptState(t *testing.T) {
+	unbalanced := `{"version":1,"boot_id":"boot-1","data":{"ledger":{"books":{"` + first + `":{"energy":5}}}}}`
+	for name, file := range map[string]string{"garbage": "{", "unbalanced": unbalanced} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("state/ledger.json", file)
+			snap := w.ticks(w.sampler(), 3)
+			if got := snap.GPUs[0].Book.Energy; got != 200_000 {
+				t.Errorf("%d mJ, want 200000", got)
+			}
+			if st := stageOf(snap, stage.State); st.Failures != 1 || !st.Up {
+				t.Errorf("stage %+v, want one failure and up again", st)
+			}
+		})
+	}
+}
+
+// TestDriverDown: nothing live is shown, and nothing is forgotten.
+func TestDriverDown(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	before := w.ticks(s, 3)
+	w.down = errors.New("driver not loaded")
+	snap := w.ticks(s, 2)
+	g := snap.GPUs[0]
+	if snap.Driver != nil || snap.DriverGPUs != nil || g.Reading != nil || len(g.Processes) != 0 || stageOf(snap, stage.Driver).Up {
+		t.Errorf("shows a driver that is down: %+v", snap)
+	}
+	if g.Serial != "1320021000017" || !g.Present || g.Book.Energy != before.GPUs[0].Book.Energy || !g.LastReading.Equal(before.GPUs[0].LastReading) {
+		t.Errorf("forgot a GPU: %+v", g)
+	}
+}
+
+// TestHungDevice: a GPU without a reading stays present, and its counters stand.
+func TestHungDevice(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 3)
+	w.hung[second] = true
+	snap := w.ticks(s, 3)
+	if g := snap.GPUs[1]; !g.Present || g.Reading != nil || g.Book.Energy != 200_000 {
+		t.Errorf("hung GPU: %+v", g)
+	}
+	if g := snap.GPUs[0]; g.Book.Energy != 500_000 {
+		t.Errorf("the other GPU: %+v", g.Book)
+	}
+}
+
+// TestVanished: a process that ended is known from before; one that nobody saw
+// alive is unmapped.
+func TestVanished(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.contexts[first] = nil
+	ended := w.processes[42]
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	w.samples[second] = []gpu.Sample{{PID: 43, SM: 1}}
+	snap := w.ticks(s, 1)
+	if got := snap.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("the ended process %+v was charged %d mJ, want 200000", ended, got)
+	}
+	if got := snap.GPUs[1].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
+		t.Errorf("the unknown process was charged %d mJ, want 100000", got)
+	}
+}
