@@ -1,0 +1,282 @@
+package podmapper_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+const (
+	gpuA = "GPU-5a6b7c8d-0102-0304-0506-0708090a0b0c"
+	gpuB = "GPU-6b7c8d9e-0102-0304-0506-0708090a0b0d"
+)
+
+func exclusive(uuid string, c gpu.Container, live bool) gpu.Allocation {
+	return gpu.Allocation{UUID: uuid, Container: c, Resource: "nvidia.com/gpu",
+		Sharing: gpu.SharingExclusive, Replicas: 1, Live: live}
+}
+
+func (n *node) wantHeld(want ...gpu.Allocation) {
+	n.t.Helper()
+	got := n.Allocations()
+	if !got.Known {
+		n.t.Fatal("allocations are not known")
+	}
+	if len(want) == 0 {
+		want = got.List[:0]
+	}
+	if diff := cmp.Diff(want, got.List); diff != "" {
+		n.t.Errorf("allocations (-want +got):\n%s", diff)
+	}
+}
+
+func (n *node) wantUnknown() {
+	n.t.Helper()
+	if got := n.Allocations(); got.Known || len(got.List) > 0 {
+		n.t.Errorf("allocations = %+v, want unknown", got)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	notebook := gpu.Container{Namespace: "home", Pod: "notebook", PodUID: otherUID, Container: "jupyter"}
+	n := newNode(t)
+	n.wantUnknown()
+	n.link(trainer, id)
+	n.link(notebook, otherID)
+	n.start(9, 4, "pause", "/kubepods/burstable/pod"+uid+"/"+strings.Repeat("9", 64))
+	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		pods := []*podresources.PodResources{
+			holder(trainer, "", gpuB),
+			holder(trainer, "", gpuA, gpuA),
+			holder(trainer, "nvidia.com/gpu.shared", gpuA+"::2"),
+			holder(notebook, "nvidia.com/gpu.shared", gpuA+"::0", gpuA+"::3", gpuA+"::3", gpuB+"::1"),
+			holder(notebook, "", "0", "MIG-"+gpuA+"/1/0", "GPU-", "", strings.Repeat("x", 10_000)),
+			holder(notebook, "rdma/hca", gpuA),
+			{Namespace: "home", Name: "no-containers"},
+		}
+		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
+	})
+	shared := func(uuid string, c gpu.Container, replicas int, live bool) gpu.Allocation {
+		return gpu.Allocation{UUID: uuid, Container: c, Resource: "nvidia.com/gpu.shared",
+			Sharing: gpu.SharingTimeSlicing, Replicas: replicas, Live: live}
+	}
+	for range 3 {
+		n.poll()
+		n.wantHeld(
+			shared(gpuA, notebook, 2, false),
+			exclusive(gpuA, trainer, true),
+			shared(gpuA, trainer, 1, true),
+			shared(gpuB, notebook, 1, false),
+			exclusive(gpuB, trainer, true),
+		)
+	}
+}
+
+// A pod that is created again under its old name is another pod.
+func TestRecreatedPod(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	oldLink := n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+
+	n.exit(10)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+
+	n.remove(oldLink)
+	n.poll()
+	nobody := exclusive(gpuA, trainer, false)
+	nobody.Container.PodUID = ""
+	n.wantHeld(nobody) // the new pod has no links yet
+
+	n.link(reborn, otherID)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, false))
+	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, true))
+
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both live: nobody can tell
+	n.poll()
+	n.wantHeld(nobody)
+}
+
+// The runtime starts a container's first process outside and moves it in.
+func TestProcessThatMovesIntoItsContainer(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "runc:[2:INIT]", "/system.slice/containerd.service")
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.pass(2 * time.Second)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+
+	n.pass(time.Minute)
+	n.poll()
+	n.start(10, 5, "python3", "/system.slice/never.read")
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.write("proc/10/stat", statLine(10, 5, "python3", 4))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+}
+
+func TestHostWithoutKubelet(t *testing.T) {
+	n := newNode(t)
+	n.remove("pod-resources")
+	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "no kubelet on this host") {
+		t.Errorf("Refresh = %v, want that there is no kubelet", err)
+	}
+	n.wantStage(stage.PodResources, false)
+	n.wantHeld()
+
+	check(t, os.Mkdir(filepath.Dir(n.socket), 0o755)) // one is being installed
+	check(t, ignore(n.Refresh(context.Background())))
+	n.wantUnknown()
+	n.remove("pod-resources") // gone again, but this is a Kubernetes node now
+	check(t, ignore(n.Refresh(context.Background())))
+	n.wantUnknown()
+}
+
+// ignore says that a test expects an error and looks at its effects only.
+func ignore(error) error { return nil }
+
+func TestKubeletRestart(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+
+	k.stop() // the socket file stays and refuses connections
+	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "list pod resources") {
+		t.Errorf("Refresh = %v, want an error of the list", err)
+	}
+	n.wantStage(stage.PodResources, false)
+	n.wantHeld(exclusive(gpuA, trainer, false))
+
+	n.serve(holds(holder(trainer, "", gpuB))) // a new inode
+	n.poll()
+	n.wantStage(stage.PodResources, true)
+	n.wantHeld(exclusive(gpuB, trainer, false))
+}
+
+func TestAnswerGrowsOld(t *testing.T) {
+	n := newNode(t)
+	k := n.serve(holds())
+	n.poll()
+	k.stop()
+	n.pass(30 * time.Second)
+	check(t, ignore(n.Refresh(context.Background())))
+	n.wantHeld()
+	n.pass(time.Second)
+	n.wantUnknown()
+}
+
+func TestHangingKubelet(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = 50 * time.Millisecond })
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.serve(func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if err := n.Refresh(context.Background()); err == nil {
+		t.Error("Refresh succeeded with a kubelet that hangs")
+	}
+	n.wantStage(stage.PodResources, false)
+	n.wantStage(stage.ContainerLogs, true)
+	n.wantStage(stage.Processes, true)
+	n.wantUnknown()
+	wantOwner(t, n.process(10).Owner, trains)
+}
+
+func TestGarbageFromTheKubelet(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = 200 * time.Millisecond })
+	listener := n.listen()
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() { talkNonsense(conn) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); conns.Wait() })
+	if err := n.Refresh(context.Background()); err == nil {
+		t.Error("Refresh succeeded with garbage")
+	}
+	n.wantStage(stage.PodResources, false)
+	n.wantUnknown()
+}
+
+func talkNonsense(conn net.Conn) {
+	defer conn.Close()
+	fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n\x00\xff nonsense")
+	io.Copy(io.Discard, conn)
+}
+
+func TestBigAnswer(t *testing.T) {
+	n := newNode(t)
+	pods := make([]*podresources.PodResources, 0, 20_001)
+	for i := range 20_000 {
+		c := gpu.Container{Namespace: strings.Repeat("n", 63), Pod: fmt.Sprintf("%s-%d", strings.Repeat("p", 200), i), Container: "c"}
+		pods = append(pods, holder(c, "example.com/nic", fmt.Sprint(i)))
+	}
+	pods = append(pods, holder(trainer, "", gpuA))
+	answer := &podresources.ListPodResourcesResponse{PodResources: pods}
+	if len(answer.String()) < 4<<20 {
+		t.Fatal("the answer is not big")
+	}
+	n.serve(holds(pods...))
+	n.link(trainer, id)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+}
+
+func TestNeverTwoCallsAtOnce(t *testing.T) {
+	n := newNode(t)
+	k := n.serve(holds())
+	var polls sync.WaitGroup
+	for range 8 {
+		polls.Go(func() {
+			if err := n.Refresh(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	polls.Wait()
+	if most := k.most.Load(); most != 1 {
+		t.Errorf("%d calls at once, want 1", most)
+	}
+}

@@ -1,0 +1,117 @@
+package podmapper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	uid      = "3f1c2b9a-7d54-4e0b-9c66-0a1b2c3d4e5f"
+	uidSlice = "3f1c2b9a_7d54_4e0b_9c66_0a1b2c3d4e5f" // as systemd needs it
+	otherUID = "8a0e6d11-52c7-4f3e-b1aa-77c0ffee0001"
+	hash     = "f2ca1bb6c7e907d06dafe4687e579fce" // a static pod's UID
+)
+
+var (
+	id      = strings.Repeat("0123456789abcdef", 4)
+	otherID = strings.Repeat("fedcba9876543210", 4)
+)
+
+func TestParseCgroup(t *testing.T) {
+	inPod := cgroup{podUID: uid, containerID: id}
+	onHost := cgroup{host: true}
+	tests := []struct {
+		name string
+		file string
+		want cgroup
+	}{
+		{"systemd v2 burstable", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"systemd v2 best effort", "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"systemd v2 guaranteed", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"systemd v1", "4:memory:/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope\n1:name=systemd:/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope\n", inPod},
+		{"systemd cgroup of a child", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope/init.scope", inPod},
+		{"cri-o", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/crio-" + id + ".scope", inPod},
+		{"cri-o nested", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/crio-" + id + ".scope/container", inPod},
+		{"cri-o conmon", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/crio-conmon-" + id + ".scope", inPod},
+		{"cri-o cgroupfs", "0::/kubepods/burstable/pod" + uid + "/crio-" + id, inPod},
+		{"cgroupfs v2 guaranteed", "0::/kubepods/pod" + uid + "/" + id, inPod},
+		{"cgroupfs v1 burstable", "4:memory:/kubepods/burstable/pod" + uid + "/" + id, inPod},
+		{"cgroupfs v1 best effort", "9:cpu,cpuacct:/kubepods/besteffort/pod" + uid + "/" + id, inPod},
+		{"cri-dockerd systemd", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/docker-" + id + ".scope", inPod},
+		{"cri-dockerd cgroupfs", "0::/kubepods/burstable/pod" + uid + "/docker/" + id, inPod},
+		{"systemd kubelet with cgroupfs runc", "0::/system.slice/containerd.service/kubepods-burstable-pod" + uidSlice + ".slice:cri-containerd:" + id, inPod},
+		{"kind", "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"kind seen from the host", "0::/docker/" + otherID + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"docker in a container", "0::/kubepods/pod" + uid + "/" + id + "/docker/" + otherID, inPod},
+		{"cluster in a container", "0::/kubepods/pod" + uid + "/" + id + "/kubepods/pod" + otherUID + "/" + otherID, inPod},
+		{"private namespace, other pod", "0::/../../kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"private namespace, other pod, cgroupfs", "0::/../../pod" + uid + "/" + id, inPod},
+		{"private namespace, same pod", "0::/../cri-containerd-" + id + ".scope", cgroup{containerID: id}},
+		{"private namespace, nothing to see", "0::/../..", cgroup{}},
+		{"private namespace, host service", "0::/../../../system.slice/docker-" + id + ".scope", cgroup{host: true, containerID: id}},
+		{"static pod", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + id + ".scope", cgroup{podUID: hash, containerID: id}},
+		{"pod's own cgroup", "0::/kubepods/pod" + uid, cgroup{podUID: uid}},
+		{"dead", "0::/kubepods/pod" + uid + "/" + id + " (deleted)", inPod},
+		{"hybrid: v1 names the pod", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/system.slice/containerd.service", inPod},
+		{"hybrid: one line has no id", "4:memory:/kubepods/pod" + uid + "\n0::/kubepods/pod" + uid + "/" + id, inPod},
+
+		{"root", "0::/", onHost},
+		{"host service", "0::/system.slice/sshd.service", onHost},
+		{"host user", "0::/user.slice/user-1000.slice/session-3.scope", onHost},
+		{"host podman, which is no pod", "0::/system.slice/my-podman-thing.slice/x", onHost},
+		{"host docker", "4:memory:/docker/" + id + "\n0::/", cgroup{host: true, containerID: id}},
+		{"host libpod", "0::/machine.slice/libpod-" + id + ".scope", cgroup{host: true, containerID: id}},
+		{"not below kubepods", "0::/x/pod" + uid + "/" + id, cgroup{host: true, containerID: id}},
+
+		{"no pod in kubepods", "0::/kubepods.slice/kubepods-burstable.slice", cgroup{}},
+		{"UID too short", "0::/kubepods/pod3f1c2b9a/" + id, cgroup{}},
+		{"UID not hexadecimal", "0::/kubepods.slice/kubepods-podg" + uidSlice[1:] + ".slice/" + id, cgroup{}},
+		{"no UID", "0::/kubepods/burstable/pod/" + id, cgroup{}},
+		{"container id too short", "0::/kubepods/pod" + uid + "/" + id[1:], cgroup{podUID: uid}},
+		{"two pods", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/kubepods/pod" + otherUID + "/" + id, cgroup{}},
+		{"two containers", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/kubepods/pod" + uid + "/" + otherID, cgroup{}},
+		{"empty", "", cgroup{}},
+		{"no colon", "kubepods", cgroup{}},
+		{"no hierarchy", "x::/", cgroup{}},
+		{"relative path", "0::kubepods/pod" + uid + "/" + id, cgroup{}},
+		{"malformed beside host", "garbage\n0::/system.slice/sshd.service", cgroup{}},
+		{"malformed beside pod", "garbage\n0::/kubepods/pod" + uid + "/" + id, inPod},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseCgroup(tt.file)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(cgroup{})); diff != "" {
+				t.Errorf("parseCgroup(%q) (-want +got):\n%s", tt.file, diff)
+			}
+			if (err != nil) != (got == cgroup{}) {
+				t.Errorf("parseCgroup(%q) = %+v, %v: an error goes with no answer", tt.file, got, err)
+			}
+		})
+	}
+}
+
+func FuzzCgroup(f *testing.F) {
+	f.Add("0::/kubepods.slice/kubepods-burstable-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope\n")
+	f.Add("4:memory:/kubepods/besteffort/pod" + hash + "/" + id + "\n0::/\n")
+	f.Add("0::/../cri-containerd-" + id + ".scope")
+	f.Add("0::/system.slice/containerd.service/kubepods-pod" + uidSlice + ".slice:cri-containerd:" + id)
+	f.Add("0::/docker/" + id)
+	f.Add("0::/..")
+	f.Fuzz(func(t *testing.T, file string) {
+		c, err := parseCgroup(file)
+		switch {
+		case c.podUID != "" && !validUID(c.podUID):
+			t.Errorf("UID %q is not well formed", c.podUID)
+		case c.containerID != "" && !validContainerID(c.containerID):
+			t.Errorf("container id %q is not well formed", c.containerID)
+		case c.host && c.podUID != "":
+			t.Errorf("%+v is on the host and in a pod", c)
+		case (err != nil) != (c == cgroup{}):
+			t.Errorf("%+v with error %v", c, err)
+		case c.podUID != "" && !strings.Contains(strings.ReplaceAll(file, "_", "-"), "pod"+c.podUID):
+			t.Errorf("UID %q is not in the file", c.podUID)
+		}
+	})
+}

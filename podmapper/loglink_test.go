@@ -1,0 +1,82 @@
+package podmapper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+func TestParseLogLink(t *testing.T) {
+	trainer := gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "trainer"}
+	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
+
+	// Names as long as they may be; the kubelet cuts <pod>_<namespace>_<container>-<id>
+	// to 251 bytes and adds ".log".
+	longPod := strings.Repeat("p", 200)
+	long := gpu.Container{Namespace: "ml-team", Pod: longPod, PodUID: uid, Container: "trainer"}
+	longTarget := "/var/log/pods/ml-team_" + longPod + "_" + uid + "/trainer/0.log"
+	longName := (longPod + "_ml-team_trainer-" + id)[:251] + ".log"
+	longest := gpu.Container{Namespace: "ml-team", Pod: strings.Repeat("p", 253), PodUID: uid, Container: "trainer"}
+	longestTarget := "/var/log/pods/ml-team_" + longest.Pod + "_" + uid + "/trainer/0.log"
+
+	tests := []struct {
+		name, link, target string
+		want               logLink
+		ok                 bool
+	}{
+		{"plain", "train-0_ml-team_trainer-" + id + ".log", target, logLink{trainer, id}, true},
+		{"restarted", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "17.log", 1), logLink{trainer, id}, true},
+		{"other root", "train-0_ml-team_trainer-" + id + ".log", "/data/logs/ml-team_train-0_" + uid + "/trainer/0.log", logLink{trainer, id}, true},
+		{"static pod", "etcd-n1_kube-system_etcd-" + id + ".log", "/var/log/pods/kube-system_etcd-n1_" + hash + "/etcd/3.log",
+			logLink{gpu.Container{Namespace: "kube-system", Pod: "etcd-n1", PodUID: hash, Container: "etcd"}, id}, true},
+		{"name cut inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
+		{"name cut before the id", longest.Pod[:251] + ".log", longestTarget, logLink{longest, ""}, true},
+
+		{"short id", "train-0_ml-team_trainer-" + id[1:] + ".log", target, logLink{}, false},
+		{"id not hexadecimal", "train-0_ml-team_trainer-g" + id[1:] + ".log", target, logLink{}, false},
+		{"no log", "train-0_ml-team_trainer-" + id, target, logLink{}, false},
+		{"name and target disagree", "train-1_ml-team_trainer-" + id + ".log", target, logLink{}, false},
+		{"target is docker's", "train-0_ml-team_trainer-" + id + ".log", "/var/lib/docker/containers/" + id + "/" + id + "-json.log", logLink{}, false},
+		{"target without UID", "train-0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_train-0/trainer/0.log", logLink{}, false},
+		{"target with a bad UID", "train-0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_train-0_1234/trainer/0.log", logLink{}, false},
+		{"bad name", "Train 0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_Train 0_" + uid + "/trainer/0.log", logLink{}, false},
+		{"target rotated", "train-0_ml-team_trainer-" + id + ".log", target + ".gz", logLink{}, false},
+		{"target too short", "train-0_ml-team_trainer-" + id + ".log", "0.log", logLink{}, false},
+		{"empty", "", "", logLink{}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := parseLogLink(tt.link, tt.target)
+			if ok != tt.ok {
+				t.Fatalf("parseLogLink(%q, %q) ok = %v, want %v", tt.link, tt.target, ok, tt.ok)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(logLink{})); ok && diff != "" {
+				t.Errorf("parseLogLink(%q, %q) (-want +got):\n%s", tt.link, tt.target, diff)
+			}
+		})
+	}
+}
+
+func FuzzLogLink(f *testing.F) {
+	f.Add("train-0_ml-team_trainer-"+id+".log", "/var/log/pods/ml-team_train-0_"+uid+"/trainer/0.log")
+	f.Add(strings.Repeat("p", 251)+".log", "/var/log/pods/ml-team_"+strings.Repeat("p", 253)+"_"+hash+"/trainer/0.log")
+	f.Add("a_b_c-.log", "a_b_"+hash+"/c/0.log")
+	f.Fuzz(func(t *testing.T, name, target string) {
+		l, ok := parseLogLink(name, target)
+		if !ok {
+			return
+		}
+		if !validUID(l.PodUID) || !validName(l.Namespace) || !validName(l.Pod) || !validName(l.Container.Container) {
+			t.Errorf("%+v is not well formed", l)
+		}
+		if !validContainerID(l.id) && (len(name) != maxFileName || !isHex(l.id)) {
+			t.Errorf("container id %q of link %q is not well formed", l.id, name)
+		}
+		if !strings.Contains(target, l.Namespace+"_"+l.Pod+"_"+l.PodUID+"/") {
+			t.Errorf("%+v is not what %q says", l, target)
+		}
+	})
+}

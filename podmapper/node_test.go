@@ -1,0 +1,235 @@
+package podmapper_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// bootTime is what the test's /proc/stat says.
+const bootTime = 1_700_000_000
+
+// node is a machine made of files: a /proc tree, a directory of log links and a
+// place for the kubelet's socket, read by a mapper with a clock of the test's.
+type node struct {
+	t      testing.TB
+	dir    string
+	socket string
+	stages *stage.Set
+	uptime atomic.Int64 // the clock, in nanoseconds since boot
+	*podmapper.Mapper
+}
+
+func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node") // shorter than t.TempDir: a socket's path has 107 bytes
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "pod-resources", "kubelet.sock")}
+	n.uptime.Store(int64(time.Hour))
+	n.stages = stage.New(slog.New(slog.DiscardHandler), n.now)
+	cfg := podmapper.Config{
+		ProcFS:        n.path("proc"),
+		ContainerLogs: n.path("containers"),
+		PodResources:  n.socket,
+		Poll:          10 * time.Second,
+		Now:           n.now,
+		Log:           slog.New(slog.DiscardHandler),
+		Stages:        n.stages,
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	n.Mapper = podmapper.New(cfg)
+	n.write("proc/stat", fmt.Sprintf("cpu  1 2 3 4 5 6 7 8 9 10\nbtime %d\n", bootTime))
+	check(t, os.MkdirAll(n.path("containers"), 0o755))
+	check(t, os.MkdirAll(filepath.Dir(n.socket), 0o755))
+	return n
+}
+
+func (n *node) now() gpu.Instant {
+	boot := time.Duration(n.uptime.Load())
+	return gpu.Instant{Wall: time.Unix(bootTime, 0).Add(boot), Boot: boot}
+}
+
+// pass lets time pass.
+func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
+
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
+
+// write replaces a file in one go, like everything in the kernel's /proc.
+func (n *node) write(name, content string) {
+	n.t.Helper()
+	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
+	check(n.t, os.WriteFile(n.path("new"), []byte(content), 0o644))
+	check(n.t, os.Rename(n.path("new"), n.path(name)))
+}
+
+func (n *node) remove(name string) {
+	n.t.Helper()
+	check(n.t, os.RemoveAll(n.path(name)))
+}
+
+// start makes a process, in a cgroup of version 2 with the given path.
+func (n *node) start(pid uint32, ticks uint64, name, cgroup string) gpu.ProcessID {
+	n.t.Helper()
+	n.write(fmt.Sprintf("proc/%d/stat", pid), statLine(pid, ticks, name, 0))
+	n.write(fmt.Sprintf("proc/%d/cgroup", pid), "0::"+cgroup+"\n")
+	return gpu.ProcessID{PID: pid, Start: ticks}
+}
+
+func (n *node) exit(pid uint32) { n.remove(fmt.Sprintf("proc/%d", pid)) }
+
+func statLine(pid uint32, ticks uint64, name string, flags int) string {
+	return fmt.Sprintf("%d (%s) S 1 %d %d 0 -1 %d 0 0 0 0 1 2 0 0 20 0 1 0 %d 4096 1 18446744073709551615\n",
+		pid, name, pid, pid, flags, ticks)
+}
+
+// link makes the kubelet's log link of a container and returns its name.
+func (n *node) link(c gpu.Container, id string) string {
+	n.t.Helper()
+	name := fmt.Sprintf("%s_%s_%s-%s", c.Pod, c.Namespace, c.Container, id)
+	name = "containers/" + name[:min(len(name), 251)] + ".log"
+	target := fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", c.Namespace, c.Pod, c.PodUID, c.Container)
+	check(n.t, os.Symlink(target, n.path(name)))
+	return name
+}
+
+// process asks the mapper for a process that must be there.
+func (n *node) process(pid uint32) gpu.Process {
+	n.t.Helper()
+	p, ok := n.Process(pid)
+	if !ok {
+		n.t.Fatalf("Process(%d): there is no such process", pid)
+	}
+	return p
+}
+
+// poll refreshes and demands that every stage is fine.
+func (n *node) poll() {
+	n.t.Helper()
+	check(n.t, n.Refresh(context.Background()))
+}
+
+// cgroupPath is a container's cgroup by the cgroupfs driver.
+func cgroupPath(c gpu.Container, id string) string {
+	return "/kubepods/burstable/pod" + c.PodUID + "/" + id
+}
+
+// kubelet is the kubelet's end of the socket.
+type kubelet struct {
+	podresources.UnimplementedPodResourcesListerServer
+	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
+	calls  chan struct{} // receives one value per call, if there is room
+	busy   atomic.Int32
+	most   atomic.Int32 // the most calls at once
+
+	stop func()
+}
+
+// serve starts a kubelet that gives an answer, for the rest of the test or until
+// it is stopped.
+func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
+	n.t.Helper()
+	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
+	server := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(server, k)
+	served := make(chan error, 1)
+	listener := n.listen()
+	go func() { served <- server.Serve(listener) }()
+	k.stop = sync.OnceFunc(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			n.t.Errorf("kubelet: %v", err)
+		}
+	})
+	n.t.Cleanup(k.stop)
+	return k
+}
+
+// listen makes the socket anew; like the kubelet's, it outlives its listener.
+func (n *node) listen() net.Listener {
+	n.t.Helper()
+	if err := os.Remove(n.socket); err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", n.socket)
+	check(n.t, err)
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	return listener
+}
+
+func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	busy := k.busy.Add(1)
+	defer k.busy.Add(-1)
+	k.most.Store(max(busy, k.most.Load()))
+	select {
+	case k.calls <- struct{}{}:
+	default:
+	}
+	return k.answer(ctx)
+}
+
+// holds answers that each container holds the given devices.
+func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
+	}
+}
+
+// holder is a pod with one container that holds devices, one entry per device.
+func holder(c gpu.Container, resource string, ids ...string) *podresources.PodResources {
+	r := &podresources.ContainerResources{Name: c.Container}
+	for _, id := range ids {
+		r.Devices = append(r.Devices, &podresources.ContainerDevices{
+			ResourceName: cmp.Or(resource, "nvidia.com/gpu"), DeviceIds: []string{id}})
+	}
+	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{r}}
+}
+
+// wantStage checks that a stage is up, or down.
+func (n *node) wantStage(name stage.Name, up bool) {
+	n.t.Helper()
+	if n.stages.Up(name) != up {
+		n.t.Errorf("stage %s up = %v, want %v", name, !up, up)
+	}
+}
+
+// fifo puts a named pipe in the place of a file.
+func (n *node) fifo(name string) {
+	n.t.Helper()
+	n.remove(name)
+	check(n.t, syscall.Mkfifo(n.path(name), uint32(fs.FileMode(0o644))))
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cpuTime returns the CPU time used by the test's process.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,260 @@
+package podmapper_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+const (
+	uid      = "3f1c2b9a-7d54-4e0b-9c66-0a1b2c3d4e5f"
+	otherUID = "8a0e6d11-52c7-4f3e-b1aa-77c0ffee0001"
+)
+
+var (
+	id      = strings.Repeat("0123456789abcdef", 4)
+	otherID = strings.Repeat("fedcba9876543210", 4)
+
+	trainer = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "trainer"}
+	sidecar = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "sidecar"}
+	reborn  = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: otherUID, Container: "trainer"}
+
+	unmapped = gpu.Owner{Kind: gpu.OwnerUnmapped}
+	host     = gpu.Owner{Kind: gpu.OwnerHost}
+	pending  = gpu.Owner{Kind: gpu.OwnerPending, ContainerID: id}
+	trains   = gpu.Owner{Kind: gpu.OwnerContainer, Container: trainer, ContainerID: id}
+)
+
+func wantOwner(t *testing.T, got, want gpu.Owner) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("owner (-want +got):\n%s", diff)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.start(10, 12345, "python3", cgroupPath(trainer, id))
+
+	got := n.process(10)
+	want := gpu.Process{
+		ID:        gpu.ProcessID{PID: 10, Start: 12345},
+		Name:      "python3",
+		StartTime: time.Unix(bootTime, 0).Add(123450 * time.Millisecond),
+		Owner:     trains,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Process (-want +got):\n%s", diff)
+	}
+	wantOwner(t, n.Owner(got.ID), trains)
+	if _, ok := n.Process(11); ok {
+		t.Error("Process(11) found a process that does not exist")
+	}
+	wantOwner(t, n.Owner(gpu.ProcessID{PID: 11, Start: 1}), unmapped)
+}
+
+func TestProcessOwners(t *testing.T) {
+	const exiting = 0x400004
+	inPod := "0::" + cgroupPath(trainer, id)
+	tests := []struct {
+		name         string
+		stat, cgroup string // of pid 10
+		want         gpu.Owner
+	}{
+		{"container", statLine(10, 5, "x", 0), inPod, trains},
+		{"same pod, seen from a private namespace", statLine(10, 5, "x", 0), "0::/../" + id, trains},
+		{"host service", statLine(10, 5, "x", 0), "0::/system.slice/nvidia-persistenced.service", host},
+		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
+		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{ContainerID: otherID}},
+		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
+		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, unmapped},
+		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
+		{"malformed line", statLine(10, 5, "x", 0), "what is this?", unmapped},
+		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
+		{"exiting, in the root of cgroup v1", statLine(10, 5, "x", exiting), "4:memory:/", unmapped},
+		{"exiting, still in its pod", statLine(10, 5, "x", exiting), inPod, trains},
+		{"malformed stat", "10 (x)", inPod, unmapped},
+		{"empty stat", "", inPod, unmapped},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.write("proc/10/stat", tt.stat)
+			n.write("proc/10/cgroup", tt.cgroup+"\n")
+			p := n.process(10)
+			wantOwner(t, p.Owner, tt.want)
+			wantOwner(t, n.Owner(p.ID), tt.want)
+		})
+	}
+}
+
+func TestProcessNameIsKeptAsItIs(t *testing.T) {
+	n := newNode(t)
+	for i, name := range []string{"a) S 1 (b", "\n\"\\", "\xff\xfe", " ", "", strings.Repeat("n", 64)} {
+		pid := uint32(100 + i)
+		n.start(pid, 5, name, "/")
+		if got := n.process(pid).Name; got != name {
+			t.Errorf("name = %q, want %q", got, name)
+		}
+	}
+}
+
+// A process that was read once is the same as long as its start time is.
+func TestProcessIsReadOnce(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	first := n.process(10)
+	n.start(10, 5, "renamed", "/system.slice/elsewhere")
+	if diff := cmp.Diff(first, n.process(10)); diff != "" {
+		t.Errorf("second answer (-first +second):\n%s", diff)
+	}
+}
+
+func TestReusedPIDIsAnotherProcess(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	old := n.start(10, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(10).Owner, trains)
+	n.start(10, 6, "sshd", "/system.slice/ssh.service")
+	p := n.process(10)
+	if p.ID.Start != 6 || p.Name != "sshd" {
+		t.Errorf("process = %+v, want the new one", p)
+	}
+	wantOwner(t, p.Owner, host)
+	wantOwner(t, n.Owner(old), trains)
+}
+
+// The PID gets a new owner between the reading of stat and that of cgroup: the
+// cgroup that was read must be charged to neither.
+func TestPIDReusedWhileItIsRead(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.link(sidecar, otherID)
+	n.start(10, 5, "old", "")
+	n.fifo("proc/10/cgroup")
+	done := make(chan error, 1)
+	go func() { done <- n.reuse() }()
+	p := n.process(10)
+	check(t, <-done)
+	if p.ID.Start != 6 || p.Name != "new" {
+		t.Errorf("process = %+v, want the new one", p)
+	}
+	wantOwner(t, p.Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: sidecar, ContainerID: otherID})
+	wantOwner(t, n.Owner(gpu.ProcessID{PID: 10, Start: 5}), unmapped)
+}
+
+// reuse waits until pid 10's cgroup is opened, and gives the PID away before it
+// answers.
+func (n *node) reuse() error {
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer pipe.Close()
+	n.start(10, 6, "new", cgroupPath(sidecar, otherID))
+	_, err = fmt.Fprintf(pipe, "0::%s\n", cgroupPath(trainer, id))
+	return err
+}
+
+func TestProcessVanishesWhileItIsRead(t *testing.T) {
+	n := newNode(t)
+	n.start(10, 5, "x", "")
+	n.fifo("proc/10/cgroup")
+	done := make(chan error, 1)
+	go func() {
+		pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0)
+		n.exit(10)
+		pipe.Close()
+		done <- err
+	}()
+	if p, ok := n.Process(10); ok {
+		t.Errorf("Process = %+v, want none", p)
+	}
+	check(t, <-done)
+}
+
+// One process that cannot be read is unmapped, and said so, but it does not hurt
+// the others; nothing is final about it.
+func TestUnreadableCgroup(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	n.link(trainer, id)
+	n.start(1, 1, "systemd", "")
+	n.remove("proc/1/cgroup")
+	check(t, os.Mkdir(n.path("proc/1/cgroup"), 0o755)) // root may read any file, but not a directory
+	n.start(2, 2, "no cgroup", "")
+	n.remove("proc/2/cgroup")
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+
+	err := n.Refresh(context.Background())
+	if err == nil || !strings.Contains(err.Error(), "2 of 3 processes") {
+		t.Errorf("Refresh = %v, want 2 of 3 processes unreadable", err)
+	}
+	n.wantStage(stage.Processes, false)
+	wantOwner(t, n.process(1).Owner, unmapped)
+	wantOwner(t, n.process(2).Owner, unmapped)
+	wantOwner(t, n.process(10).Owner, trains)
+
+	n.remove("proc/1/cgroup")
+	n.start(1, 1, "systemd", "/init.scope")
+	n.exit(2)
+	n.poll()
+	n.wantStage(stage.Processes, true)
+	wantOwner(t, n.process(1).Owner, host)
+}
+
+func TestNoProc(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	n.remove("proc")
+	if err := n.Refresh(context.Background()); err == nil {
+		t.Error("Refresh succeeded without /proc")
+	}
+	n.wantStage(stage.Processes, false)
+	n.wantStage(stage.ContainerLogs, true)
+	n.wantStage(stage.PodResources, true)
+	if _, ok := n.Process(10); ok {
+		t.Error("Process found a process without /proc")
+	}
+}
+
+func TestOwnerOutlivesTheProcess(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	link := n.link(trainer, id)
+	p := n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.process(10)
+	n.exit(10)
+	n.remove(link)
+	if _, ok := n.Process(10); ok {
+		t.Error("Process found a process that ended")
+	}
+	n.pass(time.Minute)
+	n.poll()
+	wantOwner(t, n.Owner(p), trains)
+	n.pass(2 * time.Minute)
+	n.poll()
+	wantOwner(t, n.Owner(p), unmapped)
+}
+
+// A container's name may come later than its first process, and after the
+// process's end.
+func TestPendingOwner(t *testing.T) {
+	n := newNode(t)
+	p := n.start(10, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(10).Owner, pending)
+	n.exit(10)
+	n.link(trainer, id)
+	wantOwner(t, n.Owner(p), trains)
+}

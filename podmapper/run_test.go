@@ -1,0 +1,138 @@
+package podmapper_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// run starts Run and returns a function that ends it and waits.
+func (n *node) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			n.t.Errorf("Run = %v, want nil", err)
+		}
+	})
+	n.t.Cleanup(stop)
+	return stop
+}
+
+func TestRunPolls(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = 10 * time.Millisecond })
+	k := n.serve(holds())
+	stop := n.run()
+	for range 3 {
+		<-k.calls
+	}
+	stop()
+	n.wantHeld()
+}
+
+// A process of a container that holds nothing yet does not wait for the next
+// regular poll, which here never comes.
+func TestRunPollsForANewContainer(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.poll()
+	<-k.calls
+	n.run()
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(10).Owner, trains)
+	<-k.calls
+	n.Refresh(context.Background()) // waits for the poll under way
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+func TestRunEndsDuringACall(t *testing.T) {
+	n := newNode(t)
+	k := n.serve(func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	stop := n.run()
+	<-k.calls
+	stop()
+	for _, s := range n.stages.Snapshot() {
+		if s.Failures > 0 {
+			t.Errorf("stage %s counts the end as a failure", s.Name)
+		}
+	}
+}
+
+// The sampler and Run use the mapper at once; the race detector watches.
+func TestConcurrentUse(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Millisecond })
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.start(11, 5, "python3", cgroupPath(sidecar, otherID))
+	n.run()
+	var samplers sync.WaitGroup
+	for range 3 {
+		samplers.Go(func() {
+			for range 200 {
+				for _, pid := range []uint32{10, 11, 12} {
+					p, _ := n.Process(pid)
+					n.Owner(p.ID)
+				}
+				n.Allocations()
+				n.pass(time.Millisecond)
+			}
+		})
+	}
+	samplers.Wait()
+	<-k.calls
+	wantOwner(t, n.process(10).Owner, trains)
+}
+
+// BenchmarkRefresh is one poll of a node with 1,000 containers that hold a GPU
+// each and 500 processes, all known; the kubelet's own work is included.
+func BenchmarkRefresh(b *testing.B) {
+	n := newNode(b)
+	var pods []*podresources.PodResources
+	for i := range 1000 {
+		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		id := fmt.Sprintf("%064x", i)
+		c := gpu.Container{Namespace: "bench", Pod: fmt.Sprintf("pod-%d", i), PodUID: uid, Container: "main"}
+		n.link(c, id)
+		pods = append(pods, holder(c, "", fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)))
+		if i < 500 {
+			n.start(uint32(1000+i), uint64(i), "python3", cgroupPath(c, id))
+		}
+	}
+	n.serve(holds(pods...))
+	n.poll()
+	n.pass(time.Minute)
+	n.poll()
+	before := cpuTime(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		check(b, n.Refresh(b.Context()))
+	}
+	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+}
+
+// BenchmarkProcess is what a known process costs in every tick.
+func BenchmarkProcess(b *testing.B) {
+	n := newNode(b)
+	n.link(trainer, id)
+	pid := uint32(os.Getpid())
+	n.start(pid, 5, "python3", cgroupPath(trainer, id))
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Process(pid)
+	}
+}
