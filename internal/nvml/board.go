@@ -1,0 +1,84 @@
+package nvml
+
+import (
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Short names for what nearly every call is about.
+type (
+	device = gonvml.Device
+	ret    = gonvml.Return
+)
+
+const lostCode = gonvml.ERROR_GPU_IS_LOST
+
+// A board is one identified GPU. It is used within the GPU's lane only.
+type board struct {
+	lib    *library
+	handle device
+	now    gpu.Clock
+	device gpu.Device
+	// incomplete is set while part of the identity is missing that may yet be
+	// had; again is when to ask for it, on the boot clock.
+	incomplete bool
+	again      time.Duration
+	meter      meter
+	history
+}
+
+// history is what one reading of a GPU hands to the next. It outlives a change
+// of the driver's numbering.
+type history struct {
+	integral integral
+	newest   int64 // time of the newest utilisation sample seen, unix µs
+}
+
+// read takes one reading. Its error says that the GPU told nothing at all.
+func (b *board) read() (*gpu.Reading, error) {
+	if b.incomplete && b.now().Boot >= b.again {
+		b.identify()
+	}
+	q := &inquiry{lib: b.lib}
+	r := &gpu.Reading{UUID: b.device.UUID}
+	b.readEnergy(q, r)
+	b.readGauges(q, r)
+	b.readContexts(q, r)
+	b.readSamples(q, r)
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
+	h := b.handle
+	if mw, err := ask(q, "nvmlDeviceGetEnforcedPowerLimit", h.GetEnforcedPowerLimit); err == nil {
+		r.PowerLimit = new(watts(mw))
+	}
+	if c, err := ask(q, "nvmlDeviceGetTemperature", func() (uint32, ret) { return h.GetTemperature(gonvml.TEMPERATURE_GPU) }); err == nil {
+		r.Temperature = new(float64(c))
+	}
+	if u, err := ask(q, "nvmlDeviceGetUtilizationRates", h.GetUtilizationRates); err == nil && u.Gpu <= 100 {
+		r.Utilization = new(float64(u.Gpu) / 100)
+	}
+	if m, err := ask(q, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo); err == nil {
+		r.MemoryUsed, r.MemoryTotal = &m.Used, &m.Total
+	}
+	r.SMClock = b.clock(q, gonvml.CLOCK_SM)
+	r.MemoryClock = b.clock(q, gonvml.CLOCK_MEM)
+}
+
+// clock returns a clock in hertz; the driver counts in MHz.
+func (b *board) clock(q *inquiry, which gonvml.ClockType) *float64 {
+	mhz, err := ask(q, "nvmlDeviceGetClockInfo", func() (uint32, ret) { return b.handle.GetClockInfo(which) })
+	if err != nil {
+		return nil
+	}
+	return new(float64(mhz) * 1e6)
+}
+
+// watts converts from milliwatts, the driver's unit of power.
+func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }

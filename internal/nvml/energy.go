@@ -1,0 +1,168 @@
+package nvml
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A meter is the way a GPU's energy is read, chosen once per session: to mix the
+// values of several would make the counter jump.
+type meter struct {
+	kind  meterKind
+	tries int // readings without a choice
+}
+
+type meterKind int
+
+const (
+	undecided meterKind = iota
+	fieldCounter
+	boardCounter
+	powerIntegral
+	noMeter
+)
+
+// maxTries is how many readings a meter that fails, without saying that it is
+// unsupported, keeps the next best one waiting.
+const maxTries = 3
+
+// readEnergy reads power and the energy counter.
+func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
+	mw, powerErr := ask(q, "nvmlDeviceGetPowerUsage", b.handle.GetPowerUsage)
+	if powerErr == nil {
+		r.Power = new(watts(mw))
+	}
+	if b.meter.kind == undecided {
+		b.choose(q, powerErr)
+	}
+	energy, err := gpu.Millijoules(0), powerErr
+	switch b.meter.kind {
+	case fieldCounter:
+		energy, err = b.energyField(q, gonvml.POWER_SCOPE_GPU)
+	case boardCounter:
+		energy, err = b.energyCounter(q)
+	}
+	r.At = b.now()
+	if b.meter.kind == powerIntegral && err == nil {
+		energy = b.integral.add(mw, r.At.Boot)
+	}
+	if err == nil && b.meter.kind != undecided && b.meter.kind != noMeter {
+		r.Energy = &energy
+	}
+}
+
+// choose takes the best meter that works. Field 191 with the scope of the GPU is
+// preferred, as it alone says that it counts nothing else. The older counter does
+// not say what it covers: on GH200 and GB200 boards it is the whole module, CPU
+// or second die included. Its scope is known to be the module only where the
+// driver offers field 191 for the module and not for the GPU; else it is unknown.
+// Pascal and older GPUs, and some virtual ones, have power alone.
+func (b *board) choose(q *inquiry, powerErr error) {
+	b.meter.tries++
+	_, err := b.energyField(q, gonvml.POWER_SCOPE_GPU)
+	if b.settle(err, fieldCounter, gpu.EnergyCounter, gpu.ScopeGPU) {
+		return
+	}
+	_, err = b.energyCounter(q)
+	scope := gpu.ScopeUnknown
+	if _, moduleErr := b.energyField(q, gonvml.POWER_SCOPE_MODULE); moduleErr == nil {
+		scope = gpu.ScopeModule
+	}
+	if b.settle(err, boardCounter, gpu.EnergyCounter, scope) {
+		return
+	}
+	if !b.settle(powerErr, powerIntegral, gpu.EnergyPower, gpu.ScopeUnknown) {
+		b.settle(nil, noMeter, gpu.EnergyNone, "")
+	}
+}
+
+// settle chooses a meter that works. It reports whether the search is over for
+// this reading: one that failed without being unsupported gets another chance.
+func (b *board) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
+	if err != nil {
+		return !unsupported(err) && b.meter.tries < maxTries
+	}
+	b.meter.kind = kind
+	b.device.EnergySource, b.device.EnergyScope = source, scope
+	return true
+}
+
+func (b *board) energyCounter(q *inquiry) (gpu.Millijoules, error) {
+	return ask(q, "nvmlDeviceGetTotalEnergyConsumption", func() (gpu.Millijoules, ret) {
+		return millijoules(b.handle.GetTotalEnergyConsumption())
+	})
+}
+
+// energyField reads NVML_FI_DEV_ENERGY, in mJ, for a scope.
+func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
+	return ask(q, "nvmlDeviceGetFieldValues", func() (gpu.Millijoules, ret) {
+		value := []gonvml.FieldValue{{
+			FieldId: gonvml.FI_DEV_ENERGY, ScopeId: scope,
+			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unknown fields as they are
+		}}
+		if r := b.handle.GetFieldValues(value); r != gonvml.SUCCESS {
+			return 0, r
+		}
+		if r := ret(value[0].NvmlReturn); r != gonvml.SUCCESS {
+			return 0, r
+		}
+		return millijoules(fieldInteger(value[0]))
+	})
+}
+
+// millijoules refuses numbers that no counter can have; the driver fills what is
+// not available with ones.
+func millijoules(n uint64, r ret) (gpu.Millijoules, ret) {
+	if r == gonvml.SUCCESS && n > math.MaxInt64 {
+		return 0, gonvml.ERROR_NO_DATA
+	}
+	return gpu.Millijoules(n), r
+}
+
+// fieldInteger decodes a field's value by the type that the driver says it has.
+func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
+	bits := binary.NativeEndian.Uint64(f.Value[:])
+	switch gonvml.ValueType(f.ValueType) {
+	case gonvml.VALUE_TYPE_UNSIGNED_LONG, gonvml.VALUE_TYPE_UNSIGNED_LONG_LONG, gonvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return bits, gonvml.SUCCESS
+	case gonvml.VALUE_TYPE_UNSIGNED_INT:
+		return uint64(binary.NativeEndian.Uint32(f.Value[:])), gonvml.SUCCESS
+	case gonvml.VALUE_TYPE_DOUBLE:
+		if v := math.Float64frombits(bits); v >= 0 && v < math.MaxInt64 {
+			return uint64(v), gonvml.SUCCESS
+		}
+	}
+	return 0, gonvml.ERROR_NO_DATA
+}
+
+// maxInterval is the longest time between two power readings that is integrated;
+// what the GPU did in a longer one is not known.
+const maxInterval = 10 * time.Second
+
+// An integral is an energy counter made from power readings by the trapezoid
+// rule. It counts in half milliwatt-nanoseconds, and so never rounds.
+type integral struct {
+	energy gpu.Millijoules
+	rest   int64 // not yet a millijoule
+	begun  bool
+	power  uint32        // mW, at the last reading
+	at     time.Duration // of the last reading, boot clock
+}
+
+const halfUnits = 2 * int64(time.Second) // in one millijoule
+
+func (i *integral) add(mw uint32, at time.Duration) gpu.Millijoules {
+	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
+		// At most 2·2³²·10¹⁰, which could overflow: no board draws that much.
+		const most = 100_000_000 // mW
+		i.rest += (int64(min(i.power, most)) + int64(min(mw, most))) * int64(dt)
+		i.energy += gpu.Millijoules(i.rest / halfUnits)
+		i.rest %= halfUnits
+	}
+	i.begun, i.power, i.at = true, mw, at
+	return i.energy
+}

@@ -1,0 +1,65 @@
+package nvml
+
+import "sync"
+
+// A gate stands in front of every driver call. It lets calls of the open session
+// pass and counts those in flight, so that the driver is never called before it
+// is initialised and never shut down under a call.
+type gate struct {
+	mu    sync.Mutex
+	open  *session
+	calls int
+	idle  chan struct{} // closed and forgotten when the last call leaves
+}
+
+// admit opens the gate for the calls of a session.
+func (g *gate) admit(d *session) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = d
+}
+
+// session returns the open session, or nil.
+func (g *gate) session() *session {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
+}
+
+// enter reports whether a call of session d may begin; if so, leave must follow.
+func (g *gate) enter(d *session) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if d == nil || g.open != d {
+		return false
+	}
+	g.calls++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls--
+	if g.calls == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// shut lets no further call pass. The channel is closed when those in flight
+// have returned.
+func (g *gate) shut() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = nil
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	if g.calls == 0 {
+		close(g.idle)
+		g.idle = nil
+	}
+	return idle
+}

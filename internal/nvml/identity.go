@@ -1,0 +1,139 @@
+package nvml
+
+import (
+	"bytes"
+	"fmt"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// identify reads what the GPU is and where it sits. Each part may be missing:
+// boards without an inforom have no serial, and only Blackwell and newer GPUs
+// know their chassis. What fails now, and is not plainly unsupported, is asked
+// again later; what was known stays.
+func (b *board) identify() {
+	q := &inquiry{lib: b.lib}
+	h, d := b.handle, &b.device
+	assign(q, &d.Model, "nvmlDeviceGetName", h.GetName)
+	assign(q, &d.Serial, "nvmlDeviceGetSerial", h.GetSerial)
+	assign(q, &d.BoardPartNumber, "nvmlDeviceGetBoardPartNumber", h.GetBoardPartNumber)
+	assign(q, &d.VBIOSVersion, "nvmlDeviceGetVbiosVersion", h.GetVbiosVersion)
+	assign(q, &d.DeviceNode, "nvmlDeviceGetMinorNumber", func() (string, ret) {
+		minor, r := h.GetMinorNumber()
+		return fmt.Sprintf("nvidia%d", minor), r
+	})
+	assign(q, &d.PCIBusID, "nvmlDeviceGetPciInfo", func() (string, ret) {
+		pci, r := h.GetPciInfo()
+		return chars(pci.BusId[:]), r
+	})
+	assign(q, &d.Platform, "nvmlDeviceGetPlatformInfo", func() (gpu.Platform, ret) {
+		info, r := h.GetPlatformInfo()
+		return platform(info), r
+	})
+	assign(q, &d.MaxPower, "nvmlDeviceGetPowerManagementLimitConstraints", b.maxPower)
+	if d.MaxPower == 0 {
+		assign(q, &d.MaxPower, "nvmlDeviceGetEnforcedPowerLimit", func() (gpu.Watts, ret) {
+			mw, r := h.GetEnforcedPowerLimit()
+			return watts(mw), r
+		})
+	}
+	b.identifyFabric(q)
+	settling := d.Fabric != nil && d.Fabric.State != fabricStates[gonvml.GPU_FABRIC_STATE_COMPLETED]
+	b.incomplete = q.unsure || settling
+	b.again = b.now().Boot + identityRetry
+}
+
+// assign sets *to to what a call returns, or leaves it.
+func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
+	if v, err := ask(q, symbol, call); err == nil {
+		*to = v
+	}
+}
+
+func (b *board) maxPower() (gpu.Watts, ret) {
+	_, mw, r := b.handle.GetPowerManagementLimitConstraints()
+	return watts(mw), r
+}
+
+// platform converts the driver's answer. go-nvml asks for version 1 of the
+// struct, in which the bytes of the chassis serial number are called the rack's
+// GUID; layout and length are those of version 2. A byte of 0xff means unknown.
+func platform(info gonvml.PlatformInfo) gpu.Platform {
+	return gpu.Platform{
+		ChassisSerial: chassis(info.ChassisSerialNumber[:]),
+		Slot:          known(info.SlotNumber),
+		Tray:          known(info.TrayIndex),
+		HostID:        known(info.HostId),
+		PeerType:      known(info.PeerType),
+		ModuleID:      known(info.ModuleId),
+	}
+}
+
+func chassis(serial []byte) string {
+	serial, _, _ = bytes.Cut(serial, []byte{0})
+	if len(bytes.Trim(serial, "\xff")) == 0 {
+		return ""
+	}
+	return string(serial)
+}
+
+func known(b uint8) *int {
+	if b == 0xff {
+		return nil
+	}
+	return new(int(b))
+}
+
+var fabricStates = map[uint8]string{
+	gonvml.GPU_FABRIC_STATE_NOT_STARTED: "not_started",
+	gonvml.GPU_FABRIC_STATE_IN_PROGRESS: "in_progress",
+	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
+}
+
+func (b *board) identifyFabric(q *inquiry) {
+	if b.lib.has("nvmlDeviceGetGpuFabricInfoV") {
+		assign(q, &b.device.Fabric, "nvmlDeviceGetGpuFabricInfoV", func() (*gpu.Fabric, ret) {
+			info, r := b.handle.GetGpuFabricInfoV().V2()
+			return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
+		})
+		return
+	}
+	assign(q, &b.device.Fabric, "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
+		info, r := b.handle.GetGpuFabricInfo()
+		return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
+	})
+}
+
+// fabric returns nil for a GPU outside any fabric. A registration that completed
+// with an error has no cluster to name.
+func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
+	word, ok := fabricStates[state]
+	if !ok {
+		return nil
+	}
+	f := &gpu.Fabric{State: word}
+	if state != gonvml.GPU_FABRIC_STATE_COMPLETED || status == gonvml.SUCCESS {
+		f.ClusterUUID, f.CliqueID = clusterUUID(cluster), clique
+	}
+	return f
+}
+
+func clusterUUID(b [16]uint8) string {
+	if b == [16]uint8{} {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// chars converts a C array of char.
+func chars(s []int8) string {
+	b := make([]byte, 0, len(s))
+	for _, c := range s {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}

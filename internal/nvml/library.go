@@ -1,0 +1,137 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/dl"
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// defaultLibrary is the name go-nvml loads if it is given none.
+const defaultLibrary = "libnvidia-ml.so.1"
+
+// library is the driver's library after a good nvmlInit.
+type library struct {
+	gonvml.Interface
+	symbols sync.Map // symbol → whether the library has it
+}
+
+// initialise loads the library if need be and initialises the driver. On an
+// error nothing may be called, nvmlShutdown least of all.
+func initialise(lib gonvml.Interface, path string) (*library, error) {
+	switch ret := lib.Init(); ret {
+	case gonvml.SUCCESS:
+		return &library{Interface: lib}, nil
+	case gonvml.ERROR_LIBRARY_NOT_FOUND:
+		return nil, loadError(path)
+	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return nil, fmt.Errorf("nvmlInit: %w (the driver was replaced; restart to load its new library)", ret)
+	default:
+		return nil, fmt.Errorf("nvmlInit: %w", ret)
+	}
+}
+
+// loadError says why the library cannot be loaded, which go-nvml does not.
+func loadError(path string) error {
+	if path == "" {
+		path = defaultLibrary
+	}
+	library := dl.New(path, dl.RTLD_LAZY)
+	err := library.Open()
+	if err == nil {
+		err = errors.Join(gonvml.ERROR_LIBRARY_NOT_FOUND, library.Close())
+	}
+	return fmt.Errorf("load %s: %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", path, err)
+}
+
+// has reports whether a function may be called. go-nvml falls back to older
+// versions of a function by itself; any version will do.
+func (l *library) has(symbol string) bool {
+	if known, ok := l.symbols.Load(symbol); ok {
+		return known.(bool)
+	}
+	found := slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool {
+		return l.Extensions().LookupSymbol(symbol+version) == nil
+	})
+	l.symbols.Store(symbol, found)
+	return found
+}
+
+// An inquiry is a row of calls about one thing, usually a GPU. It remembers what
+// the answers say about that thing as a whole.
+type inquiry struct {
+	lib *library
+	// answered is set once the driver answered, be it that it cannot tell.
+	answered bool
+	// unsure is set if a call failed that may succeed another time.
+	unsure bool
+	// lost is the answer that the GPU is lost; nothing is asked after it.
+	lost error
+	// failed is the first failure that was no answer.
+	failed error
+}
+
+// ask makes one driver call, if the library has it and the GPU is not lost.
+func ask[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
+	var none T
+	if q.lost != nil {
+		return none, q.lost
+	}
+	if !q.lib.has(symbol) {
+		return none, fmt.Errorf("%s: %w", symbol, gonvml.ERROR_FUNCTION_NOT_FOUND)
+	}
+	v, ret := call()
+	if ret == gonvml.SUCCESS {
+		q.answered = true
+		return v, nil
+	}
+	err := fmt.Errorf("%s: %w", symbol, ret)
+	q.note(err)
+	return none, err
+}
+
+func (q *inquiry) note(err error) {
+	switch {
+	case unsupported(err), errors.Is(err, gonvml.ERROR_NOT_FOUND):
+		q.answered = true
+		return
+	case errors.Is(err, gonvml.ERROR_GPU_IS_LOST):
+		q.lost = err
+	}
+	q.unsure = true
+	if q.failed == nil {
+		q.failed = err
+	}
+}
+
+// err is why the inquiry says nothing about its GPU, or nil if it does.
+func (q *inquiry) err() error {
+	if q.lost != nil {
+		return q.lost
+	}
+	if !q.answered {
+		return q.failed
+	}
+	return nil
+}
+
+// is reports whether err is one of the driver's return codes.
+func is(err error, codes ...gonvml.Return) bool {
+	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
+}
+
+// unsupported reports an answer that stays the same for as long as this driver
+// runs, unlike a failure.
+func unsupported(err error) bool {
+	return is(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
+		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
+}
+
+// gone reports a failure of the driver as a whole, after which it must be
+// initialised again.
+func gone(err error) bool {
+	return is(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
+}

@@ -1,0 +1,166 @@
+package nvml
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// identityRetry is how long a GPU that is lost, or whose identity could not be
+// read in full, is left alone before it is asked again. The driver may take
+// seconds over a broken GPU and writes to the kernel log each time.
+const identityRetry = 10 * time.Second
+
+var errLate = errors.New("no call has returned in time")
+
+// A session is what is known from one nvmlInit to the next. Except for what is
+// marked otherwise it belongs to the goroutine in [Source.Read].
+type session struct {
+	cfg    Config
+	gate   *gate
+	lib    *library
+	driver gpu.Driver
+
+	counting lane[census]
+	// count is the number of GPUs the driver last counted, -1 before.
+	count int
+	slots []*slot
+	// carried is what renumbered slots take over, by UUID.
+	carried map[string]history
+	// disowned is set once every call says that the driver was reloaded.
+	disowned bool
+
+	// events is nil where the driver has none; eventsErr says why. Both are
+	// set when the session is made.
+	events    gonvml.EventSet
+	eventsErr error
+	uuids     sync.Map // gonvml.Device → UUID, for events; any goroutine
+}
+
+// census is an answer to how many GPUs there are.
+type census struct {
+	count int
+	err   error
+}
+
+// newSession asks the driver about itself. It runs in a lane.
+func newSession(cfg Config, g *gate, lib *library) *session {
+	q := &inquiry{lib: lib}
+	d := &session{cfg: cfg, gate: g, lib: lib, count: -1, driver: gpu.Driver{Source: "nvml"}}
+	d.driver.DriverVersion, _ = ask(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
+	d.driver.NVMLVersion, _ = ask(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
+	d.events, d.eventsErr = ask(q, "nvmlEventSetCreate", lib.EventSetCreate)
+	return d
+}
+
+// close shuts the driver down. No call may be in flight, nor begin afterwards.
+func (d *session) close() error {
+	if d.events != nil && d.lib.has("nvmlEventSetFree") {
+		d.events.Free()
+	}
+	if ret := d.lib.Shutdown(); ret != gonvml.SUCCESS {
+		return fmt.Errorf("nvmlShutdown: %w", ret)
+	}
+	return nil
+}
+
+// call begins work in a lane, unless earlier work is still in it.
+func call[T any](d *session, l *lane[T], work func() T) {
+	if l.busy() || !d.gate.enter(d) {
+		return
+	}
+	l.begin(func() T {
+		defer d.gate.leave()
+		return work()
+	})
+}
+
+// read asks the driver for its GPUs and every GPU for a reading, all at once,
+// and reports what came back before ctx ended.
+func (d *session) read(ctx context.Context) (gpu.Report, error) {
+	d.renumber()
+	call(d, &d.counting, d.countDevices)
+	d.visit()
+	var t tally
+	counted, ok := d.counting.take(ctx)
+	if ok {
+		t.add(counted.err)
+		if counted.err == nil {
+			d.count = counted.count
+		}
+	}
+	if len(d.slots) == 0 {
+		d.renumber()
+		d.visit()
+	}
+	report := d.collect(ctx, &t)
+	d.disowned = t.answers > 0 && t.gone == t.answers
+	switch {
+	case d.disowned:
+		return gpu.Report{}, t.err
+	case t.answers == 0:
+		return gpu.Report{}, errLate
+	case d.count < 0:
+		return gpu.Report{}, fmt.Errorf("count GPUs: %w", cmp.Or(counted.err, errLate))
+	}
+	return report, nil
+}
+
+// tally judges the driver as a whole by the answers of one tick.
+type tally struct {
+	answers, gone int
+	err           error // of the first answer that said the driver is gone
+}
+
+func (t *tally) add(err error) {
+	t.answers++
+	if gone(err) {
+		t.gone++
+		t.err = cmp.Or(t.err, err)
+	}
+}
+
+func (d *session) countDevices() census {
+	n, err := ask(&inquiry{lib: d.lib}, "nvmlDeviceGetCount", d.lib.DeviceGetCount)
+	return census{n, err}
+}
+
+// renumber begins again with as many slots as there are GPUs, if that changed:
+// a driver's indices shift when a GPU disappears. It waits until no call is in
+// flight, since the same GPU could then get a second one; until then the old
+// handles serve.
+func (d *session) renumber() {
+	inFlight := func(s *slot) bool { return s.lane.busy() }
+	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
+		return
+	}
+	d.carried = make(map[string]history)
+	for _, s := range d.slots {
+		if s.board != nil {
+			d.carried[s.device.UUID] = s.board.history
+		}
+	}
+	d.slots = make([]*slot, d.count)
+	for i := range d.slots {
+		d.slots[i] = &slot{index: i}
+	}
+}
+
+// visit sends a call to every GPU whose last one returned and that is not left
+// alone for now.
+func (d *session) visit() {
+	now := d.cfg.Now().Boot
+	for _, s := range d.slots {
+		if s.board == nil && now < s.again {
+			continue
+		}
+		call(d, &s.lane, func() look { return d.look(s.index, s.board) })
+	}
+}

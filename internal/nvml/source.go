@@ -1,0 +1,169 @@
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// Config says how the driver is read.
+type Config struct {
+	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 by the
+	// loader's search path.
+	LibraryPath string
+	// CallTimeout is how long a Read waits before it goes on without those who
+	// did not answer.
+	CallTimeout time.Duration
+	// Now is called from several goroutines.
+	Now gpu.Clock
+	Log *slog.Logger
+	// Stages is told how waiting for XID events goes. How reading goes is the
+	// caller's to tell.
+	Stages *stage.Set
+}
+
+// Source reads the node's GPUs. It opens the driver when it is first read, and
+// again whenever the driver was reloaded.
+type Source struct {
+	cfg  Config
+	nvml gonvml.Interface
+	gate gate
+
+	mu      sync.Mutex // one Read or Close at a time; guards what follows
+	opening lane[opened]
+	session *session // the last one initialised and not yet shut down
+	closed  bool
+
+	xidsMu sync.Mutex
+	xids   []gpu.XID // since the last report
+}
+
+// opened is the outcome of an attempt to open the driver.
+type opened struct {
+	session *session
+	err     error
+}
+
+// New returns a source that has not touched the driver yet.
+func New(cfg Config) *Source {
+	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath))}
+}
+
+// Read returns what every GPU says now, opening the driver first if needed. It
+// takes about [Config.CallTimeout] at most. An error means that the driver as a
+// whole does not answer; a GPU that does not is missing from the readings, or
+// from the devices if it is lost.
+func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	d, err := s.open(ctx)
+	if err != nil {
+		return gpu.Report{}, fmt.Errorf("open driver: %w", err)
+	}
+	report, err := d.read(ctx)
+	if err != nil {
+		return gpu.Report{}, fmt.Errorf("read driver: %w", err)
+	}
+	report.XIDs = s.takeXIDs()
+	return report, nil
+}
+
+// open returns the open session. If there is none, or the driver disowned it, it
+// opens one; an attempt that takes longer than this Read is awaited by the next.
+func (s *Source) open(ctx context.Context) (*session, error) {
+	if s.closed {
+		return nil, errors.New("closed")
+	}
+	if d := s.gate.session(); d != nil && !d.disowned {
+		return d, nil
+	}
+	if !s.opening.busy() {
+		old := s.session
+		s.session = nil
+		s.opening.begin(func() opened { return s.reopen(old) })
+	}
+	o, ok := s.opening.take(ctx)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("the driver has not answered within %v, still waiting", s.cfg.CallTimeout)
+	case o.err != nil:
+		return nil, o.err
+	}
+	s.session = o.session
+	s.gate.admit(o.session)
+	return o.session, nil
+}
+
+// reopen shuts an old session down and opens a new one. It runs in a lane.
+//
+// With a call of the old session still stuck in the driver, shutting down is not
+// safe. Initialising again is: nvmlInit counts references.
+func (s *Source) reopen(old *session) opened {
+	if old != nil {
+		patience := time.NewTimer(s.cfg.CallTimeout + eventTimeout)
+		defer patience.Stop()
+		select {
+		case <-s.gate.shut():
+			if err := old.close(); err != nil {
+				s.cfg.Log.Debug("shut driver down", "err", err)
+			}
+		case <-patience.C:
+		}
+	}
+	lib, err := initialise(s.nvml, s.cfg.LibraryPath)
+	if err != nil {
+		return opened{err: err}
+	}
+	return opened{session: newSession(s.cfg, &s.gate, lib)}
+}
+
+// Close lets no further call begin, waits for those in flight and shuts the
+// driver down. If a call does not return in time it leaves the driver as it is:
+// to shut it down under a call is to crash. Nothing can be read afterwards.
+func (s *Source) Close(wait time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if s.opening.busy() {
+		if o, ok := s.opening.wait(ctx); ok {
+			s.session = o.session
+		} else {
+			return errors.New("close driver: opening it has not returned, left as it is")
+		}
+	}
+	select {
+	case <-s.gate.shut():
+	case <-ctx.Done():
+		return errors.New("close driver: a call has not returned, left as it is")
+	}
+	return s.shutdown(ctx)
+}
+
+// shutdown shuts an idle driver down, which may hang like any other call.
+func (s *Source) shutdown(ctx context.Context) error {
+	if s.session == nil {
+		return nil
+	}
+	var closing lane[error]
+	closing.begin(s.session.close)
+	s.session = nil
+	err, ok := closing.wait(ctx)
+	if !ok {
+		return errors.New("close driver: nvmlShutdown has not returned")
+	}
+	if err != nil {
+		return fmt.Errorf("close driver: %w", err)
+	}
+	return nil
+}
