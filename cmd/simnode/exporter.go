@@ -16,7 +16,7 @@ import (
 // SIGTERM, and after five seconds SIGKILL; if simnode itself is killed, so is the
 // exporter. It is in a process group of its own, so that Ctrl-C on the terminal
 // reaches it through simnode only.
-func startExporter(ctx context.Context, opts options, node *simnode.Node) (*exec.Cmd, error) {
+func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
 	library, err := filepath.Abs(opts.library)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node) (*exec
 	args := append(node.Flags(), "--nvml.library="+library, "--web.listen-address="+opts.listen)
 	cmd := exec.CommandContext(ctx, opts.exporter, append(args, opts.extra...)...)
 	cmd.Env = append(os.Environ(), node.Env()...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = out.stdout, out.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

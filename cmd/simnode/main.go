@@ -28,7 +28,7 @@ func main() {
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(status(run(ctx, os.Args[1:], os.Stdout, os.Stderr)))
+	os.Exit(status(run(ctx, os.Args[1:], output{os.Stdout, os.Stderr})))
 }
 
 // errUsage is an error in the flags that was already shown.
@@ -46,27 +46,30 @@ func status(err error) int {
 	}
 }
 
+// output is where the program and the exporter write.
+type output struct{ stdout, stderr io.Writer }
+
 // run does everything but exit. It says what went wrong on stderr.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	opts, err := parse(args, stdout, stderr)
+func run(ctx context.Context, args []string, out output) error {
+	opts, err := parse(args, out)
 	if err != nil {
 		return err
 	}
 	if opts.list {
 		for _, sc := range simnode.Scenarios() {
-			fmt.Fprintf(stdout, "%-14s %s\n", sc.Name, sc.Description)
+			fmt.Fprintf(out.stdout, "%-14s %s\n", sc.Name, sc.Description)
 		}
 		return nil
 	}
-	if err := simulate(ctx, opts, stdout); err != nil {
-		fmt.Fprintln(stderr, "simnode:", err)
+	if err := simulate(ctx, opts, out); err != nil {
+		fmt.Fprintln(out.stderr, "simnode:", err)
 		return err
 	}
 	return nil
 }
 
 // simulate runs the node and the exporter until the context ends.
-func simulate(ctx context.Context, opts options, stdout io.Writer) (err error) {
+func simulate(ctx context.Context, opts options, out output) (err error) {
 	dir := opts.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "simnode"); err != nil {
@@ -84,12 +87,12 @@ func simulate(ctx context.Context, opts options, stdout io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
 
+	greet(out.stdout, opts, node.Dir())
 	group, groupCtx := errgroup.WithContext(ctx)
-	child, err := startExporter(groupCtx, opts, node)
+	child, err := startExporter(groupCtx, opts, node, out)
 	if err != nil {
 		return fmt.Errorf("start exporter: %w", err)
 	}
-	greet(stdout, opts, node.Dir())
 	group.Go(func() error { return watch(groupCtx, child) })
 	group.Go(func() error { return move(groupCtx, node) })
 	if err := group.Wait(); ctx.Err() == nil {

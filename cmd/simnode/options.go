@@ -25,12 +25,12 @@ type options struct {
 }
 
 // parse reads the command line. What is wrong with it is one line on stderr.
-func parse(args []string, stdout, stderr io.Writer) (options, error) {
-	opts, err := parseFlags(args, stdout)
+func parse(args []string, out output) (options, error) {
+	opts, err := parseFlags(args, out.stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return opts, err
 	}
-	fmt.Fprintln(stderr, "simnode:", err)
+	fmt.Fprintln(out.stderr, "simnode:", err)
 	return opts, errUsage
 }
 

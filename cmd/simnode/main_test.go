@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestBadFlags(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown flag", []string{"--verbose"}, "-verbose"},
+		{"unknown scenario", []string{"--scenario=dgx"}, "known are: dgx-h100 gb200"},
+		{"address without a port", []string{"--web.listen-address=localhost"}, "--web.listen-address"},
+		{"argument", []string{"gb200"}, `unexpected argument "gb200"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if got := status(run(t.Context(), tt.args, output{&out, &errs})); got != 2 {
+				t.Errorf("status %d, want 2", got)
+			}
+			if s := errs.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, tt.want) {
+				t.Errorf("stderr is %q, want one line with %q", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestList(t *testing.T) {
+	var out bytes.Buffer
+	if got := status(run(t.Context(), []string{"--list"}, output{&out, &out})); got != 0 {
+		t.Errorf("status %d, want 0", got)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 6 {
+		t.Errorf("%d lines, want 6:\n%s", n, &out)
+	}
+}
+
+// stub writes a program that stands in for the exporter and a file for the driver
+// library, and returns the flags that name them. Real exporters are tested where
+// they are built; this is about the life of the child.
+func stub(t *testing.T, script string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	exporter, library := filepath.Join(dir, "exporter"), filepath.Join(dir, "library")
+	if err := os.WriteFile(exporter, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(library, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--exporter=" + exporter, "--nvml.library=" + library}
+}
+
+// An interrupt ends the exporter by SIGTERM, and nothing is left behind.
+func TestInterrupt(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "ready")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := stub(t, `trap 'echo terminated; exit 0' TERM
+echo "$GPULEDGER_FAKE_NVML_STATE $*" > `+fifo+`
+while :; do sleep 0.05; done
+`)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	ended := make(chan error)
+	go func() { ended <- run(ctx, append(args, "--", "--log.level=debug"), output{&out, &out}) }()
+	ready, err := os.ReadFile(fifo) // until the exporter has written to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupt()
+	if got := status(<-ended); got != 0 {
+		t.Errorf("status %d, want 0:\n%s", got, &out)
+	}
+	if !strings.HasSuffix(out.String(), "terminated\n") || !strings.Contains(out.String(), "http://127.0.0.1:9840/metrics") {
+		t.Errorf("output is:\n%s", &out)
+	}
+	state, flags, _ := strings.Cut(string(ready), " ")
+	if !strings.HasSuffix(flags, "--web.listen-address=127.0.0.1:9840 --log.level=debug\n") {
+		t.Errorf("flags are %s", flags)
+	}
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(state))); !os.IsNotExist(err) {
+		t.Errorf("the temporary directory is still there: %v", err)
+	}
+}
+
+func TestExporterEnds(t *testing.T) {
+	for script, want := range map[string]string{"exit 3": "exit status 3", "exit 0": "status 0"} {
+		var out, errs bytes.Buffer
+		if got := status(run(t.Context(), stub(t, script), output{&out, &errs})); got != 1 {
+			t.Errorf("status %d, want 1", got)
+		}
+		if !strings.Contains(errs.String(), "simnode: exporter ended by itself") || !strings.Contains(errs.String(), want) {
+			t.Errorf("stderr is %q, want %q", &errs, want)
+		}
+	}
+}
+
+func TestNothingToStart(t *testing.T) {
+	var out, errs bytes.Buffer
+	args := []string{"--exporter=/nonexistent/gpuledger", "--nvml.library=" + t.TempDir()}
+	if got := status(run(t.Context(), args, output{&out, &errs})); got != 1 || !strings.Contains(errs.String(), "/nonexistent/gpuledger") {
+		t.Errorf("status %d, stderr %q", got, &errs)
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	for listen, want := range map[string]string{
+		"127.0.0.1:9840": "http://127.0.0.1:9840", ":9840": "http://localhost:9840",
+		"0.0.0.0:80": "http://localhost:80", "[::]:80": "http://localhost:80", "[::1]:80": "http://[::1]:80",
+	} {
+		if got := baseURL(listen); got != want {
+			t.Errorf("baseURL(%q) = %q, want %q", listen, got, want)
+		}
+	}
+}
