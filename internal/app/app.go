@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,10 +70,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	})
 	g.Go(func() error { return serve(ctx, handler, cfg, log) })
 	err = g.Wait()
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
+	if stuck := node.Source.Close(driverGrace); stuck != nil {
+		log.Warn("leave the driver as it is", "err", stuck)
 	}
-	return errors.Join(err, node.Sampler.Close(), node.Source.Close(driverGrace))
+	return errors.Join(err, node.Sampler.Close())
 }
 
 // awaitPoll waits for the first answer of the kubelet, but not for long.

@@ -1,0 +1,169 @@
+package app_test
+
+import (
+	"bytes"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+)
+
+var update = flag.Bool("update", false, "write the golden pages")
+
+// library is the fake driver, compiled once for the package.
+var library string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "gpuledger-app")
+	if err != nil {
+		panic(err)
+	}
+	if library, err = fakes.Compile(dir); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// bench is a simulated node with the whole exporter but its HTTP server on top,
+// all on an invented clock: the same driver calls, gRPC calls and files as in
+// production, and the same result every time.
+type bench struct {
+	t     *testing.T
+	now   gpu.Instant
+	world *simnode.Node
+	cfg   app.Config
+	node  *app.Node
+}
+
+func newBench(t *testing.T, scenario string) *bench {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, now: gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}}
+	if b.world, err = simnode.Open(dir, sc, b.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, env := range b.world.Env() {
+		name, value, _ := strings.Cut(env, "=")
+		t.Setenv(name, value)
+	}
+	args := append(b.world.Flags(), "--nvml.library="+library, "--nvml.call-timeout=10s")
+	if b.cfg, err = app.Parse(args, os.Getenv); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	t.Cleanup(func() {
+		b.stop()
+		if err := b.world.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return b
+}
+
+func (b *bench) start() {
+	b.node = app.NewNode(b.cfg, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
+}
+
+func (b *bench) stop() {
+	if err := b.node.Source.Close(time.Second); err != nil {
+		b.t.Error(err)
+	}
+	if err := b.node.Sampler.Close(); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// run lets seconds pass: one tick each, a kubelet poll every ten.
+func (b *bench) run(seconds int) {
+	b.t.Helper()
+	for s := range seconds {
+		if s%10 == 0 {
+			if err := b.node.Mapper.Refresh(b.t.Context()); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		b.node.Sampler.Tick(b.t.Context())
+		b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
+		if err := b.world.Step(b.now); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// page renders what a scrape would show now.
+func (b *bench) page() string {
+	b.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
+	families, err := registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var page bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&page, f); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return page.String()
+}
+
+// TestGolden holds the whole page of every scenario after half a minute. The diff
+// is the review: go test ./internal/app -update.
+func TestGolden(t *testing.T) {
+	for _, sc := range simnode.Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			b := newBench(t, sc.Name)
+			b.run(30)
+			got := b.page()
+			file := filepath.Join("testdata", sc.Name+".prom")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("page (-want +got):\n%s", diff)
+			}
+			b.balanced()
+		})
+	}
+}
+
+// balanced checks that every book adds up.
+func (b *bench) balanced() {
+	b.t.Helper()
+	for _, g := range b.node.Sampler.Latest().GPUs {
+		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
+			b.t.Errorf("%s: energy %d mJ, accounts %d mJ", g.UUID, g.Book.Energy, g.Book.Sum())
+		}
+	}
+}
