@@ -37,8 +37,10 @@ func allocations(pods []*podresources.PodResources, log *slog.Logger) []gpu.Allo
 	}
 	list := make([]gpu.Allocation, 0, len(held))
 	for k, replicas := range held {
-		a := gpu.Allocation{UUID: k.uuid, Container: k.container, Resource: k.resource,
-			Sharing: gpu.SharingTimeSlicing, Replicas: len(replicas)}
+		a := gpu.Allocation{
+			UUID: k.uuid, Container: k.container, Resource: k.resource,
+			Sharing: gpu.SharingTimeSlicing, Replicas: len(replicas),
+		}
 		if replicas[""] {
 			a.Sharing, a.Replicas = gpu.SharingExclusive, 1
 		}

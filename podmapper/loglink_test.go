@@ -11,6 +11,7 @@ import (
 
 func TestParseLogLink(t *testing.T) {
 	trainer := gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "trainer"}
+	etcd := gpu.Container{Namespace: "kube-system", Pod: "etcd-n1", PodUID: hash, Container: "etcd"}
 	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
 
 	// Names as long as they may be; the kubelet cuts <pod>_<namespace>_<container>-<id>
@@ -30,8 +31,7 @@ func TestParseLogLink(t *testing.T) {
 		{"plain", "train-0_ml-team_trainer-" + id + ".log", target, logLink{trainer, id}, true},
 		{"restarted", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "17.log", 1), logLink{trainer, id}, true},
 		{"other root", "train-0_ml-team_trainer-" + id + ".log", "/data/logs/ml-team_train-0_" + uid + "/trainer/0.log", logLink{trainer, id}, true},
-		{"static pod", "etcd-n1_kube-system_etcd-" + id + ".log", "/var/log/pods/kube-system_etcd-n1_" + hash + "/etcd/3.log",
-			logLink{gpu.Container{Namespace: "kube-system", Pod: "etcd-n1", PodUID: hash, Container: "etcd"}, id}, true},
+		{"static pod", "etcd-n1_kube-system_etcd-" + id + ".log", "/var/log/pods/kube-system_etcd-n1_" + hash + "/etcd/3.log", logLink{etcd, id}, true},
 		{"name cut inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
 		{"name cut before the id", longest.Pod[:251] + ".log", longestTarget, logLink{longest, ""}, true},
 

@@ -150,11 +150,7 @@ func (n *names) readDir(now time.Duration) error {
 	}
 	n.listing++
 	for _, name := range entries {
-		target, err := os.Readlink(filepath.Join(n.dir, name))
-		if err != nil {
-			continue
-		}
-		l, ok := parseLogLink(name, target)
+		l, ok := n.readLink(name)
 		if !ok {
 			continue
 		}
@@ -164,4 +160,18 @@ func (n *names) readDir(now time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// readLink reads one link, unless its name ends in an id that is known: what
+// belongs to a container's id never changes.
+func (n *names) readLink(name string) (logLink, bool) {
+	stem := strings.TrimSuffix(name, ".log")
+	if l, ok := n.byID[stem[max(0, len(stem)-64):]]; ok {
+		return l, true
+	}
+	target, err := os.Readlink(filepath.Join(n.dir, name))
+	if err != nil {
+		return logLink{}, false
+	}
+	return parseLogLink(name, target)
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,10 +39,8 @@ type node struct {
 
 func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // shorter than t.TempDir: a socket's path has 107 bytes
-	check(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "pod-resources", "kubelet.sock")}
+	dir := t.TempDir()
+	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "kubelet", "sock")} // a socket's path has 107 bytes
 	n.uptime.Store(int64(time.Hour))
 	n.stages = stage.New(slog.New(slog.DiscardHandler), n.now)
 	cfg := podmapper.Config{
@@ -128,6 +126,14 @@ func (n *node) poll() {
 	check(n.t, n.Refresh(context.Background()))
 }
 
+// pollFails refreshes and demands an error that holds the given words.
+func (n *node) pollFails(words string) {
+	n.t.Helper()
+	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
+		n.t.Errorf("Refresh = %v, want an error with %q", err, words)
+	}
+}
+
 // cgroupPath is a container's cgroup by the cgroupfs driver.
 func cgroupPath(c gpu.Container, id string) string {
 	return "/kubepods/burstable/pod" + c.PodUID + "/" + id
@@ -187,7 +193,7 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// holds answers that each container holds the given devices.
+// holds is the answer that the given pods are all there are.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
@@ -199,7 +205,9 @@ func holder(c gpu.Container, resource string, ids ...string) *podresources.PodRe
 	r := &podresources.ContainerResources{Name: c.Container}
 	for _, id := range ids {
 		r.Devices = append(r.Devices, &podresources.ContainerDevices{
-			ResourceName: cmp.Or(resource, "nvidia.com/gpu"), DeviceIds: []string{id}})
+			ResourceName: cmp.Or(resource, "nvidia.com/gpu"),
+			DeviceIds:    []string{id},
+		})
 	}
 	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{r}}
 }
@@ -210,13 +218,6 @@ func (n *node) wantStage(name stage.Name, up bool) {
 	if n.stages.Up(name) != up {
 		n.t.Errorf("stage %s up = %v, want %v", name, !up, up)
 	}
-}
-
-// fifo puts a named pipe in the place of a file.
-func (n *node) fifo(name string) {
-	n.t.Helper()
-	n.remove(name)
-	check(n.t, syscall.Mkfifo(n.path(name), uint32(fs.FileMode(0o644))))
 }
 
 func check(t testing.TB, err error) {

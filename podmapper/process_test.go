@@ -1,10 +1,12 @@
 package podmapper_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,46 +144,47 @@ func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n.link(trainer, id)
 	n.link(sidecar, otherID)
 	n.start(10, 5, "old", "")
-	n.fifo("proc/10/cgroup")
-	done := make(chan error, 1)
-	go func() { done <- n.reuse() }()
-	p := n.process(10)
-	check(t, <-done)
-	if p.ID.Start != 6 || p.Name != "new" {
-		t.Errorf("process = %+v, want the new one", p)
+	asked, pipe := n.askSlowly(10)
+	n.start(10, 6, "new", cgroupPath(sidecar, otherID))
+	_, err := fmt.Fprintf(pipe, "0::%s\n", cgroupPath(trainer, id))
+	check(t, errors.Join(err, pipe.Close()))
+	p := <-asked
+	if p == nil || p.ID.Start != 6 || p.Name != "new" {
+		t.Fatalf("process = %+v, want the new one", p)
 	}
 	wantOwner(t, p.Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: sidecar, ContainerID: otherID})
 	wantOwner(t, n.Owner(gpu.ProcessID{PID: 10, Start: 5}), unmapped)
 }
 
-// reuse waits until pid 10's cgroup is opened, and gives the PID away before it
-// answers.
-func (n *node) reuse() error {
-	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer pipe.Close()
-	n.start(10, 6, "new", cgroupPath(sidecar, otherID))
-	_, err = fmt.Fprintf(pipe, "0::%s\n", cgroupPath(trainer, id))
-	return err
-}
-
 func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "x", "")
-	n.fifo("proc/10/cgroup")
-	done := make(chan error, 1)
-	go func() {
-		pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0)
-		n.exit(10)
-		pipe.Close()
-		done <- err
-	}()
-	if p, ok := n.Process(10); ok {
-		t.Errorf("Process = %+v, want none", p)
+	asked, pipe := n.askSlowly(10)
+	n.exit(10)
+	check(t, pipe.Close())
+	if p := <-asked; p != nil {
+		t.Errorf("process = %+v, want none", p)
 	}
-	check(t, <-done)
+}
+
+// askSlowly asks for a process and returns when the mapper, having read its stat,
+// opened its cgroup, which has to be written yet. The answer is nil if there is
+// no such process.
+func (n *node) askSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
+	n.t.Helper()
+	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
+	n.remove(cgroup)
+	check(n.t, syscall.Mkfifo(n.path(cgroup), 0o644))
+	asked := make(chan *gpu.Process, 1)
+	go func() {
+		if p, ok := n.Process(pid); ok {
+			asked <- &p
+		}
+		close(asked)
+	}()
+	pipe, err := os.OpenFile(n.path(cgroup), os.O_WRONLY, 0)
+	check(n.t, err)
+	return asked, pipe
 }
 
 // One process that cannot be read is unmapped, and said so, but it does not hurt
@@ -197,10 +200,7 @@ func TestUnreadableCgroup(t *testing.T) {
 	n.remove("proc/2/cgroup")
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 
-	err := n.Refresh(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "2 of 3 processes") {
-		t.Errorf("Refresh = %v, want 2 of 3 processes unreadable", err)
-	}
+	n.pollFails("2 of 3 processes unreadable")
 	n.wantStage(stage.Processes, false)
 	wantOwner(t, n.process(1).Owner, unmapped)
 	wantOwner(t, n.process(2).Owner, unmapped)
@@ -218,9 +218,7 @@ func TestNoProc(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
 	n.remove("proc")
-	if err := n.Refresh(context.Background()); err == nil {
-		t.Error("Refresh succeeded without /proc")
-	}
+	n.pollFails("list processes")
 	n.wantStage(stage.Processes, false)
 	n.wantStage(stage.ContainerLogs, true)
 	n.wantStage(stage.PodResources, true)

@@ -52,7 +52,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trains)
 	<-k.calls
-	n.Refresh(context.Background()) // waits for the poll under way
+	n.poll() // waits for the one under way
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
