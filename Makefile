@@ -43,7 +43,7 @@ help: ## list the targets
 build: ## build the exporter, the simulated node and its fake driver into bin/
 	@echo "build: bin/gpuledger and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
 	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
-	@go run ./internal/simnode/fakes/compile bin/lib
+	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
 
 .PHONY: run
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
