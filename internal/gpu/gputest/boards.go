@@ -1,0 +1,58 @@
+package gputest
+
+import (
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Full returns GPU i with everything a source can report.
+func Full(i int) GPU {
+	g := Plain(i)
+	g.Device.Serial = fmt.Sprintf("132992400%04d", i)
+	g.Device.BoardPartNumber = "900-24800-0000-000"
+	g.Device.VBIOSVersion = "97.00.82.00.18"
+	g.Device.Platform = gpu.Platform{
+		ChassisSerial: "1820325190046",
+		Slot:          new(15), Tray: new(5), HostID: new(1), PeerType: new(0), ModuleID: new(i + 1),
+	}
+	g.Device.Fabric = &gpu.Fabric{
+		ClusterUUID: "50000000-0000-4000-8000-0000000000c1",
+		CliqueID:    32766,
+		State:       "completed",
+	}
+	g.Reading.PowerLimit = new(gpu.Watts(1000))
+	g.Reading.Temperature = new(float64(41 + i))
+	g.Reading.Utilization = new(0.0)
+	g.Reading.MemoryUsed = new(uint64(1 << 30))
+	g.Reading.MemoryTotal = new(uint64(192 << 30))
+	g.Reading.SMClock = new(1.965e9)
+	g.Reading.MemoryClock = new(3.996e9)
+	g.Reading.ContextsKnown = true
+	g.Reading.Contexts = []gpu.Context{
+		{PID: uint32(4000 + i), MemoryUsed: new(uint64(1 << 29))},
+		{PID: uint32(5000 + i), MemoryUsed: new(uint64(1 << 28)), MPS: true},
+	}
+	g.Reading.SamplesKnown = true
+	return g
+}
+
+// Plain returns GPU i with an identity, an energy counter and power.
+func Plain(i int) GPU {
+	g := Bare(i)
+	g.Device.DeviceNode = fmt.Sprintf("nvidia%d", i)
+	g.Device.PCIBusID = fmt.Sprintf("00000000:%02X:00.0", 0x1b+i)
+	g.Device.Model = "NVIDIA GB200"
+	g.Device.EnergySource = gpu.EnergyCounter
+	g.Device.EnergyScope = gpu.ScopeUnknown
+	g.Device.MaxPower = 1200
+	g.Reading.Energy = new(gpu.Millijoules(1_000_000_007 * (i + 1)))
+	g.Reading.Power = new(gpu.Watts(187.25))
+	return g
+}
+
+// Bare returns GPU i, which tells nothing but its name.
+func Bare(i int) GPU {
+	uuid := fmt.Sprintf("GPU-5a1f0000-0000-4000-8000-00000000000%d", i)
+	return GPU{Device: gpu.Device{UUID: uuid, Index: i, Vendor: "NVIDIA"}}
+}

@@ -1,0 +1,178 @@
+package gputest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// testExact reads a node whose GPUs have everything, little, and nothing.
+func testExact(t *testing.T, open Open) {
+	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
+	s, _ := open(t, n, NewClock().Now)
+	Check(t, Read(t, s), n)
+	Check(t, Read(t, s), n)
+}
+
+// testAbsent takes one thing away from a GPU that has everything.
+func testAbsent(t *testing.T, open Open) {
+	tests := map[string]func(*GPU){
+		"serial":         func(g *GPU) { g.Device.Serial = "" },
+		"part number":    func(g *GPU) { g.Device.BoardPartNumber = "" },
+		"VBIOS":          func(g *GPU) { g.Device.VBIOSVersion = "" },
+		"device node":    func(g *GPU) { g.Device.DeviceNode = "" },
+		"platform":       func(g *GPU) { g.Device.Platform = gpu.Platform{} },
+		"slot and tray":  func(g *GPU) { g.Device.Platform.Slot, g.Device.Platform.Tray = nil, nil },
+		"fabric":         func(g *GPU) { g.Device.Fabric = nil },
+		"power limit":    func(g *GPU) { g.Reading.PowerLimit = nil },
+		"temperature":    func(g *GPU) { g.Reading.Temperature = nil },
+		"utilisation":    func(g *GPU) { g.Reading.Utilization = nil },
+		"memory":         func(g *GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil },
+		"SM clock":       func(g *GPU) { g.Reading.SMClock = nil },
+		"memory clock":   func(g *GPU) { g.Reading.MemoryClock = nil },
+		"process lists":  func(g *GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false },
+		"process memory": func(g *GPU) { g.Reading.Contexts = []gpu.Context{{PID: 7}} },
+		"no process":     func(g *GPU) { g.Reading.Contexts = nil },
+		"samples":        func(g *GPU) { g.Reading.Samples, g.Reading.SamplesKnown = nil, false },
+		"power":          func(g *GPU) { g.Reading.Power = nil },
+		"energy, power": func(g *GPU) {
+			g.Device.EnergySource, g.Device.EnergyScope = gpu.EnergyNone, ""
+			g.Reading.Energy, g.Reading.Power = nil, nil
+		},
+	}
+	for name, takeAway := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := Full(0)
+			takeAway(&g)
+			n := Node{GPUs: []GPU{g, Full(1)}}
+			s, _ := open(t, n, NewClock().Now)
+			Check(t, Read(t, s), n)
+		})
+	}
+}
+
+// testEnergy follows a counter, which is in millijoules and must not be rounded.
+func testEnergy(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0), Plain(1)}}
+	s, change := open(t, n, clock.Now)
+	for _, step := range []gpu.Millijoules{0, 1, 999, 1000, 250_001, 1 << 40} {
+		clock.Advance(time.Second)
+		for i := range n.GPUs {
+			n.GPUs[i].Reading.Energy = new(*n.GPUs[i].Reading.Energy + step)
+		}
+		change(n)
+		report := Read(t, s)
+		Check(t, report, n)
+		if at := report.Readings[0].At; at != clock.Now() {
+			t.Errorf("the reading is of %v, now is %v", at, clock.Now())
+		}
+	}
+}
+
+// testSamples lets a process work: each sample is reported once, and none since
+// the last reading is not the same as not to know.
+func testSamples(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0)}}
+	samples := &n.GPUs[0].Reading.Samples
+	s, change := open(t, n, clock.Now)
+	Check(t, Read(t, s), n)
+	for range 3 {
+		now := clock.Now().Wall
+		*samples = []gpu.Sample{
+			{PID: 7, At: now.Add(time.Millisecond), SM: 0.5, Memory: 0.25},
+			{PID: 8, At: now.Add(2 * time.Millisecond), SM: 1, Memory: 0},
+		}
+		clock.Advance(time.Second)
+		change(n)
+		Check(t, Read(t, s), n)
+		*samples = nil
+		Check(t, Read(t, s), n) // the driver still has them; they are not new
+	}
+}
+
+// testLost loses a GPU and finds it again.
+func testLost(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
+	s, change := open(t, n, clock.Now)
+	Check(t, Read(t, s), n)
+	n.GPUs[1].Lost = true
+	change(n)
+	for range 3 {
+		clock.Advance(time.Second)
+		Check(t, Read(t, s), n)
+	}
+	n.GPUs[1].Lost = false
+	change(n)
+	clock.Advance(time.Minute)
+	Check(t, Read(t, s), n)
+}
+
+// testStuck lets a GPU hang. It keeps its identity, and nobody waits for it.
+func testStuck(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
+	s, change := open(t, n, clock.Now)
+	Check(t, Read(t, s), n)
+	n.GPUs[1].Stuck = true
+	change(n)
+	for range 3 {
+		began := time.Now()
+		Check(t, Read(t, s), n)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("Read took %v", took)
+		}
+	}
+	n.GPUs[1].Stuck = false
+	change(n)
+	Eventually(t, s, "the GPU answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 3 })
+	Check(t, Read(t, s), n)
+}
+
+// testReload loads the driver again, which numbers the GPUs the other way.
+func testReload(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
+	s, change := open(t, n, clock.Now)
+	Check(t, Read(t, s), n)
+	n.Loads++
+	n.GPUs = []GPU{Plain(2), Full(1), Full(0)}
+	for i := range n.GPUs {
+		n.GPUs[i].Device.Index = i
+		n.GPUs[i].Reading.Energy = new(gpu.Millijoules(i))
+	}
+	change(n)
+	clock.Advance(time.Minute)
+	Check(t, Eventually(t, s, "the driver answers again", answers), n)
+}
+
+// testDown begins without a driver, and takes it away again.
+func testDown(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Full(0)}, Down: true}
+	s, change := open(t, n, clock.Now)
+	for range 2 {
+		if report, err := s.Read(t.Context()); err == nil {
+			t.Fatalf("no driver, and yet the report %+v", report)
+		}
+		n.Down, n.Loads = false, n.Loads+1
+		change(n)
+		clock.Advance(time.Minute)
+		Check(t, Eventually(t, s, "the driver answers", answers), n)
+		n.Down = true
+		change(n)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if report, err := s.Read(ended); err == nil {
+		t.Errorf("the context has ended, and yet the report %s", cmp.Diff(gpu.Report{}, report))
+	}
+}
+
+func answers(_ gpu.Report, err error) bool { return err == nil }
