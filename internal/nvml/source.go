@@ -142,10 +142,15 @@ func (s *Source) Close(wait time.Duration) error {
 			return errors.New("close driver: opening it has not returned, left as it is")
 		}
 	}
+	idle := s.gate.shut()
 	select {
-	case <-s.gate.shut():
-	case <-ctx.Done():
-		return errors.New("close driver: a call has not returned, left as it is")
+	case <-idle:
+	default:
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return errors.New("close driver: a call has not returned, left as it is")
+		}
 	}
 	return s.shutdown(ctx)
 }

@@ -1,0 +1,127 @@
+package nvml_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// TestEnergySource offers several meters and looks which is taken.
+func TestEnergySource(t *testing.T) {
+	tests := []struct {
+		name   string
+		fields string
+		source gpu.EnergySource
+		scope  gpu.EnergyScope
+		energy *gpu.Millijoules
+	}{
+		{"the GPU's own field", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeGPU, new(gpu.Millijoules(2))},
+		{"a module that says so", "energy=1\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeModule, new(gpu.Millijoules(1))},
+		{"a counter of unknown scope", "energy=1\tpower=4", gpu.EnergyCounter, gpu.ScopeUnknown, new(gpu.Millijoules(1))},
+		{"power alone", "power=4", gpu.EnergyPower, gpu.ScopeUnknown, new(gpu.Millijoules(0))},
+		{"the module's field is not this GPU's", "energy_module=3", gpu.EnergyNone, "", nil},
+		{"a number no counter has", "energy=18446744073709551615", gpu.EnergyNone, "", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
+			d := newDriver(t, n)
+			d.fields[n.GPUs[0].Device.UUID] = tt.fields
+			d.write()
+			report := gputest.Read(t, d.open(gputest.NewClock().Now))
+			got, r := report.Devices[0], report.Readings[0]
+			if got.EnergySource != tt.source || got.EnergyScope != tt.scope {
+				t.Errorf("source %q scope %q, want %q %q", got.EnergySource, got.EnergyScope, tt.source, tt.scope)
+			}
+			if (r.Energy == nil) != (tt.energy == nil) || r.Energy != nil && *r.Energy != *tt.energy {
+				t.Errorf("energy is %v, want %v", r.Energy, tt.energy)
+			}
+		})
+	}
+}
+
+// TestEnergyFailsAtFirst keeps to the counter if it works at the second try, and
+// to the next best after three.
+func TestEnergyFailsAtFirst(t *testing.T) {
+	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
+	s := d.open(gputest.NewClock().Now)
+	d.fault(anyGPU, "nvmlDeviceGetTotalEnergyConsumption", "fail:999")
+	report := gputest.Read(t, s)
+	if r := report.Readings[0]; r.Energy != nil || report.Devices[0].EnergySource != gpu.EnergyNone {
+		t.Errorf("energy %d from %q while the counter fails", *r.Energy, report.Devices[0].EnergySource)
+	}
+	d.healed()
+	gputest.Check(t, gputest.Read(t, s), d.node)
+
+	broken := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
+	broken.fault(anyGPU, "nvmlDeviceGetTotalEnergyConsumption", "fail:999")
+	s = broken.open(gputest.NewClock().Now)
+	for range 2 {
+		gputest.Read(t, s)
+	}
+	if got := gputest.Read(t, s).Devices[0].EnergySource; got != gpu.EnergyPower {
+		t.Errorf("the source is %q after three failures", got)
+	}
+}
+
+// TestIntegral integrates power. The sums are exact to the millijoule.
+func TestIntegral(t *testing.T) {
+	clock := gputest.NewClock()
+	g := gputest.Plain(0)
+	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
+	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
+	s := d.open(clock.Now)
+	steps := []struct {
+		name  string
+		after time.Duration
+		watts gpu.Watts
+		want  gpu.Millijoules
+	}{
+		{"the first reading adds nothing", 0, 100, 0},
+		{"constant", time.Second, 100, 100_000},
+		{"rising", time.Second, 300, 300_000},
+		{"a third of a second", time.Second / 3, 300, 399_999},
+		{"its rest is not forgotten", 2 * time.Second / 3, 300, 599_999},
+		{"nor is this one", 10, 300, 600_000},
+		{"the longest interval", 10 * time.Second, 300, 3_600_000},
+		{"nobody was looking", 10*time.Second + 1, 300, 3_600_000},
+		{"and on", 2 * time.Second, 100, 4_000_000},
+	}
+	for _, tt := range steps {
+		clock.Advance(tt.after)
+		d.node.GPUs[0].Reading.Power = new(tt.watts)
+		d.write()
+		r := gputest.Read(t, s).Readings[0]
+		if r.Energy == nil || *r.Energy != tt.want {
+			t.Fatalf("%s: energy is %v, want %d", tt.name, *r.Energy, tt.want)
+		}
+	}
+	d.fault(anyGPU, "nvmlDeviceGetPowerUsage", "fail:999")
+	if r := gputest.Read(t, s).Readings[0]; r.Energy != nil {
+		t.Errorf("energy is %d without power", *r.Energy)
+	}
+	d.healed()
+	if r := gputest.Read(t, s).Readings[0]; r.Energy == nil || *r.Energy != 4_000_000 {
+		t.Errorf("energy is %v after a failure", r.Energy)
+	}
+}
+
+// TestIntegralOutlivesRenumbering keeps a made-up counter through a change of the
+// number of GPUs.
+func TestIntegralOutlivesRenumbering(t *testing.T) {
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
+	n.GPUs[1].Device.EnergySource = gpu.EnergyPower
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	clock.Advance(time.Second)
+	before := *gputest.Read(t, s).Readings[1].Energy
+	d.fault(n.GPUs[0].Device.UUID, "*", "drop")
+	report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	if after := *report.Readings[0].Energy; before == 0 || after != before {
+		t.Errorf("the counter went from %d to %d", before, after)
+	}
+}

@@ -1,0 +1,330 @@
+package nvml_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/nvml"
+)
+
+// pair is the node most tests read.
+func pair() gputest.Node {
+	return gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1)}}
+}
+
+const anyGPU = "*"
+
+// TestOneCallFails breaks one function after the other, before and after the
+// driver was opened. No GPU may get lost over it, and what is read must be true.
+func TestOneCallFails(t *testing.T) {
+	identity := []string{
+		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
+		"nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetVbiosVersion",
+		"nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV",
+		"nvmlDeviceGetPowerManagementLimitConstraints", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
+	}
+	values := []string{
+		"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage",
+		"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetTemperature", "nvmlDeviceGetUtilizationRates",
+		"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetClockInfo", "nvmlDeviceGetComputeRunningProcesses",
+		"nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetProcessUtilization",
+	}
+	enumeration := []string{"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlInit"}
+	for _, code := range []string{"fail:1", "fail:3", "fail:9", "fail:999"} {
+		for _, call := range append(identity, values...) {
+			t.Run(call+" "+code+" from the start", func(t *testing.T) {
+				d := newDriver(t, pair())
+				d.fault(anyGPU, call, code)
+				wantPair(t, gputest.Read(t, d.open(gputest.NewClock().Now)))
+			})
+		}
+		t.Run(code+" later", func(t *testing.T) {
+			d := newDriver(t, pair())
+			s := d.open(gputest.NewClock().Now)
+			gputest.Read(t, s)
+			for _, call := range append(append(enumeration, identity...), values...) {
+				d.fault(anyGPU, call, code)
+				wantPair(t, gputest.Read(t, s))
+				d.healed()
+			}
+			gputest.Check(t, gputest.Read(t, s), d.node)
+		})
+	}
+}
+
+func wantPair(t *testing.T, report gpu.Report) {
+	t.Helper()
+	if len(report.Devices) != 2 || len(report.Readings) != 2 {
+		t.Fatalf("%d devices, %d readings", len(report.Devices), len(report.Readings))
+	}
+	for i, d := range report.Devices {
+		whole := gputest.Full(i)
+		if d.UUID != whole.Device.UUID || d.Serial != "" && d.Serial != whole.Device.Serial {
+			t.Errorf("device %d is %+v", i, d)
+		}
+		for name, read := range map[string]*float64{"temperature": report.Readings[i].Temperature, "SM clock": report.Readings[i].SMClock} {
+			if read != nil && *read == 0 {
+				t.Errorf("%s could not be read and is 0", name)
+			}
+		}
+		if e := report.Readings[i].Energy; e != nil && *e != *whole.Reading.Energy && d.EnergySource == gpu.EnergyCounter {
+			t.Errorf("energy is %v, the counter says %v", *e, *whole.Reading.Energy)
+		}
+	}
+}
+
+// TestBlank reads a driver that succeeds and says nothing.
+func TestBlank(t *testing.T) {
+	d := newDriver(t, pair())
+	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
+		d.fault(d.node.GPUs[1].Device.UUID, call, "blank")
+	}
+	blank := &d.node.GPUs[1].Device
+	blank.Serial, blank.Platform, blank.Fabric = "", gpu.Platform{}, nil
+	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), d.node)
+}
+
+// TestIdentityIsReadOnce counts calls: a tick must not ask for what cannot change.
+func TestIdentityIsReadOnce(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	for range 5 {
+		gputest.Read(t, s)
+		clock.Advance(time.Minute)
+	}
+	want := map[string]int{"nvmlInit": 1, "nvmlDeviceGetHandleByIndex": 2, "nvmlDeviceGetSerial": 2, "nvmlDeviceGetPlatformInfo": 2, "nvmlDeviceGetCount": 5}
+	got := make(map[string]int)
+	for call := range want {
+		got[call] = d.calls(call)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestIdentityIsCompleted asks again for a serial that could not be read at
+// first, and for a fabric that the GPU was still joining.
+func TestIdentityIsCompleted(t *testing.T) {
+	clock := gputest.NewClock()
+	n := pair()
+	n.GPUs[0].Device.Fabric.State = "in_progress"
+	d := newDriver(t, n)
+	d.fault(n.GPUs[1].Device.UUID, "nvmlDeviceGetSerial", "fail:999")
+	s := d.open(clock.Now)
+	n.GPUs[1].Device.Serial = ""
+	gputest.Check(t, gputest.Read(t, s), n)
+	d.change(pair())
+	gputest.Check(t, gputest.Read(t, s), n) // not yet
+	clock.Advance(time.Minute)
+	gputest.Check(t, gputest.Read(t, s), pair())
+}
+
+func TestDriver(t *testing.T) {
+	d := newDriver(t, pair())
+	got := gputest.Read(t, d.open(gputest.NewClock().Now)).Driver
+	want := gpu.Driver{Source: "nvml", DriverVersion: "570.86.15", NVMLVersion: "12.570.86.15"}
+	if got != want {
+		t.Errorf("driver is %+v, want %+v", got, want)
+	}
+}
+
+// TestNoLibrary reads a node without a driver: an error that says what to do,
+// again and again, and no crash.
+func TestNoLibrary(t *testing.T) {
+	missing := t.TempDir() + "/libnvidia-ml.so.1"
+	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
+	if err := os.WriteFile(notALibrary, []byte("not ELF"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{missing, notALibrary} {
+		s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: gputest.NewClock().Now})
+		for range 3 {
+			_, err := s.Read(t.Context())
+			if err == nil || !strings.HasPrefix(err.Error(), "open driver: load "+path+": ") || !strings.Contains(err.Error(), "--nvml.library") {
+				t.Errorf("error is %v", err)
+			}
+		}
+		if err := s.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNotLoaded opens a library that is there without a driver below it. To shut
+// that down would end the process.
+func TestNotLoaded(t *testing.T) {
+	n := pair()
+	n.Down = true
+	d := newDriver(t, n)
+	s := d.open(gputest.NewClock().Now)
+	_, err := s.Read(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "Driver Not Loaded") {
+		t.Errorf("error is %v", err)
+	}
+	if err := s.Close(time.Second); err != nil {
+		t.Error(err)
+	}
+	if n := d.calls("nvmlShutdown"); n != 0 {
+		t.Errorf("nvmlShutdown was called %d times", n)
+	}
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("a closed source was read")
+	}
+}
+
+// TestLateReading delays a GPU beyond the time a Read has. What it says late is
+// the reading of the next Read.
+func TestLateReading(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	slow := d.node.GPUs[1].Device.UUID
+	d.fault(slow, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
+	began := clock.Now()
+	report := gputest.Read(t, s)
+	if len(report.Devices) != 2 || len(report.Readings) != 1 {
+		t.Fatalf("%d devices, %d readings while one is late", len(report.Devices), len(report.Readings))
+	}
+	clock.Advance(time.Second)
+	calls := d.calls("nvmlDeviceGetTotalEnergyConsumption")
+	report = gputest.Eventually(t, s, "the late reading came", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+	if at := report.Readings[1].At; at != began {
+		t.Errorf("the late reading is of %v, it was taken at %v", at, began)
+	}
+	if calls == 0 {
+		t.Error("the call log is empty")
+	}
+}
+
+// TestOpeningHangs lets the calls hang that concern no single GPU.
+func TestOpeningHangs(t *testing.T) {
+	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
+		t.Run(call, func(t *testing.T) {
+			d := newDriver(t, pair())
+			d.fault(anyGPU, call, "hang")
+			s := d.open(gputest.NewClock().Now)
+			for range 3 {
+				began := time.Now()
+				report, err := s.Read(t.Context())
+				if took := time.Since(began); took > 10*callTimeout {
+					t.Errorf("Read took %v", took)
+				}
+				if len(report.Devices) > 0 {
+					t.Errorf("devices out of nowhere: %+v", report.Devices)
+				}
+				if err == nil && call != "nvmlDeviceGetHandleByIndex" {
+					t.Error("no error")
+				}
+			}
+			d.healed()
+			gputest.Check(t, gputest.Eventually(t, s, "the driver opens", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+			if n := d.calls("nvmlInit"); n != 1 {
+				t.Errorf("nvmlInit was called %d times", n)
+			}
+		})
+	}
+}
+
+// TestStuckFromTheStart hides a GPU that hangs before it was identified.
+func TestStuckFromTheStart(t *testing.T) {
+	n := pair()
+	n.GPUs[0].Stuck = true
+	d := newDriver(t, n)
+	s := d.open(gputest.NewClock().Now)
+	for range 3 {
+		gputest.Check(t, gputest.Read(t, s), gputest.Node{GPUs: n.GPUs[1:]})
+	}
+	d.change(pair())
+	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
+}
+
+// TestEverythingHangs is the one case in which GPUs that are late are an error.
+func TestEverythingHangs(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(anyGPU, "*", "hang")
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	d.healed()
+	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+}
+
+// TestCountChanges removes the first GPU from the driver's list, which gives the
+// second one its index.
+func TestCountChanges(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	gputest.Check(t, gputest.Read(t, s), pair())
+	d.fault(d.node.GPUs[0].Device.UUID, "*", "drop")
+	report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	if got := report.Devices[0]; got.UUID != gputest.Full(1).Device.UUID || got.Index != 0 || got.Serial != gputest.Full(1).Device.Serial {
+		t.Errorf("the GPU left is %+v", got)
+	}
+	d.healed()
+	gputest.Check(t, gputest.Eventually(t, s, "both are back", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
+	if n := d.calls("nvmlInit"); n != 1 {
+		t.Errorf("nvmlInit was called %d times", n)
+	}
+}
+
+// TestReloadUnderAStuckCall must not shut the driver down, and goes on anyway.
+func TestReloadUnderAStuckCall(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	stuck := pair().GPUs[0].Device.UUID
+	d.fault(stuck, "nvmlDeviceGetTemperature", "hang")
+	gputest.Read(t, s)
+	d.node.Loads++
+	d.write()
+	gputest.Eventually(t, s, "the other GPU answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 1 })
+	if n := d.calls("nvmlShutdown"); n != 0 {
+		t.Errorf("nvmlShutdown was called %d times under a call", n)
+	}
+}
+
+func TestClose(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	if err := s.Close(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n := d.calls("nvmlShutdown"); n != 1 {
+		t.Errorf("nvmlShutdown was called %d times", n)
+	}
+	if err := s.Close(0); err != nil {
+		t.Error("closed twice:", err)
+	}
+}
+
+// TestCloseUnderAStuckCall leaves the driver as it is.
+func TestCloseUnderAStuckCall(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(d.node.GPUs[0].Device.UUID, "*", "hang")
+	gputest.Read(t, s)
+	if err := s.Close(time.Millisecond); err == nil {
+		t.Error("no error")
+	}
+	if n := d.calls("nvmlShutdown"); n != 0 {
+		t.Errorf("nvmlShutdown was called %d times under a call", n)
+	}
+	if _, err := s.Read(context.Background()); err == nil {
+		t.Error("a closed source was read")
+	}
+}
