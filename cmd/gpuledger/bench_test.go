@@ -1,0 +1,68 @@
+package main_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// BenchmarkScrape scrapes the real binary on a simulated node of eight GPUs over
+// HTTP, and prints what a scrape costs it, what it weighs, and how large it is in
+// memory. The processor time includes the exporter's own ticks.
+func BenchmarkScrape(b *testing.B) {
+	e := start(b, newNode(b, "dgx-h100"))
+	p := e.scrapeUntil("every process has an account", func(p page) bool {
+		return len(p["gpuledger_process_info"].GetMetric()) >= 8
+	})
+	series := 0
+	for _, f := range p {
+		series += len(f.GetMetric())
+	}
+	var size int
+	before := e.usage()
+	for b.Loop() {
+		status, body := e.get("/metrics")
+		if status != http.StatusOK {
+			b.Fatalf("status %d", status)
+		}
+		size = len(body)
+	}
+	after := e.usage()
+	b.ReportMetric(float64(series), "series")
+	b.ReportMetric(float64(size)/float64(series), "B/series")
+	b.ReportMetric(float64((after.cpu-before.cpu).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(after.resident)/(1<<20), "resident-MiB")
+}
+
+// BenchmarkTick lets the real binary run without scrapes and prints what a tick of
+// one second costs it.
+func BenchmarkTick(b *testing.B) {
+	e := start(b, newNode(b, "dgx-h100"))
+	const seconds = 10
+	for b.Loop() {
+		before := e.usage()
+		<-time.After(seconds * time.Second)
+		b.ReportMetric(float64((e.usage().cpu-before.cpu).Microseconds())/seconds, "cpu-µs/tick")
+	}
+}
+
+type usage struct {
+	cpu      time.Duration
+	resident int
+}
+
+// usage returns what the exporter used so far, and how large it is now.
+func (e *exporter) usage() usage {
+	e.t.Helper()
+	p, err := procfs.NewProc(e.cmd.Process.Pid)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	stat, err := p.Stat()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return usage{cpu: time.Duration(stat.CPUTime() * float64(time.Second)), resident: stat.ResidentMemory()}
+}

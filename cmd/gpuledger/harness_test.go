@@ -1,0 +1,349 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+)
+
+// binary is the exporter as it is shipped, library the fake driver.
+var binary, library string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait for real time to pass and need little of a processor.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	dir, err := os.MkdirTemp("", "gpuledger")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "gpuledger")
+	build := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", binary, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v: %s", err, out))
+	}
+	if library, err = fakes.Compile(dir); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// eventually waits for a condition, for at most half a minute.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// newNode starts a simulated node that lives in real time.
+func newNode(t testing.TB, scenario string) *simnode.Node {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := simnode.Open(dir, sc, host.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case <-ticker.C:
+				if err := n.Step(host.Now()); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return n
+}
+
+// exporter is a running gpuledger.
+type exporter struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	url string
+
+	mu  sync.Mutex
+	log []string
+
+	exited chan struct{}
+	err    error // of Wait, once exited
+}
+
+// start runs the binary on a node and waits until it is ready.
+func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
+	t.Helper()
+	args := append(n.Flags(), "--nvml.library="+library)
+	return run(t, n.Env(), append(args, flags...)...)
+}
+
+// run runs the binary with nothing but the given environment and flags. Flags that
+// come later win.
+func run(t testing.TB, env []string, flags ...string) *exporter {
+	t.Helper()
+	e := &exporter{t: t, exited: make(chan struct{})}
+	e.cmd = exec.Command(binary, append([]string{"--web.listen-address=127.0.0.1:0", "--log.format=json"}, flags...)...)
+	e.cmd.Env = env
+	stderr, err := e.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan string, 1)
+	go e.follow(stderr, listening)
+	t.Cleanup(func() {
+		_ = e.cmd.Process.Kill()
+		<-e.exited
+		if t.Failed() {
+			t.Logf("log of gpuledger:\n%s", strings.Join(e.logged(), "\n"))
+		}
+	})
+	select {
+	case address := <-listening:
+		e.url = "http://" + address
+	case <-e.exited:
+		t.Fatalf("exited at once: %v\n%s", e.err, strings.Join(e.logged(), "\n"))
+	}
+	eventually(t, "it is ready", func() bool {
+		status, _ := e.get("/-/ready")
+		return status == http.StatusOK
+	})
+	return e
+}
+
+// follow reads the log, where the address is found, and then waits for the process.
+func (e *exporter) follow(stderr io.Reader, listening chan<- string) {
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		e.mu.Lock()
+		e.log = append(e.log, lines.Text())
+		e.mu.Unlock()
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Listening on" {
+			listening <- line.Address
+		}
+	}
+	e.err = e.cmd.Wait()
+	close(e.exited)
+}
+
+// logged returns the lines of the log so far.
+func (e *exporter) logged() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.log)
+}
+
+func (e *exporter) get(path string) (status int, body []byte) {
+	e.t.Helper()
+	response, err := http.Get(e.url + path)
+	if err != nil {
+		return 0, nil
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return response.StatusCode, body
+}
+
+// page is one scrape.
+type page map[string]*dto.MetricFamily
+
+func (e *exporter) scrape() page {
+	e.t.Helper()
+	status, body := e.get("/metrics")
+	if status != http.StatusOK {
+		e.t.Fatalf("scrape: status %d: %s", status, body)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return families
+}
+
+// scrapeUntil scrapes until the page is as it should be, and returns it.
+func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
+	e.t.Helper()
+	var p page
+	eventually(e.t, what, func() bool {
+		p = e.scrape()
+		return ok(p)
+	})
+	return p
+}
+
+// labels returns the labels of a sample.
+func labels(m *dto.Metric) map[string]string {
+	out := make(map[string]string, len(m.Label))
+	for _, l := range m.Label {
+		out[l.GetName()] = l.GetValue()
+	}
+	return out
+}
+
+func value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	}
+	return m.Untyped.GetValue()
+}
+
+// matches returns the samples of a metric whose labels include the given ones.
+func (p page) matches(name string, want map[string]string) []*dto.Metric {
+	var out []*dto.Metric
+	for _, m := range p[name].GetMetric() {
+		got := labels(m)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return got[k] != want[k] }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// sum adds up the samples of a metric, in the metric's own unit.
+func (p page) sum(name string, want map[string]string) float64 {
+	var sum float64
+	for _, m := range p.matches(name, want) {
+		sum += value(m)
+	}
+	return sum
+}
+
+// millijoules adds up the samples of an energy counter.
+func (p page) millijoules(name string, want map[string]string) gpu.Millijoules {
+	var sum gpu.Millijoules
+	for _, m := range p.matches(name, want) {
+		sum += gpu.Millijoules(math.Round(value(m) * 1000))
+	}
+	return sum
+}
+
+// uuids lists the GPUs of a page.
+func (p page) uuids() []string {
+	var out []string
+	for _, m := range p["gpuledger_gpu_info"].GetMetric() {
+		out = append(out, labels(m)["UUID"])
+	}
+	return out
+}
+
+// series lists all series of a page, but those of the Go runtime, as text.
+func (p page) series() []string {
+	var out []string
+	for name, f := range p {
+		if strings.HasPrefix(name, "go_") {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			out = append(out, fmt.Sprint(name, labels(m)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// checkBalance holds every book of a page to the millijoule.
+func checkBalance(t *testing.T, p page) {
+	t.Helper()
+	for _, uuid := range p.uuids() {
+		of := map[string]string{"UUID": uuid}
+		energy := p.millijoules("gpuledger_gpu_energy_joules_total", of)
+		accounts := p.millijoules("gpuledger_container_energy_joules_total", of) +
+			p.millijoules("gpuledger_unattributed_energy_joules_total", of) +
+			p.millijoules("gpuledger_retired_energy_joules_total", of)
+		if energy != accounts {
+			t.Errorf("%s: the board counted %d mJ, the accounts hold %d mJ", uuid, energy, accounts)
+		}
+	}
+}
+
+// readCounters returns the energy counter of each GPU as the fake driver gave it
+// out, in order, repetitions left out.
+func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", "calls.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string][]gpu.Millijoules)
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 5 || fields[3] != "0" || !strings.Contains(fields[1], "Energy") && !strings.Contains(fields[1], "FieldValues") {
+			continue
+		}
+		text := fields[4]
+		if _, counter, scoped := strings.Cut(text, "="); scoped {
+			text = counter
+		}
+		var v gpu.Millijoules
+		if _, err := fmt.Sscan(text, &v); err != nil {
+			continue
+		}
+		if c := out[fields[2]]; len(c) == 0 || c[len(c)-1] != v {
+			out[fields[2]] = append(c, v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,258 @@
+package main_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// TestBadFlags: one line on stderr that names the flag and what is wrong, exit 2.
+func TestBadFlags(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--no-such-flag"}, "-no-such-flag"},
+		{[]string{"--tick=soon"}, `"soon" for flag -tick`},
+		{[]string{"--tick=1ms"}, "--tick=1ms: want at least 200ms"},
+		{[]string{"--retention=-1s"}, "--retention=-1s"},
+		{[]string{"--kubelet.pod-resources-socket=kubelet.sock"}, "--kubelet.pod-resources-socket=kubelet.sock: want an absolute path"},
+		{[]string{"--state.path=state"}, "--state.path=state"},
+		{[]string{"--nvml.library=libnvidia-ml.so.1"}, "--nvml.library=libnvidia-ml.so.1"},
+		{[]string{"--web.listen-address=9840"}, `"9840" for flag -web.listen-address`},
+		{[]string{"--web.config.file=/does/not/exist"}, "--web.config.file=/does/not/exist"},
+		{[]string{"--log.level=loud"}, `"loud" for flag -log.level`},
+		{[]string{"--log.format=xml"}, "--log.format=xml"},
+		{[]string{"--collector.process=sometimes"}, `"sometimes" for flag -collector.process`},
+		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
+		{[]string{"serve"}, `unexpected argument "serve"`},
+		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			var stderr strings.Builder
+			cmd := exec.Command(binary, tt.args...)
+			cmd.Stderr = &stderr
+			var exit *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+				t.Errorf("ended with %v, want exit status 2", err)
+			}
+			line := stderr.String()
+			if strings.Count(line, "\n") != 1 || !strings.Contains(line, tt.want) {
+				t.Errorf("said %q, want one line with %q", line, tt.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	out, err := exec.Command(binary, "--help").Output()
+	if err != nil || !strings.Contains(string(out), "-kubelet.pod-resources-socket") {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, err = exec.Command(binary, "--version").Output()
+	if err != nil || !strings.Contains(string(out), "gpuledger, version") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestNothingThere: no driver, no kubelet, no /proc, no /sys, no place for the
+// state. The exporter stays up, says each of it once, and stops when told to.
+func TestNothingThere(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	file := filepath.Join(root, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(root, "missing")
+	e := run(t, nil,
+		"--nvml.library="+filepath.Join(missing, "libnvidia-ml.so.1"), "--path.procfs="+missing, "--path.sysfs="+missing,
+		"--path.container-logs="+missing, "--kubelet.pod-resources-socket="+filepath.Join(missing, "kubelet.sock"),
+		"--state.path="+filepath.Join(file, "state"), "--tick=200ms")
+	p := e.scrapeUntil("the driver was tried some times", func(p page) bool {
+		return p.sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) >= 5
+	})
+	for _, stage := range []string{"driver", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"} {
+		of := map[string]string{"stage": stage}
+		if len(p.matches("gpuledger_stage_up", of)) != 1 || p.sum("gpuledger_stage_up", of) != 0 {
+			t.Errorf("stage %s is not down", stage)
+		}
+		said := 0
+		for _, line := range e.logged() {
+			if strings.Contains(line, `"stage":"`+stage+`"`) {
+				said++
+			}
+		}
+		if said != 1 {
+			t.Errorf("stage %s was logged %d times, want once", stage, said)
+		}
+	}
+	if status, _ := e.get("/-/healthy"); status != http.StatusOK {
+		t.Errorf("healthy: status %d", status)
+	}
+	e.stop()
+}
+
+// stop sends SIGTERM and checks that the exporter ends well within a second.
+func (e *exporter) stop() {
+	e.t.Helper()
+	began := time.Now()
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		e.t.Fatal(err)
+	}
+	<-e.exited
+	if took := time.Since(began); took > time.Second {
+		e.t.Errorf("took %v to stop", took)
+	}
+	if e.err != nil {
+		e.t.Errorf("stopped with %v", e.err)
+	}
+}
+
+// TestHungGPU: a call that never returns takes one GPU's gauges away. The others,
+// the scrapes and the stop go on; when the call returns, so does the GPU.
+func TestHungGPU(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := start(t, n, "--tick=500ms")
+	first := e.scrapeUntil("all GPUs are read", func(p page) bool {
+		return len(p["gpuledger_gpu_power_watts"].GetMetric()) == 8
+	})
+	hung := first.uuids()[3]
+	fault := simnode.Fault{GPU: hung, Call: "nvmlDeviceGetPowerUsage", Do: "hang"}
+	if err := n.SetFaults(fault); err != nil {
+		t.Fatal(err)
+	}
+	p := e.scrapeUntil("one GPU is quarantined", func(p page) bool {
+		return len(p["gpuledger_gpu_power_watts"].GetMetric()) == 7
+	})
+	of := map[string]string{"UUID": hung}
+	if len(p.matches("gpuledger_gpu_power_watts", of)) != 0 || p.sum("gpuledger_gpu_present", nil) != 8 {
+		t.Error("the hung GPU has gauges or is not present")
+	}
+	stands := p.sum("gpuledger_gpu_energy_joules_total", of)
+	others := p.sum("gpuledger_gpu_energy_joules_total", nil)
+	p = e.scrapeUntil("the others are read on", func(p page) bool {
+		return p.sum("gpuledger_gpu_energy_joules_total", nil) > others+1000
+	})
+	checkBalance(t, p)
+	if p.sum("gpuledger_gpu_energy_joules_total", of) != stands {
+		t.Error("the hung GPU's counter moved")
+	}
+	if err := n.ClearFaults(); err != nil {
+		t.Fatal(err)
+	}
+	p = e.scrapeUntil("the GPU is back", func(p page) bool {
+		return p.sum("gpuledger_gpu_energy_joules_total", of) > stands && len(p["gpuledger_gpu_power_watts"].GetMetric()) == 8
+	})
+	checkBalance(t, p)
+	if err := n.SetFaults(fault); err != nil {
+		t.Fatal(err)
+	}
+	e.scrapeUntil("it hangs again", func(p page) bool {
+		return len(p["gpuledger_gpu_power_watts"].GetMetric()) == 7
+	})
+	e.stop()
+}
+
+// TestKilled: after kill -9 no counter is lower than it was last shown, and the
+// books still hold what the board counted.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	flags := []string{"--tick=200ms"}
+	e := start(t, n, flags...)
+	before := e.scrapeUntil("every GPU was charged", func(p page) bool {
+		return p.millijoules("gpuledger_container_energy_joules_total", nil) > 5_000_000
+	})
+	for range 3 {
+		_ = e.cmd.Process.Kill()
+		<-e.exited
+		e = start(t, n, flags...)
+		total := before.millijoules("gpuledger_gpu_energy_joules_total", nil)
+		after := e.scrapeUntil("the books go on", func(p page) bool {
+			return p.millijoules("gpuledger_gpu_energy_joules_total", nil) > total
+		})
+		checkBalance(t, after)
+		notLower(t, before, after)
+		if gap := after.millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "gap"}); gap > total/10 {
+			t.Errorf("%d mJ of %d mJ went to the gap, though the same processes ran on", gap, total)
+		}
+		before = after
+	}
+}
+
+// notLower checks that no energy counter fell.
+func notLower(t *testing.T, before, after page) {
+	t.Helper()
+	for name, f := range before {
+		if !strings.HasSuffix(name, "_joules_total") {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			l := labels(m)
+			was, is := gpu.Millijoules(value(m)*1000), gpu.Millijoules(after.sum(name, l)*1000)
+			if is < was {
+				t.Errorf("%s%v fell from %d to %d mJ", name, l, was, is)
+			}
+		}
+	}
+}
+
+// TestSecondExporter: it shows the GPUs, charges nothing and says so.
+func TestSecondExporter(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "gb200")
+	first := start(t, n)
+	second := start(t, n)
+	p := second.scrape()
+	if len(p.uuids()) != 4 || len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) != 0 {
+		t.Errorf("the second exporter shows %d GPUs and %d books", len(p.uuids()), len(p["gpuledger_gpu_energy_joules_total"].GetMetric()))
+	}
+	if p.sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
+		t.Error("the second exporter's state is up")
+	}
+	first.stop()
+	second.scrapeUntil("the second exporter takes over", func(p page) bool {
+		return len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 4
+	})
+}
+
+// TestPages: what is served beside the metrics.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	e := start(t, newNode(t, "gb200"))
+	for path, want := range map[string]string{
+		"/": "gpuledger", "/inventory": `"chassis_serial"`, "/-/healthy": "healthy", "/-/ready": "ready",
+	} {
+		if status, body := e.get(path); status != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: status %d: %s", path, status, body)
+		}
+	}
+	if status, _ := e.get("/nothing"); status != http.StatusNotFound {
+		t.Errorf("unknown path: status %d", status)
+	}
+	request, err := http.NewRequest(http.MethodGet, e.url+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got := response.Header.Get("Content-Encoding"); got != "gzip" {
+		t.Errorf("content encoding %q, want gzip", got)
+	}
+}
