@@ -44,14 +44,14 @@ func TestMain(m *testing.M) {
 // all on an invented clock: the same driver calls, gRPC calls and files as in
 // production, and the same result every time.
 type bench struct {
-	t     *testing.T
+	t     testing.TB
 	now   gpu.Instant
 	world *simnode.Node
 	cfg   app.Config
 	node  *app.Node
 }
 
-func newBench(t *testing.T, scenario string) *bench {
+func newBench(t testing.TB, scenario string) *bench {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
 	if err != nil {
