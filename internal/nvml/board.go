@@ -13,8 +13,6 @@ type (
 	ret    = gonvml.Return
 )
 
-const lostCode = gonvml.ERROR_GPU_IS_LOST
-
 // A board is one identified GPU. It is used within the GPU's lane only.
 type board struct {
 	lib    *library

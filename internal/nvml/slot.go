@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
@@ -39,7 +40,7 @@ func (d *session) look(index int, b *board) look {
 		}
 	}
 	reading, err := b.read()
-	if is(err, lostCode) {
+	if is(err, gonvml.ERROR_GPU_IS_LOST) {
 		return look{device: b.device, err: err}
 	}
 	return look{board: b, device: b.device, reading: reading, err: err}

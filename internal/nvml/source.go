@@ -19,7 +19,7 @@ type Config struct {
 	// loader's search path.
 	LibraryPath string
 	// CallTimeout is how long a Read waits before it goes on without those who
-	// did not answer.
+	// did not answer. It must be positive.
 	CallTimeout time.Duration
 	// Now is called from several goroutines.
 	Now gpu.Clock

@@ -1,7 +1,6 @@
 package nvml_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -108,6 +107,27 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestLostIsTriedNowAndThen leaves a lost GPU alone for a while, and the others
+// out of it.
+func TestLostIsTriedNowAndThen(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	d.node.GPUs[0].Lost = true
+	d.write()
+	for range 25 {
+		gputest.Read(t, s)
+		clock.Advance(time.Second)
+	}
+	if n := d.calls("nvmlDeviceGetHandleByIndex"); n != 2+2 {
+		t.Errorf("%d handles were asked for, want 2 at first and 2 in 25 seconds", n)
+	}
+	if n := d.calls("nvmlDeviceGetSerial"); n != 2 {
+		t.Errorf("%d serials were asked for, want 2", n)
 	}
 }
 
@@ -324,7 +344,7 @@ func TestCloseUnderAStuckCall(t *testing.T) {
 	if n := d.calls("nvmlShutdown"); n != 0 {
 		t.Errorf("nvmlShutdown was called %d times under a call", n)
 	}
-	if _, err := s.Read(context.Background()); err == nil {
+	if _, err := s.Read(t.Context()); err == nil {
 		t.Error("a closed source was read")
 	}
 }

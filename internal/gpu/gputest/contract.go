@@ -96,11 +96,16 @@ func testSamples(t *testing.T, open Open) {
 	}
 }
 
-// testLost loses a GPU and finds it again.
+// testLost finds a GPU lost from the start, and loses and finds it again.
 func testLost(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
+	n.GPUs[1].Lost = true
 	s, change := open(t, n, clock.Now)
+	Check(t, Read(t, s), n)
+	n.GPUs[1].Lost = false
+	change(n)
+	clock.Advance(time.Minute)
 	Check(t, Read(t, s), n)
 	n.GPUs[1].Lost = true
 	change(n)

@@ -8,8 +8,7 @@
 package fakes
 
 import (
-	"bytes"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +17,11 @@ import (
 	"strings"
 )
 
-// The build constraint at its top keeps nvml.c out of the Go build.
+// sources are the C files. A build constraint at the top of each keeps it out of
+// the Go build.
 //
-//go:embed nvml.c
-var nvml []byte
+//go:embed nvml.c state.h
+var sources embed.FS
 
 // binding is the module whose header the fake NVML is compiled against.
 const binding = "github.com/NVIDIA/go-nvml"
@@ -52,12 +52,18 @@ func compile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	cmd := exec.Command(gcc,
+	src, err := os.MkdirTemp("", "fakes")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(src)
+	if err := os.CopyFS(src, sources); err != nil {
+		return err
+	}
+	_, err = output(exec.Command(gcc,
 		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I"+filepath.Join(module, "pkg", "nvml"),
-		"-Wl,-soname,"+filepath.Base(path), "-o", path, "-x", "c", "-")
-	cmd.Stdin = bytes.NewReader(nvml)
-	_, err = output(cmd)
+		"-Wl,-soname,"+filepath.Base(path), "-o", path, filepath.Join(src, "nvml.c")))
 	return err
 }
 

@@ -53,26 +53,11 @@
  * struct versions 1 and 2; what a GPU cannot do is NOT_SUPPORTED and never 0.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
+#include "state.h"
 #include <limits.h>
 #include <nvml.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { MAX_FIELDS = 64, MAX_SETS = 64, POLL_MS = 5 };
-
-/* One line of the state file. Keys and values point into the file's text. */
-struct record {
-    const char *name;
-    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
-    int fields;
-    struct record *next;
-};
+enum { POLL_MS = 20 };
 
 /* A handle outlives the records: it names its GPU and the generation it is of. */
 struct nvmlDevice_st {
@@ -85,116 +70,13 @@ struct nvmlDevice_st {
 struct nvmlEventSet_st {
     char *done;
     char *devices; /* lines of uuids */
-    unsigned long long generation;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
-static const char *state_path, *log_path;
-static struct stat state_seen;
-static char *state_text;
-static struct record *records;
+/* Guarded by the lock, like the state. */
 static struct nvmlDevice_st *handles;
+static const char *log_path;
 static int inits;
 static unsigned long long init_generation;
-
-/* ---- the state file ---- */
-
-static const char *get(const struct record *r, const char *key)
-{
-    for (int i = 0; r && i < r->fields; i++)
-        if (strcmp(r->key[i], key) == 0)
-            return r->value[i];
-    return NULL;
-}
-
-static int is(const struct record *r, const char *key, const char *value)
-{
-    const char *v = get(r, key);
-    return v && strcmp(v, value) == 0;
-}
-
-/* The number under key, or otherwise if there is none. */
-static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
-{
-    const char *v = get(r, key);
-    return v ? strtoull(v, NULL, 10) : otherwise;
-}
-
-/* The next record of a name after r, or the first one if r is NULL. */
-static struct record *next(const char *name, const struct record *r)
-{
-    struct record *n = r ? r->next : records;
-    while (n && strcmp(n->name, name) != 0)
-        n = n->next;
-    return n;
-}
-
-static struct record *parse_line(char *line)
-{
-    struct record *r = calloc(1, sizeof *r);
-    r->name = strsep(&line, "\t");
-    for (char *field; (field = strsep(&line, "\t")) && r->fields < MAX_FIELDS;) {
-        char *value = strchr(field, '=');
-        if (!value)
-            continue;
-        *value++ = '\0';
-        r->key[r->fields] = field;
-        r->value[r->fields++] = value;
-    }
-    return r;
-}
-
-static void parse(char *text)
-{
-    for (struct record *r = records, *n; r; r = n) {
-        n = r->next;
-        free(r);
-    }
-    free(state_text);
-    records = NULL;
-    state_text = text;
-    struct record **tail = &records;
-    for (char *line; (line = strsep(&text, "\n"));) {
-        *tail = parse_line(line);
-        tail = &(*tail)->next;
-    }
-}
-
-/* Reads the state again if the file was replaced. Returns 0 if there is none. */
-static int refresh(void)
-{
-    struct stat now;
-    int fd = state_path ? open(state_path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return 0;
-    if (fstat(fd, &now) == 0 &&
-        (now.st_ino != state_seen.st_ino || now.st_size != state_seen.st_size ||
-         now.st_mtim.tv_sec != state_seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != state_seen.st_mtim.tv_nsec)) {
-        char *text = calloc(1, now.st_size + 1);
-        if (read(fd, text, now.st_size) == now.st_size) {
-            state_seen = now;
-            parse(text);
-        } else {
-            free(text);
-        }
-    }
-    close(fd);
-    return records != NULL;
-}
-
-static const char *uuid_of(const struct record *r, const char *key)
-{
-    const char *uuid = get(r, key);
-    return uuid ? uuid : "";
-}
-
-static struct record *gpu_by_uuid(const char *uuid)
-{
-    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
-        if (is(g, "uuid", uuid))
-            return g;
-    return NULL;
-}
 
 /* ---- a call from begin to end ---- */
 
@@ -206,38 +88,10 @@ struct call {
     char value[64]; /* for the log */
 };
 
-#define ANY_GPU(c) ((c)->device ? (c)->device->uuid : "")
-
-static int concerns(const struct record *fault, const char *name, const char *uuid)
+/* The argument of a directive in force for the call, or NULL. */
+static const char *told(const struct call *c, const char *what)
 {
-    return (is(fault, "gpu", "*") || is(fault, "gpu", uuid)) && (is(fault, "call", "*") || is(fault, "call", name));
-}
-
-/* The argument of a directive in force for a call ("" if it has none), or NULL. */
-static const char *directive(const char *name, const char *uuid, const char *what)
-{
-    size_t n = strlen(what);
-    for (struct record *f = next("fault", NULL); f; f = next("fault", f)) {
-        const char *d = get(f, "do");
-        if (d && strncmp(d, what, n) == 0 && (d[n] == '\0' || d[n] == ':') && concerns(f, name, uuid))
-            return d[n] ? d + n + 1 : d + n;
-    }
-    return NULL;
-}
-
-static int told(const struct call *c, const char *what)
-{
-    return directive(c->name, ANY_GPU(c), what) != NULL;
-}
-
-/* Lets go of the lock for some milliseconds; no pointer into the state survives. */
-static void pause_unlocked(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    pthread_mutex_unlock(&lock);
-    nanosleep(&t, NULL);
-    pthread_mutex_lock(&lock);
-    refresh();
+    return directive(c->name, c->device ? c->device->uuid : "", what);
 }
 
 /* Whether the driver, the initialisation and the GPU of a call are there. */
@@ -268,14 +122,21 @@ static nvmlReturn_t begin(struct call *c, const char *name, const struct nvmlDev
     *c = (struct call){.name = name, .device = device, .value = "-"};
     pthread_mutex_lock(&lock);
     refresh();
-    const char *delay = directive(name, ANY_GPU(c), "delay");
+    const char *delay = told(c, "delay");
     if (delay)
         pause_unlocked(atol(delay));
     while (told(c, "hang"))
         pause_unlocked(POLL_MS);
     nvmlReturn_t ret = alive(c);
-    const char *code = directive(name, ANY_GPU(c), "fail");
+    const char *code = told(c, "fail");
     return ret == NVML_SUCCESS && code ? (nvmlReturn_t)atoi(code) : ret;
+}
+
+/* Begins a call that a GPU without a key does not support. */
+static nvmlReturn_t begin_for(struct call *c, const char *name, nvmlDevice_t device, const char *key)
+{
+    nvmlReturn_t ret = begin(c, name, device.handle);
+    return ret == NVML_SUCCESS && !get(c->gpu, key) ? NVML_ERROR_NOT_SUPPORTED : ret;
 }
 
 /* Appends a line to the call log. */
@@ -326,9 +187,7 @@ static nvmlReturn_t text_call(const char *name, const struct nvmlDevice_st *devi
 static nvmlReturn_t number_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, name, device.handle);
-    if (ret == NVML_SUCCESS && !get(c.gpu, key))
-        ret = NVML_ERROR_NOT_SUPPORTED;
+    nvmlReturn_t ret = begin_for(&c, name, device, key);
     if (ret == NVML_SUCCESS)
         *out = told(&c, "blank") ? 0 : number(c.gpu, key, 0);
     return end(&c, ret);
@@ -392,12 +251,6 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
 }
 
 /* ---- library and enumeration ---- */
-
-static const char *environment(const char *name)
-{
-    const char *v = getenv(name);
-    return v && *v ? strdup(v) : NULL; /* setenv may move it; leaked once per nvmlInit */
-}
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
@@ -529,12 +382,10 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *info)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetPlatformInfo", device.handle);
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetPlatformInfo", device, "chassis");
     unsigned int version = info->version;
     if (ret == NVML_SUCCESS && version != nvmlPlatformInfo_v1 && version != nvmlPlatformInfo_v2)
         ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    if (ret == NVML_SUCCESS && !get(c.gpu, "chassis"))
-        ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS) {
         memset(info, 0xff, sizeof *info);
         info->version = version;
@@ -554,9 +405,7 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
 static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, name, device.handle);
-    if (ret == NVML_SUCCESS && !get(c.gpu, "fabric_state"))
-        ret = NVML_ERROR_NOT_SUPPORTED;
+    nvmlReturn_t ret = begin_for(&c, name, device, "fabric_state");
     if (ret == NVML_SUCCESS && !told(&c, "blank")) {
         const char *hex = get(c.gpu, "fabric_cluster");
         for (size_t i = 0; hex && i < sizeof info->clusterUuid && sscanf(hex + 2 * i, "%2hhx", &info->clusterUuid[i]) == 1; i++)
@@ -603,9 +452,7 @@ static unsigned long long energy(const struct call *c, const char *key)
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *out)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetTotalEnergyConsumption", device.handle);
-    if (ret == NVML_SUCCESS && !get(c.gpu, "energy"))
-        ret = NVML_ERROR_NOT_SUPPORTED;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetTotalEnergyConsumption", device, "energy");
     if (ret == NVML_SUCCESS) {
         *out = energy(&c, "energy");
         snprintf(c.value, sizeof c.value, "%llu", *out);
@@ -645,11 +492,11 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetUtilizationRates", device.handle);
-    if (ret == NVML_SUCCESS && (!get(c.gpu, "utilization") || is(c.gpu, "mig", "1")))
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetUtilizationRates", device, "utilization");
+    if (ret == NVML_SUCCESS && is(c.gpu, "mig", "1"))
         ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS) {
-        int blank = told(&c, "blank");
+        int blank = told(&c, "blank") != NULL;
         out->gpu = blank ? 0 : number(c.gpu, "utilization", 0);
         out->memory = blank ? 0 : number(c.gpu, "memory_utilization", 0);
     }
@@ -659,11 +506,9 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetMemoryInfo", device.handle);
-    if (ret == NVML_SUCCESS && !(get(c.gpu, "memory_total") && get(c.gpu, "memory_used")))
-        ret = NVML_ERROR_NOT_SUPPORTED;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetMemoryInfo", device, "memory_total");
     if (ret == NVML_SUCCESS) {
-        int blank = told(&c, "blank");
+        int blank = told(&c, "blank") != NULL;
         out->total = blank ? 0 : number(c.gpu, "memory_total", 0);
         out->used = blank ? 0 : number(c.gpu, "memory_used", 0);
         out->free = out->total - out->used;
@@ -759,23 +604,6 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 
 /* ---- events ---- */
 
-/* Adds a line to a list of lines. */
-static void add_line(char **list, const char *line)
-{
-    char *longer;
-    if (asprintf(&longer, "%s%s\n", *list ? *list : "\n", line) < 0)
-        abort();
-    free(*list);
-    *list = longer;
-}
-
-static int has_line(const char *list, const char *line)
-{
-    char whole[256];
-    snprintf(whole, sizeof whole, "\n%s\n", line);
-    return list && strstr(list, whole);
-}
-
 /* The first event that the set has not had, which it has from then on. */
 static struct record *take_event(struct nvmlEventSet_st *set)
 {
@@ -796,7 +624,6 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
     nvmlReturn_t ret = begin(&c, "nvmlEventSetCreate", NULL);
     if (ret == NVML_SUCCESS) {
         set->handle = calloc(1, sizeof *set->handle);
-        set->handle->generation = init_generation;
         while (take_event(set->handle)) /* what happened before is not the set's */
             ;
     }

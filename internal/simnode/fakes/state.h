@@ -1,0 +1,189 @@
+//go:build ignore
+
+/*
+ * The state file of a fake driver library: reading it, reading it again when it
+ * was replaced, and finding things in it. The header comment of nvml.c says what
+ * is in the file. Each library is one translation unit that includes this.
+ *
+ * Records may be used only while the lock is held, and not across
+ * pause_unlocked().
+ */
+#ifndef STATE_H
+#define STATE_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_FIELDS = 64 };
+
+/* One line of the state file. Keys and values point into the file's text. */
+struct record {
+    const char *name;
+    const char *key[MAX_FIELDS], *value[MAX_FIELDS];
+    int fields;
+    struct record *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
+static const char *state_path;
+static struct stat state_seen;
+static char *state_text;
+static struct record *records;
+
+static const char *get(const struct record *r, const char *key)
+{
+    for (int i = 0; r && i < r->fields; i++)
+        if (strcmp(r->key[i], key) == 0)
+            return r->value[i];
+    return NULL;
+}
+
+static int is(const struct record *r, const char *key, const char *value)
+{
+    const char *v = get(r, key);
+    return v && strcmp(v, value) == 0;
+}
+
+/* The number under key, or otherwise if there is none. */
+static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
+{
+    const char *v = get(r, key);
+    return v ? strtoull(v, NULL, 10) : otherwise;
+}
+
+/* The next record of a name after r, or the first one if r is NULL. */
+static struct record *next(const char *name, const struct record *r)
+{
+    struct record *n = r ? r->next : records;
+    while (n && strcmp(n->name, name) != 0)
+        n = n->next;
+    return n;
+}
+
+static struct record *parse_line(char *line)
+{
+    struct record *r = calloc(1, sizeof *r);
+    r->name = strsep(&line, "\t");
+    for (char *field; (field = strsep(&line, "\t")) && r->fields < MAX_FIELDS;) {
+        char *value = strchr(field, '=');
+        if (!value)
+            continue;
+        *value++ = '\0';
+        r->key[r->fields] = field;
+        r->value[r->fields++] = value;
+    }
+    return r;
+}
+
+static void parse(char *text)
+{
+    for (struct record *r = records, *n; r; r = n) {
+        n = r->next;
+        free(r);
+    }
+    free(state_text);
+    records = NULL;
+    state_text = text;
+    struct record **tail = &records;
+    for (char *line; (line = strsep(&text, "\n"));) {
+        *tail = parse_line(line);
+        tail = &(*tail)->next;
+    }
+}
+
+/* Reads the state again if the file was replaced. Returns 0 if there is none. */
+static int refresh(void)
+{
+    struct stat now;
+    int fd = state_path ? open(state_path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 0;
+    if (fstat(fd, &now) == 0 &&
+        (now.st_ino != state_seen.st_ino || now.st_size != state_seen.st_size ||
+         now.st_mtim.tv_sec != state_seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != state_seen.st_mtim.tv_nsec)) {
+        char *text = calloc(1, now.st_size + 1);
+        if (read(fd, text, now.st_size) == now.st_size) {
+            state_seen = now;
+            parse(text);
+        } else {
+            free(text);
+        }
+    }
+    close(fd);
+    return records != NULL;
+}
+
+/* The UUID under key, or "". */
+static const char *uuid_of(const struct record *r, const char *key)
+{
+    const char *uuid = get(r, key);
+    return uuid ? uuid : "";
+}
+
+static struct record *gpu_by_uuid(const char *uuid)
+{
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        if (is(g, "uuid", uuid))
+            return g;
+    return NULL;
+}
+
+/* Whether a fault is about a call; uuid is "" for a call that concerns no GPU. */
+static int concerns(const struct record *fault, const char *name, const char *uuid)
+{
+    return (is(fault, "gpu", "*") || is(fault, "gpu", uuid)) && (is(fault, "call", "*") || is(fault, "call", name));
+}
+
+/* The argument of a directive in force for a call ("" if it has none), or NULL. */
+static const char *directive(const char *name, const char *uuid, const char *what)
+{
+    size_t n = strlen(what);
+    for (struct record *f = next("fault", NULL); f; f = next("fault", f)) {
+        const char *d = get(f, "do");
+        if (d && strncmp(d, what, n) == 0 && (d[n] == '\0' || d[n] == ':') && concerns(f, name, uuid))
+            return d[n] ? d + n + 1 : d + n;
+    }
+    return NULL;
+}
+
+/* Lets go of the lock for some milliseconds; no pointer into the state survives. */
+static void pause_unlocked(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    pthread_mutex_unlock(&lock);
+    nanosleep(&t, NULL);
+    pthread_mutex_lock(&lock);
+    refresh();
+}
+
+/* A copy, since setenv may move the original. Nobody frees it. */
+static const char *environment(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? strdup(v) : NULL;
+}
+
+/* Adds a line to a list of lines. */
+static void add_line(char **list, const char *line)
+{
+    char *longer;
+    if (asprintf(&longer, "%s%s\n", *list ? *list : "\n", line) < 0)
+        abort();
+    free(*list);
+    *list = longer;
+}
+
+static int has_line(const char *list, const char *line)
+{
+    char whole[256];
+    snprintf(whole, sizeof whole, "\n%s\n", line);
+    return list && strstr(list, whole);
+}
+
+#endif
