@@ -1,0 +1,100 @@
+package app_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gpuledger/gpuledger/"
+
+// allowed lists, for each package of the exporter, which other packages of this
+// module its production code may import. What is not listed here may not exist.
+var allowed = map[string][]string{
+	"internal/gpu":     {},
+	"internal/stage":   {"internal/gpu"},
+	"internal/ledger":  {"internal/gpu"},
+	"internal/state":   {},
+	"internal/host":    {"internal/gpu"},
+	"internal/nvml":    {"internal/gpu", "internal/stage"},
+	"podmapper":        {"internal/gpu", "internal/stage"},
+	"collector":        {"internal/gpu"},
+	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
+	"internal/app": {
+		"internal/gpu", "internal/stage", "internal/host", "internal/ledger",
+		"internal/nvml", "internal/sampler", "collector", "podmapper",
+	},
+	"cmd/gpuledger": {"internal/app"},
+
+	// The simulated node and the tests' parts, which no production binary links.
+	"internal/simnode":               {"internal/gpu"},
+	"internal/simnode/fakes":         {},
+	"internal/simnode/fakes/compile": {"internal/simnode/fakes"},
+	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
+	"internal/gpu/gputest":           {"internal/gpu"},
+	"collector/gendocs":              {"collector"},
+}
+
+// only lists the packages outside the standard library that just one package of
+// ours may import.
+var only = map[string]string{
+	"github.com/NVIDIA/go-nvml": "internal/nvml",
+	"k8s.io/kubelet":            "podmapper",
+}
+
+// pure lists the packages that import the standard library only.
+var pure = []string{"internal/gpu", "internal/ledger"}
+
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// TestImports holds the direction of imports, for every package there is.
+func TestImports(t *testing.T) {
+	for _, line := range goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...") {
+		fields := strings.Fields(line)
+		pkg := strings.TrimPrefix(fields[0], module)
+		may, listed := allowed[pkg]
+		if !listed {
+			t.Errorf("package %s has no place in the table of this test", pkg)
+		}
+		for _, i := range fields[1:] {
+			own, ours := strings.CutPrefix(i, module)
+			if ours && !slices.Contains(may, own) {
+				t.Errorf("%s imports %s", pkg, own)
+			}
+			if slices.Contains(pure, pkg) && !ours && strings.Contains(strings.Split(i, "/")[0], ".") {
+				t.Errorf("%s imports %s, but should need the standard library only", pkg, i)
+			}
+			for outside, importer := range only {
+				// The simulated kubelet speaks the same protocol from the other side.
+				if strings.HasPrefix(i, outside) && pkg != importer && pkg != "internal/simnode" {
+					t.Errorf("%s imports %s, which is %s's", pkg, i, importer)
+				}
+			}
+		}
+	}
+}
+
+// TestNothingSimulated: the exporter links no simulated part, no client of the API
+// server, and none of the tests' libraries.
+func TestNothingSimulated(t *testing.T) {
+	for _, dep := range goList(t, "-deps", "./cmd/gpuledger") {
+		for _, banned := range []string{module + "internal/simnode", module + "internal/gpu/gputest", "k8s.io/client-go", "github.com/google/go-cmp", "github.com/NVIDIA/go-nvml/pkg/nvml/mock"} {
+			if dep == banned || strings.HasPrefix(dep, banned+"/") {
+				t.Errorf("gpuledger links %s", dep)
+			}
+		}
+		if dep == "testing" {
+			t.Error("gpuledger links testing")
+		}
+	}
+}
