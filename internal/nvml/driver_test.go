@@ -204,7 +204,7 @@ func processRecords(g gputest.GPU) (lines []string) {
 		lines = append(lines, fmt.Sprintf("process\tgpu=%s\tpid=%d\tkind=%s%s", g.Device.UUID, c.PID, kind, memory))
 	}
 	for _, s := range g.Reading.Samples {
-		lines = append(lines, sampleRecord(g.Device.UUID, s.At, s.PID, s.SM, s.Memory))
+		lines = append(lines, rowRecord(g.Device.UUID, s.At, s.PID, s.SM, s.Memory))
 	}
 	if g.Stuck {
 		lines = append(lines, "fault\tgpu="+g.Device.UUID+"\tcall=*\tdo=hang")
@@ -212,8 +212,8 @@ func processRecords(g gputest.GPU) (lines []string) {
 	return lines
 }
 
-func sampleRecord(uuid string, at time.Time, pid uint32, sm, mem float64) string {
-	return fmt.Sprintf("sample\tgpu=%s\ttime=%d\tpid=%d\tsm=%.0f\tmem=%.0f", uuid, at.UnixMicro(), pid, sm*100, mem*100)
+func rowRecord(uuid string, at time.Time, pid uint32, sm, mem float64) string {
+	return fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=%d\tsm=%.0f\tmem=%.0f", uuid, at.UnixMicro(), pid, sm*100, mem*100)
 }
 
 // number adds a key whose value is known, in the driver's unit.

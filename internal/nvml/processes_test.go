@@ -54,12 +54,12 @@ func TestGarbageSamples(t *testing.T) {
 	d := newDriver(t, n)
 	uuid := n.GPUs[0].Device.UUID
 	d.lines = []string{
-		sampleRecord(uuid, now.Add(-time.Hour), 7, 0.5, 0),                                // long ago
-		sampleRecord(uuid, now.Add(time.Hour), 7, 0.5, 0),                                 // not yet
-		sampleRecord(uuid, now, 0, 0.5, 0),                                                // nobody
-		sampleRecord(uuid, now, 7, 371, 0),                                                // more than all of it
-		sampleRecord(uuid, now, 7, 0, 42),                                                 //
-		fmt.Sprintf("sample\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
+		rowRecord(uuid, now.Add(-time.Hour), 7, 0.5, 0),                                // long ago
+		rowRecord(uuid, now.Add(time.Hour), 7, 0.5, 0),                                 // not yet
+		rowRecord(uuid, now, 0, 0.5, 0),                                                // nobody
+		rowRecord(uuid, now, 7, 371, 0),                                                // more than all of it
+		rowRecord(uuid, now, 7, 0, 42),                                                 //
+		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
 	}
 	d.write()
 	s := d.open(clock.Now)

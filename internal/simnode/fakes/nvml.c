@@ -35,7 +35,8 @@
  *            processes=1 samples=1 mig=1                  what the GPU supports
  *            lost=1                                       every call on it: GPU_IS_LOST
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
- *   sample   gpu time pid sm mem                          unix us, %, %; oldest first
+ *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
+ *   row      gpu time pid sm mem                          a row of process utilisation, given as it is
  *   xid      gpu seq code                                 given once to every event set older than it
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
  *            fail:<nvmlReturn>   that return code
@@ -563,21 +564,59 @@ PROCESS_LIST(nvmlDeviceGetComputeRunningProcesses_v3, "nvmlDeviceGetComputeRunni
 PROCESS_LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, "nvmlDeviceGetGraphicsRunningProcesses", "graphics")
 PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, "nvmlDeviceGetMPSComputeRunningProcesses", "mps")
 
+/* Adds a row to a caller's list of size entries; a row beyond it is only counted. */
+static void add_row(nvmlProcessUtilizationSample_t row, unsigned int *n, unsigned int size,
+                    nvmlProcessUtilizationSample_t *out)
+{
+    if (out && *n < size)
+        out[*n] = row;
+    (*n)++;
+}
+
+static nvmlProcessUtilizationSample_t row_of(const struct record *s)
+{
+    return (nvmlProcessUtilizationSample_t){
+        .pid = (unsigned int)number(s, "pid", 0),
+        .timeStamp = number(s, "time", 0),
+        .smUtil = (unsigned int)number(s, "sm", 0),
+        .memUtil = (unsigned int)number(s, "mem", 0),
+    };
+}
+
+/* The most processes that one window of samples can name. */
+enum { MAX_SAMPLED = 128 };
+
+/* The samples of the ring that are newer than since, one row per process: its busy time averaged over all samples of that
+ * window, so that the rows add up to the device's utilisation, with the time of its newest sample. Row records are given
+ * as they are. Returns the number of rows there are. */
 static unsigned int list_samples(const struct call *c, unsigned long long since, unsigned int size,
                                  nvmlProcessUtilizationSample_t *out)
 {
-    unsigned int n = 0;
+    nvmlProcessUtilizationSample_t sums[MAX_SAMPLED];
+    unsigned int n = 0, processes = 0, window = 0;
+    for (struct record *s = next("row", NULL); s; s = next("row", s))
+        if (is(s, "gpu", c->device->uuid) && number(s, "time", 0) > since)
+            add_row(row_of(s), &n, size, out);
     for (struct record *s = next("sample", NULL); s; s = next("sample", s)) {
-        if (!is(s, "gpu", c->device->uuid) || number(s, "time", 0) <= since)
+        nvmlProcessUtilizationSample_t row = row_of(s);
+        unsigned int i = 0;
+        if (!is(s, "gpu", c->device->uuid) || row.timeStamp <= since)
             continue;
-        if (out && n < size)
-            out[n] = (nvmlProcessUtilizationSample_t){
-                .pid = (unsigned int)number(s, "pid", 0),
-                .timeStamp = number(s, "time", 0),
-                .smUtil = (unsigned int)number(s, "sm", 0),
-                .memUtil = (unsigned int)number(s, "mem", 0),
-            };
-        n++;
+        while (i < processes && sums[i].pid != row.pid)
+            i++;
+        if (i == MAX_SAMPLED)
+            continue;
+        if (i == processes)
+            sums[processes++] = (nvmlProcessUtilizationSample_t){ .pid = row.pid };
+        sums[i].timeStamp = row.timeStamp;
+        sums[i].smUtil += row.smUtil;
+        sums[i].memUtil += row.memUtil;
+        window++;
+    }
+    for (unsigned int i = 0; i < processes; i++) {
+        sums[i].smUtil = (sums[i].smUtil + window / 2) / window;
+        sums[i].memUtil = (sums[i].memUtil + window / 2) / window;
+        add_row(sums[i], &n, size, out);
     }
     return n;
 }
