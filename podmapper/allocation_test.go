@@ -121,6 +121,11 @@ func TestRecreatedPod(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both live: nobody can tell
 	n.poll()
 	n.wantHeld(nobody)
+	third := trainer
+	third.PodUID = strings.Repeat("3", 32)
+	n.link(third, strings.Repeat("3", 64)) // which makes a third no likelier
+	n.poll()
+	n.wantHeld(nobody)
 }
 
 // The runtime starts a container's first process outside and moves it in.
@@ -129,8 +134,10 @@ func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.link(trainer, id)
 	n.start(10, 5, "runc:[2:INIT]", "/system.slice/containerd.service")
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, false))
+	for range 3 {
+		n.poll()
+		n.wantHeld(exclusive(gpuA, trainer, false))
+	}
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	n.pass(2 * time.Second)
 	n.poll()
@@ -260,7 +267,10 @@ func TestBigAnswer(t *testing.T) {
 
 func TestNeverTwoCallsAtOnce(t *testing.T) {
 	n := newNode(t)
-	k := n.serve(holds())
+	k := n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		<-time.After(10 * time.Millisecond) // for the others to come, if they may
+		return &podresources.ListPodResourcesResponse{}, nil
+	})
 	var polls sync.WaitGroup
 	for range 8 {
 		polls.Go(func() {

@@ -193,6 +193,16 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
+// wait returns when the kubelet was called once more.
+func (k *kubelet) wait(t testing.TB) {
+	t.Helper()
+	select {
+	case <-k.calls:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody called the kubelet")
+	}
+}
+
 // holds is the answer that the given pods are all there are.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {

@@ -34,7 +34,7 @@ func TestRunPolls(t *testing.T) {
 	k := n.serve(holds())
 	stop := n.run()
 	for range 3 {
-		<-k.calls
+		k.wait(t)
 	}
 	stop()
 	n.wantHeld()
@@ -46,12 +46,12 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
 	n.poll()
-	<-k.calls
+	k.wait(t)
 	n.run()
 	n.link(trainer, id)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trains)
-	<-k.calls
+	k.wait(t)
 	n.poll() // waits for the one under way
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
@@ -63,7 +63,7 @@ func TestRunEndsDuringACall(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	stop := n.run()
-	<-k.calls
+	k.wait(t)
 	stop()
 	for _, s := range n.stages.Snapshot() {
 		if s.Failures > 0 {
@@ -94,7 +94,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	samplers.Wait()
-	<-k.calls
+	k.wait(t)
 	wantOwner(t, n.process(10).Owner, trains)
 }
 
