@@ -63,7 +63,7 @@ func newSession(cfg Config, g *gate, lib *library) *session {
 // close shuts the driver down. No call may be in flight, nor begin afterwards.
 func (d *session) close() error {
 	if d.events != nil && d.lib.has("nvmlEventSetFree") {
-		d.events.Free()
+		_ = d.events.Free() // the shutdown frees what it did not
 	}
 	if ret := d.lib.Shutdown(); ret != gonvml.SUCCESS {
 		return fmt.Errorf("nvmlShutdown: %w", ret)

@@ -87,11 +87,10 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, "fabric_cluster", f.Cluster, "fabric_clique", f.Clique, "fabric_state", 3)
 	}
 	fields = append(fields, counters(w, b)...)
-	sm, memory := clocks(b)
 	r.line("gpu", append(fields,
 		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000,
 		"temperature", 29+b.power/16_000, "utilization", b.busy, "memory_utilization", b.busy/3,
-		"memory_used", used, "memory_total", b.Memory, "sm_clock", sm, "memory_clock", memory,
+		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,
 		"processes", 1, "samples", 1, "mig", 0, "lost", flag(b.lost))...)
 }
 
@@ -109,12 +108,12 @@ func counters(w *world, b *board) []any {
 	}
 }
 
-// clocks returns the clocks of a board in MHz.
-func clocks(b *board) (sm, memory int) {
+// smClock returns the clock of a board's multiprocessors in MHz.
+func smClock(b *board) int {
 	if b.busy == 0 {
-		return 345, 2619
+		return 345
 	}
-	return 1980 - b.busy, 2619
+	return 1980 - b.busy
 }
 
 func flag(b bool) int {
