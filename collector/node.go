@@ -2,22 +2,30 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// node renders the machine and the driver.
+// node renders the machine and the driver. A machine of which nothing is known has
+// no series.
 func (p *page) node(s *gpu.Snapshot) {
-	p.info(nodeInfo, values(
-		s.Node.Name,
-		gpu.Identity(s.Node.SysVendor),
-		gpu.Identity(s.Node.ProductName),
-		gpu.Identity(s.Node.ProductSerial),
-		gpu.Identity(s.Node.BoardSerial),
-		gpu.Identity(s.Node.BoardAssetTag),
-		gpu.Identity(s.Node.ChassisSerial),
-		gpu.Identity(s.Node.ChassisAssetTag),
-		gpu.Identity(s.Node.SystemUUID),
-	))
+	if s.Node != (gpu.Node{}) {
+		p.machine(s.Node)
+	}
 	if d := s.Driver; d != nil {
 		p.info(driverInfo, values(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion))
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)
+}
+
+// machine renders the machine as its firmware describes it.
+func (p *page) machine(n gpu.Node) {
+	p.info(nodeInfo, values(
+		n.Name,
+		gpu.Identity(n.SysVendor),
+		gpu.Identity(n.ProductName),
+		gpu.Identity(n.ProductSerial),
+		gpu.Identity(n.BoardSerial),
+		gpu.Identity(n.BoardAssetTag),
+		gpu.Identity(n.ChassisSerial),
+		gpu.Identity(n.ChassisAssetTag),
+		gpu.Identity(n.SystemUUID),
+	))
 }

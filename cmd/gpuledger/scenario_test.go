@@ -56,6 +56,10 @@ func settled(e *exporter, seconds int) page {
 // A span is the stretch of a GPU's counter that its book covers.
 type span struct{ from, to gpu.Millijoules }
 
+// latest is how many readings may have followed the one a page was settled up to:
+// the settlement's delay, and that of a loaded machine before the log was read.
+const latest = 12
+
 // checkCounters checks that every book holds exactly the difference of two values
 // that the driver gave out: one of its first and one of its latest.
 func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
@@ -64,7 +68,7 @@ func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
 	for uuid, read := range readCounters(t, n) {
 		energy := p.millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		for _, from := range read[:min(2, len(read))] {
-			for _, to := range read[max(0, len(read)-4):] {
+			for _, to := range read[max(0, len(read)-latest):] {
 				if to-from == energy {
 					spans[uuid] = span{from, to}
 				}
@@ -282,7 +286,7 @@ func checkResets(t *testing.T, n *simnode.Node, p page, dead string) {
 		found := false
 		for _, first := range old[:2] {
 			for _, base := range fresh[:min(2, len(fresh))] {
-				for _, to := range fresh[max(0, len(fresh)-4):] {
+				for _, to := range fresh[max(0, len(fresh)-latest):] {
 					found = found || energy == old[len(old)-1]-first+to-base
 				}
 			}

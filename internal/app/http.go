@@ -45,8 +45,10 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelError),
+		// A scraper that hangs up is no news, and counted all the same.
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
+		Registry:          registry,
 		EnableOpenMetrics: true,
 		CoalesceGather:    true,
 	}))
