@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -20,42 +22,31 @@ func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.ContainerAccou
 }
 
 func compareAccount(a, b gpu.AccountKey) int {
-	switch {
-	case a.GPUInstance < b.GPUInstance:
-		return -1
-	case a.GPUInstance > b.GPUInstance:
-		return 1
-	}
-	return compareContainer(a.Container, b.Container)
+	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), compareContainer(a.Container, b.Container))
 }
 
 // openHolders opens the accounts of new holders at once, before they are charged
 // anything: a counter that Prometheus first sees above zero loses its beginning.
-func (b *book) openHolders(o Observation) {
-	if !o.AllocationsKnown {
-		return
-	}
-	for _, h := range live(o.Allocations) {
+func (b *book) openHolders(allocations []gpu.Allocation) {
+	for _, h := range live(allocations) {
 		a := b.account(gpu.AccountKey{Container: h.Container}, b.Settled.Wall)
 		a.LastAlive = max(a.LastAlive, b.Settled.Boot)
 	}
 }
 
-// markAlive notes the accounts whose owner was on the GPU in the interval, or
-// whose end cannot be told: an allocation that is still listed, though its pod
-// does not seem to live, and every account while the kubelet does not answer.
-func (b *book) markAlive(iv *interval) {
+// markAlive notes the accounts whose owner was on the GPU in the interval, or whose
+// end cannot be told: an allocation that is still listed, though its pod does not
+// seem to live, and every account while the kubelet does not answer.
+func (b *book) markAlive(iv *interval, who parties) {
 	for i := range b.Containers {
 		a := &b.Containers[i]
 		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
-		if !iv.holdersKnown || slices.ContainsFunc(iv.holders, listed) {
+		if !iv.holdersKnown || who.has(a.Container) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
 		for j := range a.Processes {
-			p := &a.Processes[j]
-			if _, here := iv.processes[p.ProcessID]; here {
-				p.LastAlive = iv.to.At.Boot
-				a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
+			if _, here := iv.processes[a.Processes[j].ProcessID]; here {
+				a.Processes[j].LastAlive = iv.to.At.Boot
 			}
 		}
 	}
@@ -64,19 +55,21 @@ func (b *book) markAlive(iv *interval) {
 // openProcess returns the account of a process in its container's account. A held
 // account of another process with that PID is closed: both would be one series.
 // When there is no room, the process goes to the container's folded account.
-func openProcess(a *gpu.ContainerAccount, p gpu.Process, opened time.Time, room *int) *gpu.ProcessAccount {
+func (st *settlement) openProcess(a *gpu.ContainerAccount, p gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.ProcessID == p.ID }); i >= 0 {
 		return &a.Processes[i]
 	}
 	before := len(a.Processes)
 	a.Processes = slices.DeleteFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID })
-	*room += before - len(a.Processes)
-	if *room <= 0 {
+	st.room += before - len(a.Processes)
+	if st.room <= 0 {
 		return foldedProcess(a, opened)
 	}
-	*room--
+	st.room--
+	// A name may hold any bytes. It is made valid here, once, since it is part of
+	// the series' key and must come back from the state file as it was.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
-		ProcessID: p.ID, Name: p.Name, ContainerID: p.Owner.ContainerID, StartTime: p.StartTime, Opened: opened,
+		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.Owner.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
 	return &a.Processes[len(a.Processes)-1]
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -8,73 +9,58 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A book is the account book of one GPU. Accepted readings form a chain; each
-// two neighbours bound one interval, and the intervals are settled in order.
+// A book is the account book of one GPU. Accepted readings form a chain of marks;
+// each two neighbours bound one interval, and the intervals are settled in order.
 type book struct {
 	gpu.Book
-	// last is the newest accepted reading, nil before the first.
-	last *Reading
+	// last is the newest mark, nil before the first.
+	last *Mark
 	// pending are the intervals not settled yet, oldest first.
 	pending []interval
-	// since gathers what was seen after last.
-	since sighting
-	// suspect is a reading that is not plausible after last. The next one
-	// decides whether it was a glitch or the counter really starts anew.
-	suspect *Reading
-	// restored marks a book whose last reading was made by an earlier exporter.
+	// since gathers what was seen after last, or after suspect if there is one.
+	since   sighting
+	suspect *suspect
+	// restored marks a book whose last mark was made by an earlier exporter.
 	restored bool
-	// seen is the boot clock of the newest observation.
-	seen time.Duration
+	// seen is the boot clock of the newest observation, listed that of the newest
+	// one with a list of processes.
+	seen, listed time.Duration
 }
 
-// Reading is one accepted reading of the board's counter, with who was on the
-// GPU at that moment.
-type Reading struct {
+// A Mark is one accepted reading of the board's counter, with who was on the GPU at
+// that moment.
+type Mark struct {
 	At        gpu.Instant      `json:"at"`
 	Energy    gpu.Millijoules  `json:"energy"`
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 }
 
-// An interval lies between two accepted readings and has one fate.
+// A suspect is a reading that is not plausible after the last mark. The next one
+// decides whether it was a glitch or the counter really starts anew.
+type suspect struct {
+	Mark
+	before sighting // what was seen between the last mark and this reading
+}
+
+// An interval lies between two marks and has one fate.
 type interval struct {
-	from, to Reading
+	from, to Mark
 	energy   gpu.Millijoules
 	sighting
 	// gap is set if nobody was looking in between.
 	gap bool
-}
-
-// A sighting is what was seen on a GPU over some time.
-type sighting struct {
-	processes map[gpu.ProcessID]gpu.Process
-	activity  map[gpu.ProcessID]uint64
-	// signal is set if the driver told activity at every look.
-	signal bool
-	// busy is set if the GPU was seen to work, measured if that could be told.
-	busy, measured bool
-	// holders and holdersKnown are the kubelet's word at the last look.
-	holders      []gpu.Allocation
-	holdersKnown bool
+	// reset is set if the counter started anew at its end.
+	reset bool
 }
 
 func newBook() *book { return &book{since: newSighting(nil)} }
 
-// newSighting begins with the processes that were there at its start.
-func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
-	return sighting{
-		processes: processes,
-		activity:  make(map[gpu.ProcessID]uint64),
-		signal:    true,
-		measured:  true,
-	}
-}
-
 // open reports whether counting has begun.
 func (b *book) open() bool { return b.last != nil }
 
-// base returns the reading up to which the book is settled.
-func (b *book) base() Reading {
+// base returns the mark up to which the book is settled.
+func (b *book) base() Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].from
 	}
@@ -82,93 +68,99 @@ func (b *book) base() Reading {
 }
 
 func (b *book) observe(o Observation, gapAfter time.Duration) {
-	if b.last != nil && o.At.Boot <= max(b.last.At.Boot, b.seen) {
+	if o.At.Boot <= b.seen || b.open() && o.At.Boot <= b.last.At.Boot {
 		return
 	}
 	b.seen = o.At.Boot
-	present := b.present(o)
-	b.since.add(o, present)
-	if b.open() {
-		b.openHolders(o)
+	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
+		b.since = newSighting(nil) // over a gap only its ends count
 	}
-	if o.Energy == nil {
-		return
+	present, listed := b.present(o)
+	b.since.add(o, present, listed)
+	b.learn(o)
+	if o.Energy != nil {
+		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: present, Holders: b.since.holders}, o.MaxPower, gapAfter)
 	}
-	r := Reading{At: o.At, Energy: *o.Energy, Processes: present, Holders: b.since.holders}
-	b.accept(r, o.MaxPower, gapAfter)
 }
 
-// present returns the processes on the GPU now, sorted. If the driver did not
-// say, those of the last reading are still taken to be there.
-func (b *book) present(o Observation) []gpu.ProcessID {
-	if !o.ProcessesKnown {
-		if b.last == nil {
-			return nil
-		}
-		return b.last.Processes
+// sinceWhen returns the moment from which on since gathers.
+func (b *book) sinceWhen() gpu.Instant {
+	if b.suspect != nil {
+		return b.suspect.At
 	}
-	ids := make([]gpu.ProcessID, 0, len(o.Processes))
+	return b.last.At
+}
+
+// present returns the processes on the GPU now, sorted, and whether that list can
+// be trusted. If the driver did not say, those of the last mark are still taken to
+// be there, for a while.
+func (b *book) present(o Observation) (ids []gpu.ProcessID, listed bool) {
+	if !o.ProcessesKnown {
+		if b.open() && b.listed > 0 && o.At.Boot-b.listed <= patience {
+			return b.last.Processes, true
+		}
+		return nil, false
+	}
+	b.listed = o.At.Boot
 	for _, p := range o.Processes {
 		ids = append(ids, p.ID)
 	}
 	slices.SortFunc(ids, compareProcess)
-	return slices.Compact(ids)
+	return slices.Compact(ids), true
 }
 
-// add notes what one observation saw.
-func (s *sighting) add(o Observation, present []gpu.ProcessID) {
-	if s.processes == nil {
-		s.processes = make(map[gpu.ProcessID]gpu.Process)
-	}
-	for _, p := range o.Processes {
-		s.processes[p.ID] = p
-	}
-	for _, id := range present {
-		if _, ok := s.processes[id]; !ok {
-			s.processes[id] = gpu.Process{ID: id}
-		}
-	}
-	for _, a := range o.Activity {
-		s.processes[a.Process.ID] = a.Process
-		s.activity[a.Process.ID] += uint64(a.Weight)
-		s.busy = s.busy || a.Weight > 0
-	}
-	s.signal = s.signal && o.ActivityKnown
-	s.measured = s.measured && o.Utilization != nil
-	s.busy = s.busy || o.Utilization != nil && *o.Utilization > 0
-	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
-}
-
-// accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power ×
-// Δt. A reading outside is held back; if the next one continues from it, the
-// counter really started anew, and what was consumed between last and suspect
-// is not known: nothing is added.
-func (b *book) accept(r Reading, maxPower gpu.Watts, gapAfter time.Duration) {
-	switch {
-	case b.last == nil:
-		b.Opened, b.Settled = r.At.Wall, r.At
-		b.begin(r)
+// learn takes over what the kubelet says: new holders get their accounts, and
+// intervals that wait for its word get it.
+func (b *book) learn(o Observation) {
+	if !o.AllocationsKnown || !b.open() {
 		return
-	case plausible(*b.last, r, maxPower):
-		if b.suspect != nil {
-			b.Rejected++
+	}
+	b.openHolders(o.Allocations)
+	for i := range b.pending {
+		if iv := &b.pending[i]; !iv.holdersKnown {
+			iv.holders, iv.holdersKnown = o.Allocations, true
+			iv.to.Holders = o.Allocations
 		}
-		b.append(r, r.Energy-b.last.Energy, gapAfter)
-	case b.suspect != nil && plausible(*b.suspect, r, maxPower):
-		b.Resets++
-		s := *b.suspect
-		later := b.since
-		b.append(s, 0, gapAfter)
-		b.since = later
-		b.append(r, r.Energy-s.Energy, gapAfter)
+	}
+}
+
+// accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt.
+// A reading outside is held back. If the next one is plausible after the last mark,
+// it was a glitch; if not, but plausible after the suspect, the counter really
+// started anew, and what was consumed between the two is not known: nothing is added.
+func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
+	switch s := b.suspect; {
+	case !b.open():
+		b.Opened, b.Settled = m.At.Wall, m.At
+		b.begin(m)
+	case plausible(*b.last, m, maxPower):
+		b.acquit()
+		b.append(m, m.Energy-b.last.Energy, gapAfter)
+	case s != nil && plausible(s.Mark, m, maxPower):
+		after := b.since
+		b.since, b.suspect = s.before, nil
+		b.append(s.Mark, 0, gapAfter)
+		b.pending[len(b.pending)-1].reset = true
+		b.since = after
+		b.append(m, m.Energy-s.Energy, gapAfter)
 	default:
-		if b.suspect != nil {
-			b.Rejected++
+		b.acquit()
+		if m.At.Sub(b.last.At) > gapAfter {
+			b.since = b.since.end(m)
 		}
-		b.suspect = &r
+		b.suspect = &suspect{Mark: m, before: b.since}
+		b.since = newSighting(b.since.there(m.Processes))
+	}
+}
+
+// acquit drops a suspect that was a glitch.
+func (b *book) acquit() {
+	if b.suspect == nil {
 		return
 	}
-	b.suspect = nil
+	b.Rejected++
+	b.suspect.before.merge(b.since)
+	b.since, b.suspect = b.suspect.before, nil
 }
 
 // counterStep is how often the board refreshes its counter: a difference may
@@ -179,7 +171,7 @@ const counterStep = 100 * time.Millisecond
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether b can follow a on one counter.
-func plausible(a, b Reading, maxPower gpu.Watts) bool {
+func plausible(a, b Mark, maxPower gpu.Watts) bool {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}
@@ -188,38 +180,37 @@ func plausible(a, b Reading, maxPower gpu.Watts) bool {
 	return delta >= 0 && float64(delta) <= limit
 }
 
-// append closes the interval from the last reading to r.
-func (b *book) append(r Reading, energy gpu.Millijoules, gapAfter time.Duration) {
+// append closes the interval from the last mark to m.
+func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.pending = append(b.pending, interval{
-		from: *b.last, to: r, energy: energy,
+		from: *b.last, to: m, energy: energy,
 		sighting: b.since,
-		gap:      b.restored || r.At.Sub(b.last.At) > gapAfter,
+		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
 	})
 	b.restored = false
-	b.begin(r)
+	b.begin(m)
 }
 
-// begin makes r the start of the next interval.
-func (b *book) begin(r Reading) {
-	there := make(map[gpu.ProcessID]gpu.Process, len(r.Processes))
-	for _, id := range r.Processes {
-		there[id] = b.since.processes[id]
-	}
-	b.last, b.since = &r, newSighting(there)
+// begin makes m the start of the next interval.
+func (b *book) begin(m Mark) {
+	b.last, b.since = &m, newSighting(b.since.there(m.Processes))
 }
 
-// settle charges the intervals whose fate is certain at the given moment.
-func (b *book) settle(now gpu.Instant, owners Owners, room *int) {
+// settle charges the intervals whose fate is certain.
+func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
-		who := iv.resolve(owners)
-		final := now.Sub(iv.to.At) >= patience
-		if !final && (who.pending || who.needsHolders(iv) && !iv.holdersKnown) {
+		who := iv.resolve(st.owners)
+		final := st.now.Sub(iv.to.At) >= patience
+		if !final && (who.pending || who.needHolders(iv) && !iv.holdersKnown) {
 			return
 		}
-		b.charge(iv, who, room)
+		b.charge(st, iv, who)
 		b.Energy += iv.energy
 		b.Settled = iv.to.At
+		if iv.reset {
+			b.Resets++
+		}
 		b.pending = b.pending[1:]
 	}
 }
@@ -235,18 +226,10 @@ func (iv *interval) resolve(owners Owners) parties {
 		}
 		who.add(p, iv.activity[id])
 	}
+	who.sort()
 	return who
 }
 
 func compareProcess(a, b gpu.ProcessID) int {
-	if a.PID != b.PID {
-		return int(int64(a.PID) - int64(b.PID))
-	}
-	switch {
-	case a.Start < b.Start:
-		return -1
-	case a.Start > b.Start:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Start, b.Start))
 }

@@ -67,9 +67,15 @@ func (ps *parties) activity() uint64 {
 	return sum
 }
 
-// needsHolders reports whether allocations decide the interval's fate.
-func (ps *parties) needsHolders(iv *interval) bool {
-	return iv.gap || len(ps.list) == 0 || len(ps.list) > 1 && !(iv.signal && ps.activity() > 0)
+// has reports whether a container is one of the parties.
+func (ps *parties) has(c gpu.Container) bool {
+	return slices.ContainsFunc(ps.list, func(o party) bool { return o.kind == gpu.OwnerContainer && o.container == c })
+}
+
+// needHolders reports whether allocations decide the interval's fate.
+func (ps *parties) needHolders(iv *interval) bool {
+	alone := len(ps.list) == 1 && iv.listed
+	return iv.gap || !alone && (len(ps.list) == 0 || !iv.signal || ps.activity() == 0)
 }
 
 // charge gives the energy of an interval to accounts, by the first row that fits:
@@ -79,34 +85,35 @@ func (ps *parties) needsHolders(iv *interval) bool {
 //	several owners, no signal            → holders by replicas,
 //	                                       else all equally          allocated
 //	no process, live holders             → them, by replicas         allocated
-//	no process, holders stale or dead    → unattributed              unknown
+//	no process, holders stale or dead,
+//	or processes not listed              → unattributed              unknown
 //	nobody                               → unattributed              idle
 //
 // What falls to the host or to unmapped processes is unattributed, with that
-// reason. A gap stays with a container only if nothing changed across it.
-func (b *book) charge(iv *interval, who parties, room *int) {
-	who.sort()
+// reason. A gap stays with a container only if nothing changed across it. While the
+// driver does not list processes nobody can be known to be alone, nor nobody there.
+func (b *book) charge(st *settlement, iv *interval, who parties) {
 	b.holdTime(iv)
-	defer b.markAlive(iv)
 	switch holders := iv.liveHolders(); {
 	case iv.gap && !iv.unchanged(who):
 		b.Unattributed[gpu.Gap] += iv.energy
-	case len(who.list) == 1:
-		b.pay(iv, who.list[0], iv.energy, gpu.Exclusive, room)
-	case len(who.list) > 1:
+	case len(who.list) == 1 && iv.listed:
+		b.pay(st, iv, who.list[0], iv.energy, gpu.Exclusive)
+	case len(who.list) > 0:
 		weights, method := iv.weigh(who, holders)
 		for i, amount := range apportion(iv.energy, weights) {
-			b.pay(iv, who.list[i], amount, method, room)
+			b.pay(st, iv, who.list[i], amount, method)
 		}
 	case len(holders) > 0:
 		for i, amount := range apportion(iv.energy, replicas(holders)) {
 			b.credit(iv, gpu.AccountKey{Container: holders[i].Container}, amount, gpu.Allocated)
 		}
-	case !iv.holdersKnown || len(iv.holders) > 0:
+	case !iv.holdersKnown || len(iv.holders) > 0 || !iv.listed:
 		b.Unattributed[gpu.Unknown] += iv.energy
 	default:
 		b.Unattributed[gpu.Idle] += iv.energy
 	}
+	b.markAlive(iv, who)
 }
 
 // weigh returns the shares of several owners and how they were found.
@@ -137,7 +144,7 @@ func (iv *interval) weigh(who parties, holders []gpu.Allocation) ([]uint64, gpu.
 
 // pay charges an amount to a party: to the container and inside it to its
 // processes, or to nobody.
-func (b *book) pay(iv *interval, o party, amount gpu.Millijoules, method gpu.Method, room *int) {
+func (b *book) pay(st *settlement, iv *interval, o party, amount gpu.Millijoules, method gpu.Method) {
 	switch o.kind {
 	case gpu.OwnerHost:
 		b.Unattributed[gpu.Host] += amount
@@ -148,12 +155,12 @@ func (b *book) pay(iv *interval, o party, amount gpu.Millijoules, method gpu.Met
 		return
 	}
 	a := b.credit(iv, gpu.AccountKey{Container: o.container}, amount, method)
-	if o.activity > 0 || method == gpu.Exclusive && iv.busy {
+	if !iv.gap && (o.activity > 0 || method == gpu.Exclusive && iv.busy) {
 		a.Active += iv.to.At.Sub(iv.from.At)
 	}
 	weights, method := o.inside(iv.signal, method)
 	for i, part := range apportion(amount, weights) {
-		openProcess(a, o.processes[i].Process, iv.from.At.Wall, room).Energy[method] += part
+		st.openProcess(a, o.processes[i].Process, iv.from.At.Wall).Energy[method] += part
 	}
 }
 
@@ -169,7 +176,7 @@ func (o *party) inside(signal bool, method gpu.Method) ([]uint64, gpu.Method) {
 		for i := range o.processes {
 			weights[i] = o.processes[i].activity
 		}
-		return weights, max(method, gpu.Shared)
+		return weights, gpu.Shared
 	}
 	for i := range weights {
 		weights[i] = 1
@@ -181,7 +188,7 @@ func (o *party) inside(signal bool, method gpu.Method) ([]uint64, gpu.Method) {
 func (b *book) credit(iv *interval, key gpu.AccountKey, amount gpu.Millijoules, method gpu.Method) *gpu.ContainerAccount {
 	a := b.account(key, iv.from.At.Wall)
 	a.Energy[method] += amount
-	if iv.measured && !iv.busy {
+	if iv.measured && !iv.busy && !iv.gap {
 		a.Idle += amount
 	}
 	return a

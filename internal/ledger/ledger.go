@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -11,7 +12,8 @@ import (
 )
 
 // patience is how long an interval waits for a process to be resolved or for the
-// kubelet to answer. After that what is missing is final.
+// kubelet's word, and how long a list of processes counts that is not renewed. After
+// that what is missing is final.
 const patience = 10 * time.Second
 
 // Config sets the ledger's rules that are not fixed.
@@ -87,13 +89,21 @@ func (l *Ledger) Observe(o Observation) {
 // [gpu.OwnerPending] to a final one, never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
+// settlement is one call of Settle.
+type settlement struct {
+	now    gpu.Instant
+	owners Owners
+	// room is how many more process accounts may be opened.
+	room int
+}
+
 // Settle charges every interval that is complete at the given moment and retires
 // what has ended.
 func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
-	room := l.room()
+	st := &settlement{now: now, owners: owners, room: l.room()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
-		b.settle(now, owners, &room)
+		b.settle(st)
 		b.retire(l.cfg.Retention)
 	}
 }
@@ -112,12 +122,11 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// Books returns a copy of the books by UUID. The book of a GPU that has not been
-// observed for the retention time is kept, but not shown.
-func (l *Ledger) Books(now gpu.Instant) map[string]*gpu.Book {
+// Books returns a copy of all books by UUID, also of GPUs that are gone.
+func (l *Ledger) Books() map[string]*gpu.Book {
 	out := make(map[string]*gpu.Book, len(l.books))
 	for uuid, b := range l.books {
-		if b.open() && now.Boot-b.seen <= l.cfg.Retention {
+		if b.open() {
 			out[uuid] = clone(&b.Book)
 		}
 	}
@@ -133,10 +142,8 @@ type State struct {
 // settled yet are not part of it: after a restart they belong to the gap.
 type BookState struct {
 	gpu.Book
-	// Base is the reading up to which the book is settled.
-	Base Reading `json:"base"`
-	// Seen is when the GPU was last observed, on the boot clock.
-	Seen time.Duration `json:"seen"`
+	// Base is the mark up to which the book is settled.
+	Base Mark `json:"base"`
 }
 
 // State returns a copy of the ledger's settled state.
@@ -144,34 +151,51 @@ func (l *Ledger) State() State {
 	s := State{Books: make(map[string]BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = BookState{Book: *clone(&b.Book), Base: b.base(), Seen: b.seen}
+			s.Books[uuid] = BookState{Book: *clone(&b.Book), Base: b.base()}
 		}
 	}
 	return s
 }
 
-// Check reports whether the state can be continued: every book balances, and no
-// amount is negative.
+// Check reports whether the state can be continued: every book balances, no amount
+// is negative, and the accounts stand in order.
 func (s State) Check() error {
 	for uuid, b := range s.Books {
-		if b.Energy != b.Sum() {
-			return fmt.Errorf("check the book of %s: energy %d mJ, accounts %d mJ", uuid, b.Energy, b.Sum())
-		}
-		if b.Energy < 0 || b.Retired < 0 || slices.Min(b.Unattributed[:]) < 0 ||
-			slices.ContainsFunc(b.Containers, func(a gpu.ContainerAccount) bool { return slices.Min(a.Energy[:]) < 0 }) {
-			return fmt.Errorf("check the book of %s: a negative amount", uuid)
+		if err := check(&b.Book); err != nil {
+			return fmt.Errorf("check the book of %s: %w", uuid, err)
 		}
 	}
 	return nil
 }
 
+func check(b *gpu.Book) error {
+	if b.Energy != b.Sum() {
+		return fmt.Errorf("energy is %d mJ, but the accounts hold %d mJ", b.Energy, b.Sum())
+	}
+	least := min(b.Retired, slices.Min(b.Unattributed[:]))
+	for i := range b.Containers {
+		a := &b.Containers[i]
+		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active))
+		for _, p := range a.Processes {
+			least = min(least, slices.Min(p.Energy[:]))
+		}
+		if i > 0 && compareAccount(b.Containers[i-1].AccountKey, a.AccountKey) >= 0 {
+			return errors.New("the accounts are not in order")
+		}
+	}
+	if least < 0 {
+		return errors.New("an amount is negative")
+	}
+	return nil
+}
+
 // Restore returns a ledger that continues a saved state. The time since the
-// saved readings is a gap, however short.
+// saved marks is a gap, however short.
 func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
-		b.Book, b.seen, b.restored = *clone(&st.Book), st.Seen, true
+		b.Book, b.restored = *clone(&st.Book), true
 		b.last = &st.Base
 		l.books[uuid] = b
 	}

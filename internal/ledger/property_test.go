@@ -229,7 +229,7 @@ func (m *machine) restart() {
 
 // check holds the book against the board and against what was shown before.
 func (m *machine) check() {
-	b := m.l.Books(m.instant())[uuid]
+	b := m.l.Books()[uuid]
 	if b == nil {
 		return // not observed for the retention time
 	}

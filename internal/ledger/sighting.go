@@ -1,0 +1,83 @@
+package ledger
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// A sighting is what was seen on a GPU over some time.
+type sighting struct {
+	processes map[gpu.ProcessID]gpu.Process
+	activity  map[gpu.ProcessID]uint64
+	// listed is set if the processes were known at every look.
+	listed bool
+	// signal is set if the driver told activity at every look.
+	signal bool
+	// busy is set if the GPU was seen to work, measured if that could be told.
+	busy, measured bool
+	// holders and holdersKnown are the kubelet's word at the last look.
+	holders      []gpu.Allocation
+	holdersKnown bool
+}
+
+// newSighting begins with the processes that were there at its start.
+func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
+	if processes == nil {
+		processes = make(map[gpu.ProcessID]gpu.Process)
+	}
+	return sighting{
+		processes: processes,
+		activity:  make(map[gpu.ProcessID]uint64),
+		listed:    true, signal: true, measured: true,
+	}
+}
+
+// add notes what one observation saw.
+func (s *sighting) add(o Observation, present []gpu.ProcessID, listed bool) {
+	for _, p := range o.Processes {
+		s.processes[p.ID] = p
+	}
+	for _, id := range present {
+		if _, ok := s.processes[id]; !ok {
+			s.processes[id] = gpu.Process{ID: id}
+		}
+	}
+	for _, a := range o.Activity {
+		s.processes[a.Process.ID] = a.Process
+		s.activity[a.Process.ID] += uint64(a.Weight)
+		s.busy = s.busy || a.Weight > 0
+	}
+	s.listed = s.listed && listed
+	s.signal = s.signal && o.ActivityKnown
+	s.measured = s.measured && o.Utilization != nil
+	s.busy = s.busy || o.Utilization != nil && *o.Utilization > 0
+	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
+}
+
+// merge adds what was seen later.
+func (s *sighting) merge(later sighting) {
+	for id, p := range later.processes {
+		s.processes[id] = p
+	}
+	for id, weight := range later.activity {
+		s.activity[id] += weight
+	}
+	s.listed = s.listed && later.listed
+	s.signal = s.signal && later.signal
+	s.measured = s.measured && later.measured
+	s.busy = s.busy || later.busy
+	s.holders, s.holdersKnown = later.holders, later.holdersKnown
+}
+
+// there returns the given processes as they were seen.
+func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]gpu.Process {
+	out := make(map[gpu.ProcessID]gpu.Process, len(ids))
+	for _, id := range ids {
+		out[id] = s.processes[id]
+	}
+	return out
+}
+
+// end returns what was seen at the mark that ends the sighting.
+func (s *sighting) end(m Mark) sighting {
+	e := newSighting(s.there(m.Processes))
+	e.listed, e.holders, e.holdersKnown = s.listed, s.holders, s.holdersKnown
+	return e
+}
