@@ -29,6 +29,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--state.path=state"}, "--state.path=state"},
 		{[]string{"--nvml.library=libnvidia-ml.so.1"}, "--nvml.library=libnvidia-ml.so.1"},
 		{[]string{"--web.listen-address=9840"}, `"9840" for flag -web.listen-address`},
+		{[]string{"--web.listen-address=:99999"}, `":99999" for flag -web.listen-address`},
 		{[]string{"--web.config.file=/does/not/exist"}, "--web.config.file=/does/not/exist"},
 		{[]string{"--log.level=loud"}, `"loud" for flag -log.level`},
 		{[]string{"--log.format=xml"}, "--log.format=xml"},

@@ -137,7 +137,11 @@ func (a *addresses) String() string {
 }
 
 func (a *addresses) Set(s string) error {
-	if _, _, err := net.SplitHostPort(s); err != nil {
+	_, port, err := net.SplitHostPort(s)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
 		return fmt.Errorf("want host:port or :port: %w", err)
 	}
 	if !a.given {

@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Snapshot is one complete, immutable state of the exporter. A scrape renders
 // the latest one and reads nothing else.
@@ -42,6 +45,21 @@ type XIDs struct {
 	Count uint64    `json:"count"`
 	// Last is the time of the last error by XID code.
 	Last map[uint64]time.Time `json:"last,omitempty"`
+}
+
+// Add counts one more error.
+func (x *XIDs) Add(e XID) {
+	x.Count++
+	if x.Last == nil {
+		x.Last = make(map[uint64]time.Time)
+	}
+	x.Last[e.Code] = e.At
+}
+
+// Clone returns a copy that shares nothing with x.
+func (x XIDs) Clone() XIDs {
+	x.Last = maps.Clone(x.Last)
+	return x
 }
 
 // Holder is a container that holds a GPU by allocation, or uses it without one.

@@ -1,7 +1,6 @@
 package sampler
 
 import (
-	"maps"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -11,31 +10,36 @@ import (
 // board has died, its serial number is what its operator needs.
 type roster struct {
 	entries map[string]entry // by UUID
+	// keep is how long the book of a lost GPU is shown.
+	keep time.Duration
 }
 
 // An entry is one GPU of the roster. It is part of the saved state.
 type entry struct {
 	gpu.Device
-	Present     bool      `json:"present"`
+	Present bool `json:"present"`
+	// Lost is when the GPU was last missed first, on the boot clock.
+	Lost time.Duration `json:"lost,omitempty"`
+	// Replaced is set once another GPU answers at this one's PCI address.
+	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	XIDs        xids      `json:"xids"`
+	XIDs        gpu.XIDs  `json:"xids"`
 }
 
-type xids gpu.XIDs
-
-func (x xids) clone() gpu.XIDs {
-	x.Last = maps.Clone(x.Last)
-	return gpu.XIDs(x)
+func newRoster(keep time.Duration) roster {
+	return roster{entries: make(map[string]entry), keep: keep}
 }
 
-func newRoster() roster { return roster{entries: make(map[string]entry)} }
-
-// restore takes over the GPUs that an earlier exporter saw in this boot.
+// restore takes over what an earlier exporter knew of this boot's GPUs: those that
+// are unknown here, and the errors counted so far of those that are not.
 func (r *roster) restore(saved map[string]entry) {
-	for uuid, e := range saved {
-		if _, known := r.entries[uuid]; !known {
-			r.entries[uuid] = e
+	for uuid, old := range saved {
+		e, known := r.entries[uuid]
+		if !known {
+			e = old
 		}
+		e.XIDs = old.XIDs
+		r.entries[uuid] = e
 	}
 }
 
@@ -43,33 +47,46 @@ func (r *roster) restore(saved map[string]entry) {
 // returns, or until another GPU answers at its PCI address.
 func (r *roster) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
-	address := make(map[string]string, len(report.Devices))
+	taken := make(map[string]bool, len(report.Devices))
 	for _, d := range report.Devices {
-		present[d.UUID], address[d.PCIBusID] = true, d.UUID
+		present[d.UUID], taken[d.PCIBusID] = true, d.PCIBusID != ""
 		e, known := r.entries[d.UUID]
 		if !known {
 			e.XIDs.Since = now.Wall
 		}
-		e.Device, e.Present = d, true
+		e.Device, e.Present, e.Replaced = d, true, false
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if present[uuid] {
-			continue
+		if !present[uuid] {
+			r.miss(uuid, e, taken[e.PCIBusID], now)
 		}
-		if address[e.PCIBusID] != "" {
-			delete(r.entries, uuid)
-			continue
-		}
-		e.Present = false
-		r.entries[uuid] = e
 	}
 	for _, reading := range report.Readings {
 		r.edit(reading.UUID, func(e *entry) { e.LastReading = reading.At.Wall })
 	}
 	for _, x := range report.XIDs {
-		r.edit(x.UUID, func(e *entry) { e.XIDs.add(x) })
+		r.edit(x.UUID, func(e *entry) { e.XIDs.Add(x) })
 	}
+}
+
+// miss notes that a GPU is not there. Once it is replaced it is forgotten, but not
+// before its book was shown for long enough.
+func (r *roster) miss(uuid string, e entry, replaced bool, now gpu.Instant) {
+	if e.Present {
+		e.Present, e.Lost = false, now.Boot
+	}
+	e.Replaced = e.Replaced || replaced
+	r.entries[uuid] = e
+	if e.Replaced && !r.showsBook(e, now) {
+		delete(r.entries, uuid)
+	}
+}
+
+// showsBook reports whether the book of a GPU is shown: while the GPU is there, and
+// for the retention time after it was lost.
+func (r *roster) showsBook(e entry, now gpu.Instant) bool {
+	return e.Present || now.Boot-e.Lost <= r.keep
 }
 
 // edit changes the entry of a known GPU.
@@ -81,11 +98,3 @@ func (r *roster) edit(uuid string, change func(*entry)) {
 }
 
 func (r *roster) device(uuid string) gpu.Device { return r.entries[uuid].Device }
-
-func (x *xids) add(e gpu.XID) {
-	x.Count++
-	if x.Last == nil {
-		x.Last = make(map[uint64]time.Time)
-	}
-	x.Last[e.Code] = e.At
-}

@@ -3,7 +3,6 @@ package sampler
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -40,7 +39,6 @@ type Config struct {
 	StatePath string
 	Ledger    ledger.Config
 	Now       gpu.Clock
-	Log       *slog.Logger
 	Stages    *stage.Set
 }
 
@@ -50,14 +48,14 @@ const hostEvery = 10 * time.Second
 // Sampler owns the ledger. Tick and Run must not be called concurrently; Latest
 // may be called by anyone.
 type Sampler struct {
-	cfg    Config
-	roster roster
-	people people
-	store  store
+	cfg       Config
+	roster    roster
+	processes processes
+	store     store
 
 	node    gpu.Node
 	pciGPUs *int
-	hostAt  gpu.Instant
+	hostAt  gpu.Instant // when the two were last read
 
 	latest atomic.Pointer[gpu.Snapshot]
 }
@@ -65,10 +63,11 @@ type Sampler struct {
 // New returns a sampler that has not looked at anything yet.
 func New(cfg Config) *Sampler {
 	return &Sampler{
-		cfg:    cfg,
-		roster: newRoster(),
-		people: newPeople(cfg.Mapper),
-		store:  newStore(cfg),
+		cfg:       cfg,
+		roster:    newRoster(cfg.Ledger.Retention),
+		processes: newProcesses(cfg.Mapper),
+		store:     store{cfg: cfg},
+		node:      gpu.Node{Name: cfg.NodeName},
 	}
 }
 
@@ -102,35 +101,45 @@ func (s *Sampler) Tick(ctx context.Context) {
 	now := s.cfg.Now()
 	s.readHost(now)
 
-	if s.store.acquire() {
-		s.roster.restore(s.store.roster)
-	}
+	s.roster.restore(s.store.acquire())
 	if err == nil {
 		s.roster.update(report, now)
 	}
-	allocations := s.cfg.Mapper.Allocations()
-	looks := make(map[string]look, len(report.Readings))
-	for _, r := range report.Readings {
-		looks[r.UUID] = s.people.look(r)
+	v := view{
+		now: now, report: report, down: err != nil,
+		allocations: s.cfg.Mapper.Allocations(),
+		attendance:  make(map[string]attendance, len(report.Readings)),
 	}
-	s.people.forget(now)
+	for _, r := range report.Readings {
+		v.attendance[r.UUID] = s.processes.attend(r)
+	}
+	s.processes.forget(now)
 
-	s.charge(now, report, looks, allocations)
+	s.charge(v)
 	s.store.save(s.roster.entries)
-	s.latest.Store(s.snapshot(now, report, err, looks, allocations))
+	s.latest.Store(s.snapshot(v))
+}
+
+// view is what one tick saw.
+type view struct {
+	now         gpu.Instant
+	report      gpu.Report
+	down        bool // the driver does not answer
+	allocations gpu.Allocations
+	attendance  map[string]attendance // by UUID
 }
 
 // charge passes the readings to the ledger, unless another exporter keeps the
 // books of this node.
-func (s *Sampler) charge(now gpu.Instant, report gpu.Report, looks map[string]look, allocations gpu.Allocations) {
+func (s *Sampler) charge(v view) {
 	l := s.store.ledger
 	if l == nil {
 		return
 	}
-	for _, r := range report.Readings {
-		l.Observe(observation(s.roster.device(r.UUID), r, looks[r.UUID], allocations))
+	for _, r := range v.report.Readings {
+		l.Observe(observation(s.roster.device(r.UUID), r, v.attendance[r.UUID], v.allocations))
 	}
-	l.Settle(now, s.cfg.Mapper.Owner)
+	l.Settle(v.now, s.cfg.Mapper.Owner)
 }
 
 // readHost reads the machine's identity and its PCI bus, now and then.
@@ -143,7 +152,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 	began := s.cfg.Now()
 	node, err := s.cfg.Host.Node()
 	s.cfg.Stages.Observe(stage.DMI, began, err)
-	if err == nil || s.node.Name == "" {
+	if err == nil {
 		s.node = node
 		s.node.Name = s.cfg.NodeName
 	}
@@ -158,34 +167,58 @@ func (s *Sampler) readHost(now gpu.Instant) {
 }
 
 // snapshot puts together what a scrape will show.
-func (s *Sampler) snapshot(now gpu.Instant, report gpu.Report, failed error, looks map[string]look, allocations gpu.Allocations) *gpu.Snapshot {
-	snap := &gpu.Snapshot{At: now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
-	if failed == nil {
-		snap.Driver = &report.Driver
-		snap.DriverGPUs = new(len(report.Devices))
+func (s *Sampler) snapshot(v view) *gpu.Snapshot {
+	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
+	if !v.down {
+		snap.Driver = &v.report.Driver
+		snap.DriverGPUs = new(len(v.report.Devices))
 	}
-	readings := make(map[string]*gpu.Reading, len(report.Readings))
-	for i := range report.Readings {
-		readings[report.Readings[i].UUID] = &report.Readings[i]
-	}
-	books := s.store.books(now)
-	for uuid, e := range s.roster.entries {
-		look := looks[uuid]
-		snap.GPUs = append(snap.GPUs, gpu.GPU{
-			Device:      e.Device,
-			Present:     e.Present,
-			Reading:     readings[uuid],
-			LastReading: e.LastReading,
-			XIDs:        e.XIDs.clone(),
-			Holders:     holders(uuid, look.processes, allocations),
-			Processes:   s.people.live(readings[uuid], look),
-			Book:        books[uuid],
-		})
+	for uuid := range s.roster.entries {
+		snap.GPUs = append(snap.GPUs, s.gpu(uuid, v))
 	}
 	slices.SortFunc(snap.GPUs, func(a, b gpu.GPU) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.UUID, b.UUID))
 	})
+	s.keepBooks(snap)
 	return snap
+}
+
+// gpu puts together what is known of one GPU.
+func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
+	e, who := s.roster.entries[uuid], v.attendance[uuid]
+	g := gpu.GPU{
+		Device: e.Device, Present: e.Present, LastReading: e.LastReading, XIDs: e.XIDs.Clone(),
+		Holders: holders(uuid, who.present, v.allocations),
+	}
+	if i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid }); i >= 0 {
+		g.Reading = &v.report.Readings[i]
+		g.Processes = s.processes.live(g.Reading, who)
+	}
+	return g
+}
+
+// keepBooks adds the books. While the state can be neither saved nor removed, a
+// restart would continue from an older one: then what a restart would count back is
+// shown as it was shown last, books and errors.
+func (s *Sampler) keepBooks(snap *gpu.Snapshot) {
+	var books map[string]*gpu.Book
+	last := s.latest.Load()
+	if s.store.ledger != nil {
+		books = s.store.ledger.Books()
+	}
+	for i := range snap.GPUs {
+		g := &snap.GPUs[i]
+		if s.store.stale && last != nil {
+			j := slices.IndexFunc(last.GPUs, func(old gpu.GPU) bool { return old.UUID == g.UUID })
+			if j >= 0 {
+				g.Book, g.XIDs = last.GPUs[j].Book, last.GPUs[j].XIDs
+			}
+			continue
+		}
+		if s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
+			g.Book = books[g.UUID]
+		}
+	}
 }
 
 // Close gives the state directory free for another exporter. Run must have

@@ -33,7 +33,8 @@ type world struct {
 	now         time.Duration
 	devices     []gpu.Device
 	hung        map[string]bool
-	processes   map[uint32]gpu.Process
+	processes   map[uint32]gpu.Process // alive
+	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
 	allocations gpu.Allocations
@@ -44,7 +45,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
-		processes: map[uint32]gpu.Process{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
+		processes: map[uint32]gpu.Process{}, owners: map[gpu.ProcessID]gpu.Owner{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
 		allocations: gpu.Allocations{Known: true},
 	}
 	for i, uuid := range []string{first, second} {
@@ -102,7 +103,7 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 	return p, alive
 }
 
-func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.processes[id.PID].Owner }
+func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
 func (w *world) Allocations() gpu.Allocations { return w.allocations }
 
@@ -111,6 +112,7 @@ func (w *world) runs(uuid string, pid uint32, c gpu.Container) {
 	w.processes[pid] = gpu.Process{
 		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: c},
 	}
+	w.owners[w.processes[pid].ID] = w.processes[pid].Owner
 	w.contexts[uuid] = append(w.contexts[uuid], pid)
 }
 
@@ -121,7 +123,7 @@ func (w *world) sampler() *sampler.Sampler {
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"),
 		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 100},
-		Now:       w.instant, Log: log, Stages: stage.New(log, w.instant),
+		Now:       w.instant, Stages: stage.New(log, w.instant),
 	})
 }
 
@@ -206,8 +208,51 @@ func TestLost(t *testing.T) {
 	other := all[1]
 	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
 	w.devices = []gpu.Device{all[0], other}
+	if snap := w.ticks(s, 1); len(snap.GPUs) != 3 || snap.GPUs[1].Present || snap.GPUs[1].Book == nil {
+		t.Errorf("right after the board was replaced: %+v", snap.GPUs)
+	}
+	w.now += 6 * time.Minute
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
-		t.Errorf("after the board was replaced: %+v", snap.GPUs)
+		t.Errorf("after the retention time: %+v", snap.GPUs)
+	}
+}
+
+// TestRetention: the book of a lost GPU is shown for the retention time, that of a
+// GPU that only hangs for as long as it does.
+func TestRetention(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	all := w.devices
+	w.ticks(s, 2)
+	w.hung[first] = true
+	w.devices = all[:1]
+	w.ticks(s, 1)
+	w.now += 4 * time.Minute
+	if snap := w.ticks(s, 1); snap.GPUs[0].Book == nil || snap.GPUs[1].Book == nil {
+		t.Error("a book is hidden within the retention time")
+	}
+	w.now += 2 * time.Minute
+	snap := w.ticks(s, 1)
+	if snap.GPUs[0].Book == nil || snap.GPUs[1].Book != nil || snap.GPUs[1].Serial == "" {
+		t.Errorf("after the retention time: %+v", snap.GPUs)
+	}
+	w.devices = all
+	if snap := w.ticks(s, 2); snap.GPUs[1].Book == nil || snap.GPUs[1].Book.Energy < 1_000_000 {
+		t.Errorf("the GPU came back: %+v", snap.GPUs[1].Book)
+	}
+}
+
+// TestNoAddress: a GPU without a PCI address replaces nobody.
+func TestNoAddress(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	all := w.devices
+	all[0].PCIBusID, all[1].PCIBusID = "", ""
+	w.ticks(s, 2)
+	w.devices = all[:1]
+	w.now += 10 * time.Minute
+	if snap := w.ticks(s, 2); len(snap.GPUs) != 2 {
+		t.Errorf("GPUs: %+v", snap.GPUs)
 	}
 }
 
@@ -233,10 +278,11 @@ func TestRestart(t *testing.T) {
 }
 
 // TestTwoExporters: the second one shows the GPUs and charges nothing, until the
-// first one ends.
+// first one ends. Then it goes on where that one was.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
+	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
 	w.ticks(one, 2)
 	snap := w.ticks(two, 2)
 	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up {
@@ -245,8 +291,9 @@ func TestTwoExporters(t *testing.T) {
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if snap := w.ticks(two, 2); snap.GPUs[0].Book == nil || snap.GPUs[0].Book.Energy == 0 || !stageOf(snap, stage.State).Up {
-		t.Errorf("it does not take over: %+v", snap.GPUs[0].Book)
+	snap = w.ticks(two, 2)
+	if g := snap.GPUs[0]; g.Book == nil || g.Book.Energy == 0 || g.XIDs.Count != 1 || !stageOf(snap, stage.State).Up {
+		t.Errorf("it does not take over: %+v", g)
 	}
 }
 
@@ -254,9 +301,66 @@ func TestTwoExporters(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	w := newWorld(t)
 	w.write("state", "not a folder")
-	snap := w.ticks(w.sampler(), 3)
-	if st := stageOf(snap, stage.State); st.Up || st.Failures != 3 || snap.GPUs[0].Book.Energy != 200_000 {
+	snap := w.ticks(w.sampler(), 5)
+	if st := stageOf(snap, stage.State); st.Up || st.Failures != 5 || snap.GPUs[0].Book.Energy != 200_000 {
 		t.Errorf("book %+v, stage %+v", snap.GPUs[0].Book, st)
+	}
+}
+
+// TestLateDirectory: a good file that cannot be opened at once is continued.
+func TestLateDirectory(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	before := w.ticks(s, 5).GPUs[0].Book.Energy
+	s = w.restarted(s)
+	boot := "proc/sys/kernel/random/boot_id"
+	w.write(boot, "")
+	if snap := w.ticks(s, 2); snap.GPUs[0].Book != nil {
+		t.Errorf("began %+v without the file", snap.GPUs[0].Book)
+	}
+	w.write(boot, "boot-1\n")
+	if got := w.ticks(s, 2).GPUs[0].Book.Energy; got <= before {
+		t.Errorf("%d mJ, after %d mJ before the restart", got, before)
+	}
+}
+
+// TestStateRemoved: if somebody removes the directory, it is made and taken again.
+// If it is another exporter's by then, this one charges no more.
+func TestStateRemoved(t *testing.T) {
+	w := newWorld(t)
+	one := w.sampler()
+	before := w.ticks(one, 3).GPUs[0].Book.Energy
+	remove := func() {
+		if err := os.RemoveAll(filepath.Join(w.root, "state")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	if snap := w.ticks(one, 3); snap.GPUs[0].Book.Energy <= before || !stageOf(snap, stage.State).Up {
+		t.Errorf("book %+v, stage %+v", snap.GPUs[0].Book, stageOf(snap, stage.State))
+	}
+	remove()
+	two := w.sampler()
+	w.ticks(two, 2)
+	if snap := w.ticks(one, 2); snap.GPUs[0].Book != nil || stageOf(snap, stage.State).Up {
+		t.Errorf("two exporters charge: %+v", snap.GPUs[0].Book)
+	}
+	if snap := w.ticks(two, 1); snap.GPUs[0].Book == nil {
+		t.Error("nobody charges")
+	}
+}
+
+// TestNodeIdentity: what was read of the machine stays if it cannot be read again.
+func TestNodeIdentity(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 1)
+	if err := os.RemoveAll(filepath.Join(w.root, "sys")); err != nil {
+		t.Fatal(err)
+	}
+	w.now += time.Minute
+	if snap := w.ticks(s, 1); snap.Node.ProductSerial != "EX0042" || snap.PCIGPUs != nil || stageOf(snap, stage.DMI).Up {
+		t.Errorf("node %+v, GPUs on PCI %v", snap.Node, snap.PCIGPUs)
 	}
 }
 
@@ -271,15 +375,16 @@ func TestSaveBeforePublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("state/ledger.json/stuck", "")
+	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
-	if got := snap.GPUs[0].Book.Energy; got != shown || stageOf(snap, stage.State).Up {
-		t.Errorf("%d mJ are shown, but %d mJ were saved", got, shown)
+	if g := snap.GPUs[0]; g.Book.Energy != shown || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
+		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.XIDs.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.ticks(s, 1).GPUs[0].Book.Energy; got != shown+400_000 {
-		t.Errorf("%d mJ after the folder went, want %d", got, shown+400_000)
+	if g := w.ticks(s, 1).GPUs[0]; g.Book.Energy != shown+400_000 || g.XIDs.Count != 1 {
+		t.Errorf("%d mJ and %d XIDs after the folder went, want %d and 1", g.Book.Energy, g.XIDs.Count, shown+400_000)
 	}
 }
 
@@ -340,8 +445,8 @@ func TestVanished(t *testing.T) {
 	w.runs(first, 42, train)
 	s := w.sampler()
 	w.ticks(s, 2)
-	w.contexts[first] = nil
 	ended := w.processes[42]
+	w.contexts[first], w.processes = nil, map[uint32]gpu.Process{}
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	w.samples[second] = []gpu.Sample{{PID: 43, SM: 1}}
 	snap := w.ticks(s, 1)

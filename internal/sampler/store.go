@@ -15,15 +15,13 @@ import (
 type store struct {
 	cfg Config
 	dir *state.Dir // nil while it is not ours
+	// failures counts the attempts to take the directory before books were begun.
+	failures int
 	// ledger is nil while another exporter keeps the books of this node.
 	ledger *ledger.Ledger
-	// roster is what the file knew of the node's GPUs when it was loaded.
-	roster map[string]entry
-	// shown are the books as they were last shown. They stay as they are while an
-	// older file can be neither replaced nor removed (frozen): a restart would
-	// continue from that file, and no counter may fall.
-	shown  map[string]*gpu.Book
-	frozen bool
+	// stale is set while the file holds an older state than was shown, and can be
+	// neither replaced nor removed.
+	stale bool
 }
 
 // content is what the file holds.
@@ -32,30 +30,37 @@ type content struct {
 	Ledger ledger.State     `json:"ledger"`
 }
 
-func newStore(cfg Config) store { return store{cfg: cfg} }
+// patience is how many times the directory is tried before books are begun without
+// it: a good file that is late by a moment should be continued.
+const patience = 3
 
-// acquire takes the state directory if it is free, and reports whether it just
-// loaded what an earlier exporter saved. Only a directory that another exporter
-// holds keeps this one from charging. One that cannot be used at all does not, but
-// then the counters start anew at the next restart.
-func (s *store) acquire() (loaded bool) {
+// acquire takes the state directory if it is free. It returns the GPUs that an
+// earlier exporter knew, when it just continued that one's books.
+//
+// A directory that another exporter holds keeps this one from charging. One that
+// cannot be used at all does not, but then the counters start anew at the next
+// restart.
+func (s *store) acquire() map[string]entry {
 	if s.dir != nil {
-		return false
+		return nil
 	}
-	began, begin := s.cfg.Now(), s.ledger == nil
+	began := s.cfg.Now()
 	err := s.open()
-	if begin && errors.Is(err, state.ErrLocked) {
+	switch {
+	case errors.Is(err, state.ErrLocked):
+		s.ledger = nil
 		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("nothing is charged here: %w", err))
-		return false
-	}
-	if begin {
-		s.ledger = ledger.New(s.cfg.Ledger)
-	}
-	if err != nil {
+		return nil
+	case err != nil:
 		s.cfg.Stages.Observe(stage.State, began, err)
-		return false
+		if s.failures++; s.failures >= patience && s.ledger == nil {
+			s.ledger = ledger.New(s.cfg.Ledger)
+		}
+		return nil
+	case s.ledger != nil: // what was counted meanwhile is what was shown
+		return nil
 	}
-	return begin && s.load(began)
+	return s.load(began)
 }
 
 func (s *store) open() error {
@@ -68,24 +73,31 @@ func (s *store) open() error {
 }
 
 // load continues the books of an earlier exporter. Whatever is wrong with the
-// file, the answer is a clean start: no joule is invented.
-func (s *store) load(began gpu.Instant) bool {
+// file, the answer is a clean start: no joule is invented. The identity of GPUs is
+// kept even if the books are no good.
+func (s *store) load(began gpu.Instant) map[string]entry {
+	s.ledger = ledger.New(s.cfg.Ledger)
 	var c content
 	err := s.dir.Load(&c)
-	if err == nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	gpus := c.GPUs
+	if err != nil {
+		gpus = nil // what was read of it is worth nothing
+	} else {
 		err = c.Ledger.Check()
 	}
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("start with clean books: %w", err))
-		}
-		return false
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("start with clean books: %w", err))
+		return gpus
 	}
-	s.ledger, s.roster = ledger.Restore(s.cfg.Ledger, c.Ledger), c.GPUs
-	return true
+	s.ledger = ledger.Restore(s.cfg.Ledger, c.Ledger)
+	return gpus
 }
 
-// save writes the state, before anything of it is shown.
+// save writes the state, before anything of it is shown. A directory that was
+// removed or replaced is given up, to be taken again at the next tick.
 func (s *store) save(gpus map[string]entry) {
 	if s.dir == nil {
 		return
@@ -93,20 +105,17 @@ func (s *store) save(gpus map[string]entry) {
 	began := s.cfg.Now()
 	err := s.dir.Save(content{GPUs: gpus, Ledger: s.ledger.State()})
 	s.cfg.Stages.Observe(stage.State, began, err)
-	s.frozen = errors.Is(err, state.ErrStale)
-}
-
-// books returns the books that may be shown.
-func (s *store) books(now gpu.Instant) map[string]*gpu.Book {
-	if s.ledger != nil && !s.frozen {
-		s.shown = s.ledger.Books(now)
+	s.stale = errors.Is(err, state.ErrStale)
+	if errors.Is(err, state.ErrGone) {
+		_ = s.close()
 	}
-	return s.shown
 }
 
 func (s *store) close() error {
 	if s.dir == nil {
 		return nil
 	}
-	return s.dir.Close()
+	dir := s.dir
+	s.dir = nil
+	return dir.Close()
 }

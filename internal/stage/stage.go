@@ -80,11 +80,3 @@ func (s *Set) Snapshot() []gpu.Stage {
 	}
 	return out
 }
-
-// Up reports whether the last attempt of a stage succeeded.
-func (s *Set) Up(name Name) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	st := s.stages[name]
-	return st != nil && st.Up
-}

@@ -23,6 +23,11 @@ const version = 1
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
+// ErrGone is wrapped by the error of Save if the directory is not the one that was
+// opened: somebody removed or replaced it, and the lock on it is worth nothing. The
+// caller closes it and opens it anew.
+var ErrGone = errors.New("the state directory was removed or replaced")
+
 // ErrUnusable is wrapped by the errors of Load for a file that is there, but
 // cannot be continued: corrupt, or of another boot or version.
 var ErrUnusable = errors.New("unusable")
@@ -92,8 +97,12 @@ func (d *Dir) Load(v any) error {
 
 // Save replaces the file. If that is not possible the old one is removed: what it
 // says is no longer what was shown, and counters must not fall back to it.
-// Without an error, or with one that is not ErrStale, the caller may show v.
+// Without an error, or with one that is neither ErrStale nor ErrGone, the caller may
+// show v.
 func (d *Dir) Save(v any) error {
+	if !d.ours() {
+		return fmt.Errorf("save state: %w", ErrGone)
+	}
 	err := d.replace(v)
 	if err == nil {
 		return nil
@@ -108,6 +117,16 @@ func (d *Dir) Save(v any) error {
 // ErrStale is wrapped by the error of Save if an older file could not even be
 // removed. A restart would continue from it, so nothing newer may be shown.
 var ErrStale = errors.New("an older state is still there")
+
+// ours reports whether the locked file is still the one at its path.
+func (d *Dir) ours() bool {
+	locked, err := d.lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(filepath.Join(d.path, "lock"))
+	return err == nil && os.SameFile(locked, there)
+}
 
 func (d *Dir) replace(v any) error {
 	data, err := json.Marshal(v)

@@ -104,3 +104,22 @@ func TestUnwritable(t *testing.T) {
 		t.Error("opened a directory below a file")
 	}
 }
+
+// TestRemoved: a directory that is removed or replaced under its owner is noticed.
+func TestRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	d := open(t, path, "boot-1")
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save(content{1}); !errors.Is(err, state.ErrGone) {
+		t.Errorf("save into a removed directory: %v", err)
+	}
+	other := open(t, path, "boot-1")
+	if err := d.Save(content{2}); !errors.Is(err, state.ErrGone) {
+		t.Errorf("save into another's directory: %v", err)
+	}
+	if err := other.Save(content{3}); err != nil {
+		t.Error(err)
+	}
+}

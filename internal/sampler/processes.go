@@ -1,0 +1,117 @@
+package sampler
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// processes turns the driver's PIDs into processes. The driver may still name one
+// that is gone, so those seen lately are remembered.
+type processes struct {
+	mapper Mapper
+	seen   map[uint32]remembered
+}
+
+type remembered struct {
+	gpu.Process
+	at gpu.Instant
+}
+
+// memory is how long a process is remembered: well over the driver's ring of
+// utilisation samples, which holds ten seconds.
+const memory = time.Minute
+
+func newProcesses(m Mapper) processes {
+	return processes{mapper: m, seen: make(map[uint32]remembered)}
+}
+
+// attendance is who was on one GPU at one reading.
+type attendance struct {
+	present  []gpu.Process // in the order of Reading.Contexts
+	activity []ledger.Activity
+}
+
+// attend resolves the PIDs of a reading.
+func (p *processes) attend(r gpu.Reading) attendance {
+	var who attendance
+	for _, c := range r.Contexts {
+		who.present = append(who.present, p.present(c.PID, r.At))
+	}
+	for _, s := range r.Samples {
+		if weight := uint32(math.Round(s.SM * 10_000)); weight > 0 {
+			who.activity = append(who.activity, ledger.Activity{Process: p.past(s.PID, r.At), Weight: weight})
+		}
+	}
+	return who
+}
+
+// present resolves a PID that is on the GPU now.
+func (p *processes) present(pid uint32, at gpu.Instant) gpu.Process {
+	process, alive := p.mapper.Process(pid)
+	if !alive {
+		return p.stranger(pid)
+	}
+	p.seen[pid] = remembered{process, at}
+	return process
+}
+
+// past resolves a PID that was active since the last reading. It may have ended,
+// so one that was seen on a GPU before is meant rather than a new one.
+func (p *processes) past(pid uint32, at gpu.Instant) gpu.Process {
+	if a, ok := p.seen[pid]; ok {
+		a.Owner = p.mapper.Owner(a.ID)
+		return a.Process
+	}
+	return p.present(pid, at)
+}
+
+// stranger returns a process that is gone: as it was known, or as one that nobody
+// can name any more.
+func (p *processes) stranger(pid uint32) gpu.Process {
+	if a, ok := p.seen[pid]; ok {
+		a.Owner = p.mapper.Owner(a.ID)
+		return a.Process
+	}
+	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+}
+
+// forget drops the processes that were not seen for a while.
+func (p *processes) forget(now gpu.Instant) {
+	for pid, a := range p.seen {
+		if now.Sub(a.at) > memory {
+			delete(p.seen, pid)
+		}
+	}
+}
+
+// live returns the processes on a GPU with what they use of it.
+func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
+	out := make([]gpu.LiveProcess, 0, len(who.present))
+	for i, process := range who.present {
+		if process.Owner.Kind == gpu.OwnerPending {
+			process.Owner = p.mapper.Owner(process.ID)
+		}
+		live := gpu.LiveProcess{Process: process, MemoryUsed: r.Contexts[i].MemoryUsed}
+		if r.SamplesKnown {
+			live.SM, live.Memory = utilization(r.Samples, process.ID.PID)
+		}
+		out = append(out, live)
+	}
+	return out
+}
+
+// utilization returns a process's utilisation; a process without a sample did
+// nothing. The driver gives one row per process, already averaged over the time
+// since the last reading; of several rows the newest counts.
+func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
+	sm, memory = new(0.0), new(0.0)
+	for _, s := range samples {
+		if s.PID == pid {
+			*sm, *memory = s.SM, s.Memory
+		}
+	}
+	return sm, memory
+}
