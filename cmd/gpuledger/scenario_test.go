@@ -108,10 +108,17 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 			t.Errorf("%s: counter %d or %d is not in the truth", uuid, s.from, s.to)
 			continue
 		}
-		for container, want := range to.GPU(uuid).Since(from.GPU(uuid)) {
+		used := to.GPU(uuid).Since(from.GPU(uuid))
+		for container, want := range used {
 			got := p.millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
 			compare(t, fmt.Sprintf("%s on %s", container.Pod, uuid), got, want, s.to-s.from)
 			accounts++
+		}
+		for _, m := range p.matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
+			l := labels(m)
+			if _, ok := used[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}]; !ok {
+				t.Errorf("%s: %s has an account and was never there", uuid, l["pod"])
+			}
 		}
 	}
 	if accounts == 0 {

@@ -2,10 +2,12 @@ package app_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,7 @@ type bench struct {
 	world *simnode.Node
 	cfg   app.Config
 	node  *app.Node
+	ticks int
 }
 
 func newBench(t testing.TB, scenario string) *bench {
@@ -100,17 +103,40 @@ func (b *bench) stop() {
 // run lets seconds pass: one tick each, a kubelet poll every ten.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
-	for s := range seconds {
-		if s%10 == 0 {
+	for range seconds {
+		if b.ticks%10 == 0 {
 			if err := b.node.Mapper.Refresh(b.t.Context()); err != nil {
 				b.t.Fatal(err)
 			}
 		}
 		b.node.Sampler.Tick(b.t.Context())
+		b.ticks++
 		b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
 		if err := b.world.Step(b.now); err != nil {
 			b.t.Fatal(err)
 		}
+	}
+}
+
+// awaitXID lets the source wait for events until one error has arrived. The clock
+// stands still meanwhile, so that it is known when.
+func (b *bench) awaitXID() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- b.node.Source.Run(ctx) }()
+	arrived := func(g gpu.GPU) bool { return g.XIDs.Count > 0 }
+	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
+		<-time.After(10 * time.Millisecond)
+		b.node.Sampler.Tick(ctx)
+	}
+	if ctx.Err() != nil {
+		b.t.Error("waited in vain for an XID error")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.t.Error(err)
 	}
 }
 
@@ -138,7 +164,11 @@ func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			b := newBench(t, sc.Name)
-			b.run(30)
+			b.run(8)
+			if sc.Name == "lost" {
+				b.awaitXID()
+			}
+			b.run(22)
 			got := b.page()
 			file := filepath.Join("testdata", sc.Name+".prom")
 			if *update {
