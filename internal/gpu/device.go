@@ -28,6 +28,9 @@ type Device struct {
 	// Fabric is nil where the GPU is not part of an NVLink fabric.
 	Fabric *Fabric `json:"fabric,omitempty"`
 
+	// MIG is nil while the GPU is not in MIG mode.
+	MIG *MIG `json:"mig,omitempty"`
+
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
 	// MaxPower is the highest power limit the board can be set to, or 0 if
@@ -56,6 +59,30 @@ type Fabric struct {
 	CliqueID    uint32 `json:"clique_id"`
 	// State is "not_started", "in_progress" or "completed".
 	State string `json:"state"`
+}
+
+// MIG is how a GPU in MIG mode is divided. It may change while the GPU is running.
+type MIG struct {
+	// Slices is the number of slices that the GPU can be divided into.
+	Slices    int        `json:"slices"`
+	Instances []Instance `json:"instances,omitempty"`
+}
+
+// Instance is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its
+// id may be used again for another one, of another profile.
+type Instance struct {
+	// ID is the GPU instance id, in decimal: the label GPU_I_ID.
+	ID string `json:"id"`
+	// Profile is its profile as nvidia-smi prints it, such as 3g.40gb.
+	Profile string `json:"profile"`
+	// ProfileID and Start are the profile's number and where the instance begins
+	// in the GPU's memory slices: names of DRA devices are made of them. -1 if unknown.
+	ProfileID int `json:"profile_id"`
+	Start     int `json:"start"`
+	// Slices is the number of the GPU's slices that are the instance's.
+	Slices int `json:"slices"`
+	// UUIDs are those of its MIG devices, one for each compute instance: MIG-….
+	UUIDs []string `json:"uuids"`
 }
 
 // EnergySource says where a GPU's energy readings come from.

@@ -55,7 +55,10 @@ func (k OwnerKind) String() string {
 
 // Allocation is a device that the kubelet gave to a container.
 type Allocation struct {
-	// UUID is the GPU; GPUInstance its MIG instance, empty for a whole GPU.
+	// Device is the device in the kubelet's words.
+	Device DeviceName
+	// UUID is the GPU that is, GPUInstance its MIG instance, empty for a whole GPU.
+	// Both are empty until the name was looked up among the driver's devices.
 	UUID        string
 	GPUInstance string
 	// Container has an empty PodUID as long as that is not known.
@@ -69,6 +72,24 @@ type Allocation struct {
 	Replicas int
 	// Live is set while the pod is known to be alive.
 	Live bool
+}
+
+// DeviceName names a GPU or a MIG device in one of the ways in which device plugins
+// and DRA drivers do.
+type DeviceName struct {
+	// UUID is GPU-… or MIG-…. Without one the GPU is numbered: Index is the driver's
+	// order, Minor the number of /dev/nvidia<n>.
+	UUID         string
+	Index, Minor *int
+	// MIG names a MIG device of that GPU, nil for the GPU itself.
+	MIG *MIGName
+}
+
+// MIGName names a MIG device of a GPU, in one of three ways.
+type MIGName struct {
+	Ordinal          *int   // the n-th one that the driver lists
+	Instance         string // its GPU instance id
+	ProfileID, Start *int   // its profile's number and where it begins
 }
 
 // Sharing says how a container holds a GPU.

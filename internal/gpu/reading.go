@@ -48,6 +48,9 @@ type Reading struct {
 // nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses).
 type Context struct {
 	PID uint32
+	// GPUInstance is the MIG instance it is on, empty on a whole GPU. CUDA lets a
+	// process use one.
+	GPUInstance string
 	// MemoryUsed is in bytes; nil where the driver does not say.
 	MemoryUsed *uint64
 	// MPS is set for a client of an MPS server.

@@ -29,7 +29,7 @@ func compareAccount(a, b gpu.AccountKey) int {
 // anything: a counter that Prometheus first sees above zero loses its beginning.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for _, h := range live(allocations) {
-		a := b.account(gpu.AccountKey{Container: h.Container}, b.Settled.Wall)
+		a := b.account(keyOf(h), b.Settled.Wall)
 		a.LastAlive = max(a.LastAlive, b.Settled.Boot)
 	}
 }
@@ -37,11 +37,12 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 // markAlive notes the accounts whose owner was on the GPU in the interval, or whose
 // end cannot be told: an allocation that is still listed, though its pod does not
 // seem to live, and every account while the kubelet does not answer.
-func (b *book) markAlive(iv *interval, who parties) {
+func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Containers {
 		a := &b.Containers[i]
-		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
-		if !iv.holdersKnown || who.has(a.Container) || slices.ContainsFunc(iv.holders, listed) {
+		listed := func(h gpu.Allocation) bool { return keyOf(h) == a.AccountKey }
+		present := func(p part) bool { return p.instance == a.GPUInstance && p.who.has(a.Container) }
+		if !iv.holdersKnown || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
 		for j := range a.Processes {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -200,12 +199,12 @@ func (b *book) begin(m Mark) {
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
-		who := iv.resolve(st.owners)
+		parts, free := iv.divide(st.owners)
 		final := st.now.Sub(iv.to.At) >= patience
-		if !final && (who.pending || who.needHolders(iv) && !iv.holdersKnown) {
+		if !final && slices.ContainsFunc(parts, func(p part) bool { return p.waits() }) {
 			return
 		}
-		b.charge(st, iv, who)
+		b.charge(st, iv, parts, free)
 		b.Energy += iv.energy
 		b.Settled = iv.to.At
 		if iv.reset {
@@ -213,21 +212,6 @@ func (b *book) settle(st *settlement) {
 		}
 		b.pending = b.pending[1:]
 	}
-}
-
-// resolve sorts the processes of an interval by their owners.
-func (iv *interval) resolve(owners Owners) parties {
-	var who parties
-	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
-		p := iv.processes[id]
-		if p.Owner.Kind == gpu.OwnerPending {
-			p.Owner = owners(id)
-			iv.processes[id] = p
-		}
-		who.add(p, iv.activity[id])
-	}
-	who.sort()
-	return who
 }
 
 func compareProcess(a, b gpu.ProcessID) int {

@@ -57,6 +57,11 @@ type Observation struct {
 	// ProcessesKnown; otherwise those of the last observation still count.
 	Processes      []gpu.Process
 	ProcessesKnown bool
+	// MIG is how the GPU is divided, nil if it is not. Places says on which
+	// instance each process is.
+	MIG    *gpu.MIG
+	Places map[gpu.ProcessID]string
+
 	// Activity is what the driver sampled since the last observation. Without a
 	// signal (ActivityKnown false) owners are not told apart by activity.
 	Activity      []Activity

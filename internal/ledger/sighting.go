@@ -1,11 +1,18 @@
 package ledger
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"maps"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
 	processes map[gpu.ProcessID]gpu.Process
 	activity  map[gpu.ProcessID]uint64
+	// mig is how the GPU was divided at the last look, places where processes were.
+	mig    *gpu.MIG
+	places map[gpu.ProcessID]string
 	// listed is set if the processes were known at every look.
 	listed bool
 	// signal is set if the driver told activity at every look.
@@ -25,6 +32,7 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	return sighting{
 		processes: processes,
 		activity:  make(map[gpu.ProcessID]uint64),
+		places:    make(map[gpu.ProcessID]string),
 		listed:    true, signal: true, measured: true,
 	}
 }
@@ -44,6 +52,8 @@ func (s *sighting) add(o Observation, present []gpu.ProcessID, listed bool) {
 		s.activity[a.Process.ID] += uint64(a.Weight)
 		s.busy = s.busy || a.Weight > 0
 	}
+	s.mig = o.MIG
+	maps.Copy(s.places, o.Places)
 	s.listed = s.listed && listed
 	s.signal = s.signal && o.ActivityKnown
 	s.measured = s.measured && o.Utilization != nil
@@ -53,9 +63,9 @@ func (s *sighting) add(o Observation, present []gpu.ProcessID, listed bool) {
 
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
-	for id, p := range later.processes {
-		s.processes[id] = p
-	}
+	maps.Copy(s.processes, later.processes)
+	maps.Copy(s.places, later.places)
+	s.mig = later.mig
 	for id, weight := range later.activity {
 		s.activity[id] += weight
 	}
@@ -78,6 +88,7 @@ func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]gpu.Process {
 // end returns what was seen at the mark that ends the sighting.
 func (s *sighting) end(m Mark) sighting {
 	e := newSighting(s.there(m.Processes))
+	e.mig, e.places = s.mig, s.places
 	e.listed, e.holders, e.holdersKnown = s.listed, s.holders, s.holdersKnown
 	return e
 }

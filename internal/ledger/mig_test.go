@@ -1,0 +1,93 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// divided is a GPU of seven slices, four of them in use.
+var divided = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
+	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
+}}
+
+func onInstance(o ledger.Observation, instance string) ledger.Observation {
+	o.MIG, o.Places = divided, map[gpu.ProcessID]string{}
+	for _, p := range o.Processes {
+		o.Places[p.ID] = instance
+	}
+	o.ActivityKnown, o.Utilization = false, nil // as the driver under MIG
+	return o
+}
+
+func holdsInstance(c gpu.Container, instance string) gpu.Allocation {
+	h := holds(c, 1)
+	h.GPUInstance, h.Sharing = instance, gpu.SharingMIG
+	return h
+}
+
+// TestMIG divides a GPU by its slices, and an instance by the table of a whole GPU.
+func TestMIG(t *testing.T) {
+	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
+	type amounts map[string]gpu.Millijoules
+	tests := []struct {
+		name        string
+		processes   []gpu.Process
+		allocations []gpu.Allocation
+		want        amounts
+	}{
+		{"nobody", nil, nil, amounts{"idle": 700_000}},
+		{"one owner", []gpu.Process{first}, nil, amounts{"train 1 allocated": 300_000, "idle": 400_000}},
+		{"two owners on one instance", []gpu.Process{first, second}, nil, amounts{
+			"train 1 allocated": 150_000, "serve 1 allocated": 150_000, "idle": 400_000,
+		}},
+		{"held without a process", nil, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(serve, "2")}, amounts{
+			"train 1 allocated": 300_000, "serve 2 allocated": 100_000, "idle": 300_000,
+		}},
+		{"one container on both instances", []gpu.Process{first}, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(train, "2")}, amounts{
+			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "idle": 300_000,
+		}},
+		{"the host on an instance", []gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			at := func(s float64) ledger.Observation {
+				o := onInstance(look(s, tt.processes, tt.allocations...), "1")
+				o.Energy = new(gpu.Millijoules(s * 700_000))
+				return o
+			}
+			b := ask(t, newLedger(), at(0), at(1))
+			got := amounts{}
+			for _, a := range b.Containers {
+				for m, e := range a.Energy {
+					if e != 0 {
+						got[map[string]string{"train-0": "train ", "serve-0": "serve "}[a.Pod]+a.GPUInstance+" "+gpu.Method(m).String()] = e
+					}
+				}
+			}
+			for r, e := range b.Unattributed {
+				if e != 0 {
+					got[gpu.Reason(r).String()] = e
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("amounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEmptyMIG: a layout that makes no sense charges nobody.
+func TestEmptyMIG(t *testing.T) {
+	at := func(s float64) ledger.Observation {
+		o := onInstance(look(s, nil), "1")
+		o.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: "1"}, {ID: "2", Slices: -1}}}
+		return o
+	}
+	if b := ask(t, newLedger(), at(0), at(1)); b.Unattributed[gpu.Idle] != 300_000 {
+		t.Errorf("book: %+v", b)
+	}
+}

@@ -1,0 +1,98 @@
+package sampler
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// devices are the GPUs the driver lists, by which the kubelet's names of devices are
+// understood.
+type devices []gpu.Device
+
+// lookUp returns the allocations with the GPU and the MIG instance they are of. One
+// whose device the driver does not list is left out, unless it names a GPU by UUID:
+// that one may be lost.
+func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
+	out := make([]gpu.Allocation, 0, len(list))
+	for _, a := range list {
+		var ok bool
+		if a.UUID, a.GPUInstance, ok = ds.find(a.Device); ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// find returns the GPU and the MIG instance of a name.
+func (ds devices) find(name gpu.DeviceName) (uuid, instance string, ok bool) {
+	if strings.HasPrefix(name.UUID, "MIG-") {
+		return ds.findInstance(func(i gpu.Instance) bool { return slices.Contains(i.UUIDs, name.UUID) })
+	}
+	if name.UUID != "" && name.MIG == nil {
+		return name.UUID, "", true
+	}
+	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return named(d, name) })
+	if i < 0 {
+		return "", "", false
+	}
+	if name.MIG == nil {
+		return ds[i].UUID, "", true
+	}
+	return ds[i : i+1].findInstance(meant(ds[i].MIG, name.MIG))
+}
+
+// named reports whether a name is that of a GPU.
+func named(d gpu.Device, name gpu.DeviceName) bool {
+	switch {
+	case name.UUID != "":
+		return d.UUID == name.UUID
+	case name.Index != nil:
+		return d.Index == *name.Index
+	case name.Minor != nil:
+		return d.DeviceNode == "nvidia"+strconv.Itoa(*name.Minor)
+	}
+	return false
+}
+
+// findInstance returns the first instance that is meant.
+func (ds devices) findInstance(meant func(gpu.Instance) bool) (uuid, instance string, ok bool) {
+	for _, d := range ds {
+		if d.MIG == nil {
+			continue
+		}
+		if i := slices.IndexFunc(d.MIG.Instances, meant); i >= 0 {
+			return d.UUID, d.MIG.Instances[i].ID, true
+		}
+	}
+	return "", "", false
+}
+
+// meant returns a test for the instance of a GPU that a name is of.
+func meant(m *gpu.MIG, name *gpu.MIGName) func(gpu.Instance) bool {
+	switch {
+	case m == nil:
+		return nil
+	case name.Ordinal != nil:
+		uuid := nthDevice(m, *name.Ordinal)
+		return func(i gpu.Instance) bool { return uuid != "" && slices.Contains(i.UUIDs, uuid) }
+	case name.Instance != "":
+		return func(i gpu.Instance) bool { return i.ID == name.Instance }
+	}
+	return func(i gpu.Instance) bool {
+		return name.ProfileID != nil && name.Start != nil && i.ProfileID == *name.ProfileID && i.Start == *name.Start
+	}
+}
+
+// nthDevice returns the UUID of the n-th MIG device that the driver lists.
+func nthDevice(m *gpu.MIG, n int) string {
+	for _, i := range m.Instances {
+		if n >= 0 && n < len(i.UUIDs) {
+			return i.UUIDs[n]
+		}
+		n -= len(i.UUIDs)
+	}
+	return ""
+}
