@@ -24,6 +24,7 @@ const (
 	gpuInfo metric = iota
 	gpuPresent
 	gpuFabric
+	migInfo
 
 	nodeInfo
 	driverInfo
@@ -68,6 +69,8 @@ const (
 	stageFailures
 	stageLastSuccess
 	processCount
+	gpuStrays
+	gpuUnused
 
 	numMetrics
 )
@@ -105,6 +108,11 @@ var catalogue = [numMetrics]Metric{
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_info", Type: gauge,
 		Labels: plus(ofGPU, "cluster_uuid", "clique_id", "state"),
 		Help:   "The NVLink domain of a GPU that is part of one.",
+	},
+	migInfo: {
+		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
+		Labels: plus(ofGPU, "mig_uuid", "GPU_I_ID", "GPU_I_PROFILE", "slices"),
+		Help:   "A MIG device of a GPU in MIG mode.",
 	},
 
 	nodeInfo: {
@@ -302,5 +310,15 @@ var catalogue = [numMetrics]Metric{
 		Family: familyHealth, Name: "gpuledger_processes", Type: gauge,
 		Labels: []string{"mapped"},
 		Help:   "Processes on GPUs now; a process on two GPUs counts twice.",
+	},
+	gpuStrays: {
+		Family: familyHealth, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
+		Labels: ofGPU,
+		Help:   "Processes of pods on a GPU that their pod was not given.",
+	},
+	gpuUnused: {
+		Family: familyHealth, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
+		Labels: ofGPU,
+		Help:   "Allocations of a GPU that no process of their pod uses now.",
 	},
 }

@@ -106,10 +106,11 @@ func TestCardinality(t *testing.T) {
 		contract[m.Per()] += m.Series()
 	}
 	got := map[string]int{
-		"node":                  count(t, &gpu.Snapshot{Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
+		"node":                  count(t, &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
 		"GPU":                   count(t, crowd(2, 0, 0)) - count(t, crowd(1, 0, 0)),
 		"container and GPU":     count(t, crowd(1, 3, 0)) - count(t, crowd(1, 2, 0)),
 		"process":               count(t, crowd(1, 1, 3)) - count(t, crowd(1, 1, 2)),
+		"MIG device":            count(t, withMIG(2)) - count(t, withMIG(1)),
 		"GPU and XID code seen": count(t, withXIDs(2)) - count(t, withXIDs(1)),
 		"stage":                 count(t, withStages(2)) - count(t, withStages(1)),
 	}
@@ -136,6 +137,12 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	for code := range n {
 		s.GPUs[0].XIDs.Last[code] = now
 	}
+	return s
+}
+
+func withMIG(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	s.GPUs[0].MIG = newMIG(n)
 	return s
 }
 

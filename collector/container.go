@@ -20,6 +20,8 @@ func (p *page) holders(g *gpu.GPU) {
 		p.info(containerInfo, who.and(h.Resource, h.Claim, string(h.Sharing)))
 		p.gauge(containerReplicas, float64(h.Replicas), who)
 	}
+	optional(p, gpuStrays, g.Strays, values(g.UUID))
+	optional(p, gpuUnused, g.Unused, values(g.UUID))
 }
 
 // containers renders the accounts of a GPU's book.

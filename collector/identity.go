@@ -28,4 +28,19 @@ func (p *page) identity(g *gpu.GPU, uuid labels) {
 	if f := g.Fabric; f != nil {
 		p.info(gpuFabric, uuid.and(gpu.Identity(f.ClusterUUID), strconv.FormatUint(uint64(f.CliqueID), 10), f.State))
 	}
+	p.mig(g.MIG, uuid)
+}
+
+// mig renders the MIG devices of a GPU.
+func (p *page) mig(m *gpu.MIG, uuid labels) {
+	if m == nil {
+		return
+	}
+	for _, i := range m.Instances {
+		for _, device := range i.UUIDs {
+			if l := uuid.and(device, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
+				p.info(migInfo, l)
+			}
+		}
+	}
 }

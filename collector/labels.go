@@ -29,6 +29,9 @@ var labelCatalogue = []Label{
 	{Name: "cluster_uuid", Help: "The NVLink domain."},
 	{Name: "clique_id", Help: "The clique within the NVLink domain: GPUs with equal `cluster_uuid` and `clique_id` reach each other."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed"}},
+	{Name: "mig_uuid", Help: "The MIG device's UUID."},
+	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
+	{Name: "slices", Help: "The GPU's slices that are the instance's."},
 	{Name: "node", Help: "Name of the node."},
 	{Name: "sys_vendor", Help: "Maker of the machine."},
 	{Name: "product_name", Help: "Model of the machine."},
@@ -70,7 +73,7 @@ var labelCatalogue = []Label{
 	{Name: "xid", Help: "Code of the driver's error event."},
 	{
 		Name: "stage", Help: "Something the exporter depends on.",
-		Values: []string{"driver", "xid", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"},
+		Values: []string{"driver", "xid", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "state"},
 	},
 	{
 		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",

@@ -47,7 +47,7 @@ func Labels() []Label { return slices.Clone(labelCatalogue) }
 // Per names the thing that one more of makes the metric grow by [Metric.Series].
 func (m Metric) Per() string {
 	for _, key := range []struct{ label, per string }{
-		{"pid", "process"}, {"container", "container and GPU"}, {"xid", "GPU and XID code seen"}, {"UUID", "GPU"}, {"stage", "stage"},
+		{"pid", "process"}, {"container", "container and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
 	} {
 		if slices.Contains(m.Labels, key.label) {
 			return key.per

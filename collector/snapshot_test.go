@@ -15,7 +15,7 @@ var (
 )
 
 // fullNode is a node on which everything is known: one GPU held whole, one that
-// two containers and the host share, one that is idle.
+// two containers and the host share, one that is divided and idle.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
@@ -54,6 +54,9 @@ func fullNode() *gpu.Snapshot {
 	shared.XIDs.Count = 3
 	shared.XIDs.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
 
+	divided := newGPU(2)
+	divided.MIG = newMIG(2)
+
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
 		Node: gpu.Node{
@@ -63,7 +66,7 @@ func fullNode() *gpu.Snapshot {
 		},
 		Driver:  &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06"},
 		PCIGPUs: new(3), DriverGPUs: new(3),
-		GPUs: []gpu.GPU{whole, shared, newGPU(2)},
+		GPUs: []gpu.GPU{whole, shared, divided},
 		Stages: []gpu.Stage{
 			{Name: "driver", Tried: true, Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
 			{Name: "pod_resources", Tried: true, Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},
@@ -169,8 +172,21 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 		},
 		LastReading: now,
 		XIDs:        gpu.XIDs{Since: boot},
+		Strays:      new(0),
+		Unused:      new(i),
 		Book:        b,
 	}
+}
+
+// newMIG divides a GPU into instances of one slice.
+func newMIG(n int) *gpu.MIG {
+	m := &gpu.MIG{Slices: 7}
+	for i := range n {
+		m.Instances = append(m.Instances, gpu.Instance{
+			ID: fmt.Sprint(i + 1), Profile: "1g.23gb", Slices: 1, UUIDs: []string{fmt.Sprintf("MIG-00000000-0000-4000-8000-%012d", i)},
+		})
+	}
+	return m
 }
 
 func newAccount(namespace, pod, container string) gpu.ContainerAccount {

@@ -33,6 +33,9 @@ type GPU struct {
 	Holders []Holder
 	// Processes are the processes on the GPU now.
 	Processes []LiveProcess
+	// Strays counts the processes on the GPU whose pod was not given it, Unused the
+	// allocations of it without a process; nil while that cannot be told.
+	Strays, Unused *int
 	// Book is nil while nothing may be charged, or after the book of a lost GPU
 	// was closed.
 	Book *Book

@@ -6,6 +6,34 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
+// usage is who holds a GPU, and who uses it.
+type usage struct {
+	held    []gpu.Allocation // live
+	tenants []tenant
+}
+
+// A tenant is a container's process on the GPU.
+type tenant struct {
+	container gpu.Container
+	instance  string
+}
+
+// usageOf compares the processes on a GPU with its allocations.
+func usageOf(uuid string, who attendance, allocations gpu.Allocations) usage {
+	var u usage
+	for _, a := range allocationsOf(uuid, allocations) {
+		if a.Live && a.Container.PodUID != "" {
+			u.held = append(u.held, a)
+		}
+	}
+	for _, p := range who.present {
+		if p.Owner.Kind == gpu.OwnerContainer {
+			u.tenants = append(u.tenants, tenant{p.Owner.Container, who.places[p.ID]})
+		}
+	}
+	return u
+}
+
 func allocationsOf(uuid string, all gpu.Allocations) []gpu.Allocation {
 	var out []gpu.Allocation
 	for _, a := range all.List {
@@ -16,26 +44,63 @@ func allocationsOf(uuid string, all gpu.Allocations) []gpu.Allocation {
 	return out
 }
 
-// holders lists the live containers that hold a GPU, and those that use it
-// without holding it.
-func holders(uuid string, processes []gpu.Process, allocations gpu.Allocations) []gpu.Holder {
+// holders lists the containers that hold the GPU, and those that only use it. The
+// latter share what another container of their pod holds, if one does: the kubelet
+// may not list what init containers were given.
+func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
 		return slices.ContainsFunc(out, func(h gpu.Holder) bool { return h.AccountKey == k })
 	}
-	for _, a := range allocationsOf(uuid, allocations) {
-		key := gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container}
-		if a.Live && a.Container.PodUID != "" && !listed(key) {
+	for _, a := range u.held {
+		if key := (gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container}); !listed(key) {
 			out = append(out, gpu.Holder{
 				AccountKey: key, Resource: a.Resource, Claim: a.Claim, Sharing: a.Sharing, Replicas: a.Replicas,
 			})
 		}
 	}
-	for _, p := range processes {
-		key := gpu.AccountKey{Container: p.Owner.Container}
-		if p.Owner.Kind == gpu.OwnerContainer && !listed(key) {
-			out = append(out, gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone})
+	for _, t := range u.tenants {
+		key := gpu.AccountKey{GPUInstance: t.instance, Container: t.container}
+		if listed(key) {
+			continue
 		}
+		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
+		if i := u.heldByPod(t); i >= 0 {
+			h.Resource, h.Claim, h.Sharing = u.held[i].Resource, u.held[i].Claim, u.held[i].Sharing
+		}
+		out = append(out, h)
 	}
 	return out
+}
+
+// heldByPod returns the position of an allocation of the tenant's pod, or -1.
+func (u *usage) heldByPod(t tenant) int {
+	return slices.IndexFunc(u.held, func(a gpu.Allocation) bool {
+		return a.Container.PodUID == t.container.PodUID && a.GPUInstance == t.instance
+	})
+}
+
+// strays counts the processes whose pod does not hold what they use.
+func (u *usage) strays() int {
+	n := 0
+	for _, t := range u.tenants {
+		if u.heldByPod(t) < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// unused counts the allocations that no process of their pod uses.
+func (u *usage) unused() int {
+	n := 0
+	for _, a := range u.held {
+		used := func(t tenant) bool {
+			return t.container.PodUID == a.Container.PodUID && t.instance == a.GPUInstance
+		}
+		if !slices.ContainsFunc(u.tenants, used) {
+			n++
+		}
+	}
+	return n
 }

@@ -11,6 +11,7 @@ func observation(d gpu.Device, r gpu.Reading, who attendance, allocations gpu.Al
 		UUID: r.UUID, At: r.At,
 		Energy: r.Energy, MaxPower: maxPower(d), Utilization: r.Utilization,
 		Processes: who.present, ProcessesKnown: r.ContextsKnown,
+		MIG: d.MIG, Places: who.places,
 		Activity: who.activity, ActivityKnown: r.SamplesKnown,
 		Allocations: allocationsOf(r.UUID, allocations), AllocationsKnown: allocations.Known,
 	}

@@ -30,7 +30,8 @@ func newProcesses(m Mapper) processes {
 
 // attendance is who was on one GPU at one reading.
 type attendance struct {
-	present  []gpu.Process // in the order of Reading.Contexts
+	present  []gpu.Process            // in the order of Reading.Contexts
+	places   map[gpu.ProcessID]string // their MIG instances, if any
 	activity []ledger.Activity
 }
 
@@ -38,7 +39,14 @@ type attendance struct {
 func (p *processes) attend(r gpu.Reading) attendance {
 	var who attendance
 	for _, c := range r.Contexts {
-		who.present = append(who.present, p.present(c.PID, r.At))
+		process := p.present(c.PID, r.At)
+		who.present = append(who.present, process)
+		if c.GPUInstance != "" {
+			if who.places == nil {
+				who.places = make(map[gpu.ProcessID]string)
+			}
+			who.places[process.ID] = c.GPUInstance
+		}
 	}
 	for _, s := range r.Samples {
 		if weight := uint32(math.Round(s.SM * 10_000)); weight > 0 {

@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -95,6 +97,20 @@ func (r *roster) edit(uuid string, change func(*entry)) {
 		change(&e)
 		r.entries[uuid] = e
 	}
+}
+
+// devices lists all GPUs, those present first: an index or a minor number of a lost
+// GPU may be another one's by now.
+func (r *roster) devices() devices {
+	var present, lost devices
+	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {
+		if e := r.entries[uuid]; e.Present {
+			present = append(present, e.Device)
+		} else {
+			lost = append(lost, e.Device)
+		}
+	}
+	return append(present, lost...)
 }
 
 func (r *roster) device(uuid string) gpu.Device { return r.entries[uuid].Device }

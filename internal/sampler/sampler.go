@@ -25,7 +25,10 @@ type Mapper interface {
 	Process(pid uint32) (gpu.Process, bool)
 	// Owner returns the latest word on a process that Process returned before.
 	Owner(id gpu.ProcessID) gpu.Owner
+	// Allocations names devices in the kubelet's words.
 	Allocations() gpu.Allocations
+	// SeesHost reports whether the driver's PIDs are those of the mapper's /proc.
+	SeesHost() bool
 }
 
 // Config wires a sampler.
@@ -105,11 +108,15 @@ func (s *Sampler) Tick(ctx context.Context) {
 	if err == nil {
 		s.roster.update(report, now)
 	}
+	if !s.cfg.Mapper.SeesHost() {
+		blind(report.Readings)
+	}
 	v := view{
 		now: now, report: report, down: err != nil,
 		allocations: s.cfg.Mapper.Allocations(),
 		attendance:  make(map[string]attendance, len(report.Readings)),
 	}
+	v.allocations.List = s.roster.devices().lookUp(v.allocations.List)
 	for _, r := range report.Readings {
 		v.attendance[r.UUID] = s.processes.attend(r)
 	}
@@ -118,6 +125,16 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.charge(v)
 	s.store.save(s.roster.entries)
 	s.latest.Store(s.snapshot(v))
+}
+
+// blind drops what the driver says of processes. In a PID namespace of our own it
+// leaves out the processes of other pods, and what it does say is then misleading:
+// nobody can be known to be alone on a GPU.
+func blind(readings []gpu.Reading) {
+	for i := range readings {
+		r := &readings[i]
+		r.Contexts, r.ContextsKnown, r.Samples, r.SamplesKnown = nil, false, nil, false
+	}
 }
 
 // view is what one tick saw.
@@ -186,13 +203,18 @@ func (s *Sampler) snapshot(v view) *gpu.Snapshot {
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
+	use := usageOf(uuid, who, v.allocations)
 	g := gpu.GPU{
-		Device: e.Device, Present: e.Present, LastReading: e.LastReading, XIDs: e.XIDs.Clone(),
-		Holders: holders(uuid, who.present, v.allocations),
+		Device: e.Device, Present: e.Present, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
-	if i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid }); i >= 0 {
-		g.Reading = &v.report.Readings[i]
-		g.Processes = s.processes.live(g.Reading, who)
+	i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid })
+	if i < 0 {
+		return g
+	}
+	g.Reading = &v.report.Readings[i]
+	g.Processes = s.processes.live(g.Reading, who)
+	if g.Reading.ContextsKnown && v.allocations.Known {
+		g.Strays, g.Unused = new(use.strays()), new(use.unused())
 	}
 	return g
 }

@@ -40,6 +40,7 @@ type world struct {
 	allocations gpu.Allocations
 	xids        []gpu.XID
 	down        error
+	private     bool // a PID namespace of its own
 }
 
 func newWorld(t *testing.T) *world {
@@ -107,6 +108,8 @@ func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
 func (w *world) Allocations() gpu.Allocations { return w.allocations }
 
+func (w *world) SeesHost() bool { return !w.private }
+
 // runs puts a process of a container on a GPU.
 func (w *world) runs(uuid string, pid uint32, c gpu.Container) {
 	w.processes[pid] = gpu.Process{
@@ -157,7 +160,7 @@ func TestSnapshot(t *testing.T) {
 	w.runs(first, 42, train)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.9, Memory: 0.25}}
 	w.allocations.List = []gpu.Allocation{{
-		UUID: second, Container: train, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+		Device: gpu.DeviceName{UUID: second}, Container: train, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 	}}
 	snap := w.ticks(w.sampler(), 3)
 	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {

@@ -21,13 +21,14 @@ const (
 	PCI           Name = "pci"            // counting GPUs on the PCI bus
 	DMI           Name = "dmi"            // the machine's identity
 	Processes     Name = "processes"      // /proc: whose process is it
+	HostPIDs      Name = "host_pids"      // /proc: are its PIDs those of the driver
 	ContainerLogs Name = "container_logs" // /var/log/containers: names of containers
 	PodResources  Name = "pod_resources"  // the kubelet: who holds which device
 	State         Name = "state"          // the ledger's file
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, XID, PCI, DMI, Processes, ContainerLogs, PodResources, State}
+var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, State}
 
 // Set holds the health of every stage. It is safe for concurrent use.
 type Set struct {
