@@ -106,7 +106,7 @@ func TestCardinality(t *testing.T) {
 		contract[m.Per()] += m.Series()
 	}
 	got := map[string]int{
-		"node":                  count(t, &gpu.Snapshot{Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
+		"node":                  count(t, &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
 		"GPU":                   count(t, crowd(2, 0, 0)) - count(t, crowd(1, 0, 0)),
 		"container and GPU":     count(t, crowd(1, 3, 0)) - count(t, crowd(1, 2, 0)),
 		"process":               count(t, crowd(1, 1, 3)) - count(t, crowd(1, 1, 2)),
