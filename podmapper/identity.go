@@ -8,11 +8,11 @@ import "maps"
 // named: a pod keeps its devices for life, and once others are listed under its
 // name, that name has a new bearer.
 //
-// Pod-resources can tell no more than that. A pod that got the very devices of
-// its predecessor cannot be told from it until it has a log link, nor from one
-// that was never named before; and a static pod, which may return under its old
-// UID, stays without one if it returns with other devices. The kubelet's Pods API
-// could settle all of them.
+// Pod-resources can tell no more than that. Until a pod has a log link, it cannot
+// be told from a predecessor that had the very same devices, or that was never
+// named before. And a static pod, which may come back under its old UID, has its
+// UID found no more if it comes back with other devices. The kubelet's Pods API
+// knows all of this.
 type identities map[identity]devices // nil for one that has lost its name
 
 // identity is a pod that bears a name, or bore it.

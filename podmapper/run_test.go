@@ -32,6 +32,16 @@ func (n *node) run() (stop func()) {
 	return stop
 }
 
+// waitPolled returns when the first poll is over.
+func (n *node) waitPolled() {
+	n.t.Helper()
+	select {
+	case <-n.Polled():
+	case <-time.After(10 * time.Second):
+		n.t.Fatal("the first poll never ended")
+	}
+}
+
 func TestRunPolls(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = 10 * time.Millisecond })
 	k := n.serve(holds())
@@ -49,7 +59,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
 	n.run()
-	<-n.Polled()
+	n.waitPolled()
 	k.wait(t)
 	n.link(trainer, id)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -88,11 +98,7 @@ func TestPolled(t *testing.T) {
 	}
 	n.run()
 	k.wait(t)
-	select {
-	case <-n.Polled():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the first poll failed, and never ended")
-	}
+	n.waitPolled()
 	n.wantStage(stage.PodResources, false)
 	n.wantStage(stage.Processes, true)
 	n.pollFails("list pod resources") // again
@@ -103,7 +109,7 @@ func TestRunPollsAtOnce(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds())
 	n.poll()
-	<-n.Polled()
+	n.waitPolled()
 	k.wait(t)
 	n.run()
 	k.wait(t)
