@@ -54,6 +54,9 @@ func fullNode() *gpu.Snapshot {
 	shared.XIDs.Count = 3
 	shared.XIDs.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
 
+	quiet := newGPU(2)
+	quiet.XIDEvents = false
+
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
 		Node: gpu.Node{
@@ -63,7 +66,7 @@ func fullNode() *gpu.Snapshot {
 		},
 		Driver:  &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06"},
 		PCIGPUs: new(3), DriverGPUs: new(3),
-		GPUs: []gpu.GPU{whole, shared, newGPU(2)},
+		GPUs: []gpu.GPU{whole, shared, quiet},
 		Stages: []gpu.Stage{
 			{Name: "driver", Tried: true, Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
 			{Name: "pod_resources", Tried: true, Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},
@@ -81,6 +84,7 @@ func lostGPU() *gpu.Snapshot {
 	lost.Present, lost.Reading, lost.Book = false, nil, nil
 	lost.Holders, lost.Processes = nil, nil
 	lost.LastReading = now.Add(-time.Hour)
+	lost.XIDEvents = false
 	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
 	late := &s.GPUs[1]
 	late.Reading = nil
@@ -159,7 +163,7 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 			Platform: gpu.Platform{
 				ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1),
 			},
-			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
 		},
 		Present: true,
 		Reading: &gpu.Reading{
