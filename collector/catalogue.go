@@ -274,7 +274,7 @@ var catalogue = [numMetrics]Metric{
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "XID errors that the driver reported.",
+		Help:   "XID errors that the driver reported; absent where it delivers none.",
 	},
 	xidLast: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_last_timestamp_seconds", Type: gauge, Unit: "seconds",

@@ -7,9 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders how a GPU fares. All of it outlives the GPU's presence.
+// health renders how a GPU fares. All of it outlives the GPU's presence. Where
+// the driver delivers no errors, none counted would look like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid labels) {
-	p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
+	if g.XIDEvents || g.XIDs.Count > 0 {
+		p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
+	}
 	for code, at := range g.XIDs.Last {
 		p.moment(xidLast, at, uuid.and(strconv.FormatUint(code, 10)))
 	}

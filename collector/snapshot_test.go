@@ -55,7 +55,7 @@ func fullNode() *gpu.Snapshot {
 	shared.XIDs.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
 
 	divided := newGPU(2)
-	divided.MIG = newMIG(2)
+	divided.MIG, divided.XIDEvents = newMIG(2), false
 
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
@@ -84,6 +84,7 @@ func lostGPU() *gpu.Snapshot {
 	lost.Present, lost.Reading, lost.Book = false, nil, nil
 	lost.Holders, lost.Processes = nil, nil
 	lost.LastReading = now.Add(-time.Hour)
+	lost.XIDEvents = false
 	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
 	late := &s.GPUs[1]
 	late.Reading = nil
@@ -162,7 +163,7 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 			Platform: gpu.Platform{
 				ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1),
 			},
-			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
 		},
 		Present: true,
 		Reading: &gpu.Reading{

@@ -55,7 +55,6 @@ func (n *node) wantUnknown() {
 }
 
 func TestAllocations(t *testing.T) {
-	notebook := gpu.Container{Namespace: "home", Pod: "notebook", PodUID: otherUID, Container: "jupyter"}
 	n := newNode(t)
 	n.wantUnknown()
 	n.link(trainer, id)
@@ -92,42 +91,6 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A pod that is created again under its old name is another pod.
-func TestRecreatedPod(t *testing.T) {
-	n := newNode(t)
-	n.serve(holds(holder(trainer, "", gpuA)))
-	oldLink := n.link(trainer, id)
-	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, true))
-
-	n.exit(10)
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, false))
-
-	n.remove(oldLink)
-	n.poll()
-	nobody := exclusive(gpuA, trainer, false)
-	nobody.Container.PodUID = ""
-	n.wantHeld(nobody) // the new pod has no links yet
-
-	n.link(reborn, otherID)
-	n.poll()
-	n.wantHeld(exclusive(gpuA, reborn, false))
-	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, reborn, true))
-
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both live: nobody can tell
-	n.poll()
-	n.wantHeld(nobody)
-	third := trainer
-	third.PodUID = strings.Repeat("3", 32)
-	n.link(third, strings.Repeat("3", 64)) // which makes a third no likelier
-	n.poll()
-	n.wantHeld(nobody)
-}
-
 // The runtime starts a container's first process outside and moves it in.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
@@ -160,6 +123,19 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
+// From a private cgroup namespace no name can be seen of the kernel threads'
+// cgroup, which is no trouble.
+func TestKernelThreadsAreInNoPod(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	for pid := range uint32(3) {
+		n.start(2+pid, 1, "kthread", "/../../../..")
+		n.write(fmt.Sprintf("proc/%d/stat", 2+pid), statLine(2+pid, 1, "kthread", 0x208040))
+	}
+	n.poll()
+	n.wantStage(stage.Processes, true)
+}
+
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -187,10 +163,11 @@ func TestKubeletRestart(t *testing.T) {
 	n.wantStage(stage.PodResources, false)
 	n.wantHeld(exclusive(gpuA, trainer, false))
 
-	n.serve(holds(holder(trainer, "", gpuB))) // a new inode
+	n.link(notebook, otherID)
+	n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB))) // a new inode
 	n.poll()
 	n.wantStage(stage.PodResources, true)
-	n.wantHeld(exclusive(gpuB, trainer, false))
+	n.wantHeld(exclusive(gpuA, trainer, false), exclusive(gpuB, notebook, false))
 }
 
 func TestAnswerGrowsOld(t *testing.T) {

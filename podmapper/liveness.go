@@ -1,6 +1,7 @@
 package podmapper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -28,8 +29,10 @@ type sighting struct {
 }
 
 // scan looks at all processes and returns the UIDs of the living pods. A process
-// that cannot be read does not hurt the others; the error tells of the first.
-func (s *podScan) scan(now time.Duration) (live map[string]bool, err error) {
+// that cannot be read does not hurt the others; the error tells of the first. If
+// ctx ends, so does the scan, without a result: thousands of processes take longer
+// than the end of the program may.
+func (s *podScan) scan(ctx context.Context, now time.Duration) (live map[string]bool, err error) {
 	pids, err := s.proc.pids()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -39,6 +42,9 @@ func (s *podScan) scan(now time.Duration) (live map[string]bool, err error) {
 	var unread int
 	var first error
 	for _, pid := range pids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		p, err := s.look(pid, now)
 		if errors.Is(err, errGone) {
 			continue

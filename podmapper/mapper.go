@@ -47,11 +47,14 @@ type Mapper struct {
 
 	// refresh is held during a poll, so that the kubelet never has two calls of
 	// ours to answer. It guards the kubelet, the scan and what they last said.
-	refresh sync.Mutex
-	polled  bool
-	kubelet kubelet
-	scan    podScan
-	listed  []gpu.Allocation // by the kubelet, without UIDs
+	refresh    sync.Mutex
+	kubelet    kubelet
+	scan       podScan
+	identities identities
+	listed     map[podName]devices // the kubelet's last answer
+	uids       map[podName]string  // of the pods in it
+	// polled is closed at the end of the first poll.
+	polled chan struct{}
 
 	// mu guards what the sampler asks for. It is never held during a call of the
 	// kubelet.
@@ -69,26 +72,25 @@ func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	proc := procTree{cfg.ProcFS}
 	return &Mapper{
-		cfg:       cfg,
-		proc:      proc,
-		names:     newNames(cfg),
-		extra:     make(chan struct{}, 1),
-		kubelet:   kubelet{socket: cfg.PodResources, timeout: min(callTimeout, cfg.Poll)},
-		scan:      podScan{proc: proc},
-		processes: make(map[gpu.ProcessID]process),
+		cfg:        cfg,
+		proc:       proc,
+		names:      newNames(cfg),
+		extra:      make(chan struct{}, 1),
+		kubelet:    kubelet{socket: cfg.PodResources, timeout: min(callTimeout, cfg.Poll)},
+		scan:       podScan{proc: proc},
+		identities: make(identities),
+		polled:     make(chan struct{}),
+		processes:  make(map[gpu.ProcessID]process),
 	}
 }
 
-// Run polls until ctx ends: at once unless Refresh was called before, then once
-// in every poll interval, and sooner when a process of a new container appears.
-// It returns nil.
+// Run polls until ctx ends: at once, then once in every poll interval, and sooner
+// when a process of a new container appears. It returns nil.
 func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Poll)
 	defer tick.Stop()
 	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
-	if !m.hasPolled() {
-		m.poll(ctx)
-	}
+	m.poll(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -107,27 +109,40 @@ func (m *Mapper) Run(ctx context.Context) error {
 // them.
 func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 
-func (m *Mapper) hasPolled() bool {
-	m.refresh.Lock()
-	defer m.refresh.Unlock()
-	return m.polled
-}
+// Polled returns a channel that is closed once the first poll is over, whatever
+// came of it.
+func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh asks all three witnesses once. Each may fail on its own; the error
-// joins what the stages were told.
+// joins what the stages were told. The links come before the kubelet: a pod that
+// has links was admitted before, so that the answer is about it or a successor,
+// never about its predecessor.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
+	defer m.endPoll()
+	namesErr := m.names.refresh()
+	known := m.names.podUIDs()
 	listErr := m.list(ctx)
+	live, scanErr := m.scanProcesses(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	namesErr := m.names.refresh()
-	live, scanErr := m.scanProcesses()
-	m.publish(listErr, identify(m.listed, m.names.podUIDs(), live))
+	if listErr == nil {
+		m.uids = m.identities.find(m.listed, known, live)
+	}
+	m.publish(listErr, allocations(m.listed, m.uids, live))
 	m.forgetProcesses()
-	m.polled = true
 	return errors.Join(listErr, namesErr, scanErr)
+}
+
+// endPoll says that there was a poll. The caller holds m.refresh.
+func (m *Mapper) endPoll() {
+	select {
+	case <-m.polled:
+	default:
+		close(m.polled)
+	}
 }
 
 // list asks the kubelet and keeps its answer.
@@ -139,15 +154,18 @@ func (m *Mapper) list(ctx context.Context) error {
 	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
 	if err == nil {
-		m.listed = allocations(pods, m.cfg.Log)
+		m.listed = listDevices(pods, m.cfg.Log)
 	}
 	return err
 }
 
 // scanProcesses finds the pods that are alive.
-func (m *Mapper) scanProcesses() (map[string]bool, error) {
+func (m *Mapper) scanProcesses(ctx context.Context) (map[string]bool, error) {
 	began := m.cfg.Now()
-	live, err := m.scan.scan(began.Boot)
+	live, err := m.scan.scan(ctx, began.Boot)
+	if ctx.Err() != nil { // nobody's fault
+		return nil, ctx.Err()
+	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)
 	return live, err
 }

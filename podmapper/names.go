@@ -19,6 +19,10 @@ import (
 // than the accounts of an ended container are held.
 const keepNames = 15 * time.Minute
 
+// provingDigits is how much of a container's id proves which one is meant: 48
+// bits, as many as the container engines themselves show.
+const provingDigits = 12
+
 // names is an index of the kubelet's log links. It is safe for concurrent use.
 type names struct {
 	dir    string
@@ -92,21 +96,21 @@ func (n *names) find(podUID, id string) (logLink, bool) {
 	return n.findCut(podUID, id)
 }
 
-// findCut finds a container whose link lost the end of its id. Its pod must have
-// a single container, so that nobody else can be meant.
+// findCut finds a container whose link lost the end of its id, if enough is left
+// of it to be nobody else's. That a pod has no other link proves nothing: its
+// other containers may have none yet.
 func (n *names) findCut(podUID, id string) (found logLink, ok bool) {
-	var only gpu.Container
 	for l := range n.links {
-		if podUID == "" || l.PodUID != podUID {
+		if len(l.id) < provingDigits || !l.cut() || !strings.HasPrefix(id, l.id) {
 			continue
 		}
-		if only != (gpu.Container{}) && only != l.Container {
+		if podUID != "" && podUID != l.PodUID {
+			continue
+		}
+		if ok && found.Container != l.Container {
 			return logLink{}, false
 		}
-		only = l.Container
-		if l.cut() && strings.HasPrefix(id, l.id) {
-			found, ok = l, true
-		}
+		found, ok = l, true
 	}
 	return found, ok
 }

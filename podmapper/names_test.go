@@ -39,28 +39,51 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// A link whose name was cut has lost its container's id; the pod must have no
-// other container.
+// A link whose name was cut has lost the end of its container's id, or all of it.
+// Twelve digits prove whose it is; that no other link is known proves nothing.
 func TestCutLink(t *testing.T) {
-	long := trainer
-	long.Pod = strings.Repeat("p", 220)
-	other := long
-	other.Container = "other"
+	sameStart := id[:12] + otherID[12:]
+	pod := func(digits int, c gpu.Container) gpu.Container {
+		c.Pod = strings.Repeat("p", 251-digits-len("_ml-team_trainer-"))
+		return c
+	}
+	named := func(c gpu.Container) gpu.Owner {
+		return gpu.Owner{Kind: gpu.OwnerContainer, Container: c, ContainerID: id}
+	}
+	type link struct {
+		container gpu.Container
+		id        string
+	}
+	tests := []struct {
+		name   string
+		links  []link
+		cgroup string
+		want   gpu.Owner
+	}{
+		{"12 digits", []link{{pod(12, trainer), id}}, cgroupPath(trainer, id), named(pod(12, trainer))},
+		{"63 digits", []link{{pod(63, trainer), id}}, cgroupPath(trainer, id), named(pod(63, trainer))},
+		{"beside a second container", []link{{pod(12, sidecar), otherID}, {pod(12, trainer), id}}, cgroupPath(trainer, id), named(pod(12, trainer))},
+		{"pod not visible", []link{{pod(12, trainer), id}}, "/../" + id, named(pod(12, trainer))},
+		{"pods alike", []link{{pod(12, reborn), sameStart}, {pod(13, trainer), id}}, cgroupPath(trainer, id), named(pod(13, trainer))},
 
-	n := newNode(t)
-	n.link(long, id)
-	n.start(10, 5, "python3", cgroupPath(long, id))
-	owner := gpu.Owner{Kind: gpu.OwnerContainer, Container: long, ContainerID: id}
-	wantOwner(t, n.process(10).Owner, owner)
-
-	n.start(11, 5, "python3", cgroupPath(long, otherID)) // does not begin like the link's
-	wantOwner(t, n.process(11).Owner, gpu.Owner{ContainerID: otherID})
-
-	m := newNode(t)
-	m.link(long, id)
-	m.link(other, otherID)
-	m.start(10, 5, "python3", cgroupPath(long, id))
-	wantOwner(t, m.process(10).Owner, pending)
+		{"11 digits", []link{{pod(11, trainer), id}}, cgroupPath(trainer, id), pending},
+		{"no digits", []link{{pod(0, trainer), id}}, cgroupPath(trainer, id), pending},
+		{"no digits, of a second container", []link{{pod(-2, sidecar), otherID}}, cgroupPath(trainer, id), pending},
+		{"other digits", []link{{pod(12, trainer), otherID}}, cgroupPath(trainer, id), pending},
+		{"containers alike", []link{{pod(12, trainer), id}, {pod(12, sidecar), sameStart}}, cgroupPath(trainer, id), pending},
+		{"pods alike, not visible", []link{{pod(12, trainer), id}, {pod(13, reborn), id}}, "/../" + id, pending},
+		{"another pod", []link{{pod(12, reborn), id}}, cgroupPath(trainer, id), pending},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			for _, l := range tt.links {
+				n.link(l.container, l.id)
+			}
+			n.start(10, 5, "python3", tt.cgroup)
+			wantOwner(t, n.process(10).Owner, tt.want)
+		})
+	}
 }
 
 func TestNoContainerLogs(t *testing.T) {

@@ -225,9 +225,15 @@ func holder(c gpu.Container, resource string, ids ...string) *podresources.PodRe
 // wantStage checks that a stage is up, or down.
 func (n *node) wantStage(name stage.Name, up bool) {
 	n.t.Helper()
-	if n.stages.Up(name) != up {
-		n.t.Errorf("stage %s up = %v, want %v", name, !up, up)
+	for _, s := range n.stages.Snapshot() {
+		if s.Name == string(name) {
+			if s.Up != up {
+				n.t.Errorf("stage %s up = %v, want %v", name, s.Up, up)
+			}
+			return
+		}
 	}
+	n.t.Errorf("stage %s was not tried", name)
 }
 
 func check(t testing.TB, err error) {

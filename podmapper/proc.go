@@ -21,9 +21,14 @@ var errGone = errors.New("no such process")
 // architecture that has GPUs.
 const userHZ = 100
 
-// exiting is PF_EXITING of include/linux/sched.h. Such a process may still wait
-// in the driver for its GPU memory to be freed.
-const exiting = 0x4
+// Flags of include/linux/sched.h.
+const (
+	// exiting is PF_EXITING. Such a process may still wait in the driver for its
+	// GPU memory to be freed.
+	exiting = 0x4
+	// kernelThread is PF_KTHREAD.
+	kernelThread = 0x200000
+)
 
 // procTree reads processes from a proc file system mounted at root.
 type procTree struct{ root string }
@@ -32,6 +37,7 @@ type procTree struct{ root string }
 type stat struct {
 	name    string // field 2, the same bytes as in /proc/<pid>/comm
 	exiting bool   // from field 9
+	kernel  bool   // from field 9: a thread of the kernel, not a program
 	start   uint64 // field 22, in ticks since boot
 }
 
@@ -79,8 +85,13 @@ func (t procTree) stat(pid uint32) (stat, error) {
 
 // cgroupOf reads the cgroup of the process whose stat was just read, and returns
 // the stat of the process it belongs to: if the PID was reused in between, the
-// new owner's. The stat is valid also with an error that is not errGone.
+// new owner's. The stat is valid also with an error that is not errGone. A kernel
+// thread is in no pod; its cgroup, the root, has no name in a private cgroup
+// namespace.
 func (t procTree) cgroupOf(pid uint32, before stat) (stat, cgroup, error) {
+	if before.kernel {
+		return before, cgroup{host: true}, nil
+	}
 	for range 2 {
 		c, cgroupErr := t.cgroup(pid)
 		after, err := t.stat(pid)
@@ -146,5 +157,10 @@ func parseStat(data []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("start time: %w", err)
 	}
-	return stat{name: string(data[open+1 : end]), exiting: flags&exiting != 0, start: start}, nil
+	return stat{
+		name:    string(data[open+1 : end]),
+		exiting: flags&exiting != 0,
+		kernel:  flags&kernelThread != 0,
+		start:   start,
+	}, nil
 }

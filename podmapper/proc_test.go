@@ -19,6 +19,8 @@ func TestParseStat(t *testing.T) {
 		{"name empty", "7 ()" + rest, stat{start: 9876}, true},
 		{"exiting", "7 (x) D 1 7 7 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", stat{name: "x", exiting: true, start: 5}, true},
 
+		{"kernel thread", "7 (kswapd0) S 2 0 0 0 -1 2359360 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", stat{name: "kswapd0", kernel: true, start: 5}, true},
+
 		{"cut after the name", "7 (x)", stat{}, false},
 		{"cut before the start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", stat{}, false},
 		{"start time negative", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0", stat{}, false},

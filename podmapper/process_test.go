@@ -29,6 +29,8 @@ var (
 	sidecar = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "sidecar"}
 	reborn  = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: otherUID, Container: "trainer"}
 
+	notebook = gpu.Container{Namespace: "home", Pod: "notebook", PodUID: otherUID, Container: "jupyter"}
+
 	unmapped = gpu.Owner{Kind: gpu.OwnerUnmapped}
 	host     = gpu.Owner{Kind: gpu.OwnerHost}
 	pending  = gpu.Owner{Kind: gpu.OwnerPending, ContainerID: id}
@@ -84,6 +86,7 @@ func TestProcessOwners(t *testing.T) {
 		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
 		{"exiting, in the root of cgroup v1", statLine(10, 5, "x", exiting), "4:memory:/", unmapped},
 		{"exiting, still in its pod", statLine(10, 5, "x", exiting), inPod, trains},
+		{"kernel thread, seen from a private namespace", statLine(10, 5, "x", 0x200040), "0::/../../../..", host},
 		{"malformed stat", "10 (x)", inPod, unmapped},
 		{"empty stat", "", inPod, unmapped},
 	}

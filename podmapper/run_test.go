@@ -2,15 +2,18 @@ package podmapper_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
@@ -29,6 +32,16 @@ func (n *node) run() (stop func()) {
 	return stop
 }
 
+// waitPolled returns when the first poll is over.
+func (n *node) waitPolled() {
+	n.t.Helper()
+	select {
+	case <-n.Polled():
+	case <-time.After(10 * time.Second):
+		n.t.Fatal("the first poll never ended")
+	}
+}
+
 func TestRunPolls(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = 10 * time.Millisecond })
 	k := n.serve(holds())
@@ -45,9 +58,9 @@ func TestRunPolls(t *testing.T) {
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
-	n.poll()
-	k.wait(t)
 	n.run()
+	n.waitPolled()
+	k.wait(t)
 	n.link(trainer, id)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trains)
@@ -70,6 +83,61 @@ func TestRunEndsDuringACall(t *testing.T) {
 			t.Errorf("stage %s counts the end as a failure", s.Name)
 		}
 	}
+}
+
+func TestPolled(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = 50 * time.Millisecond })
+	k := n.serve(func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	select {
+	case <-n.Polled():
+		t.Error("polled before the first poll")
+	default:
+	}
+	n.run()
+	k.wait(t)
+	n.waitPolled()
+	n.wantStage(stage.PodResources, false)
+	n.wantStage(stage.Processes, true)
+	n.pollFails("list pod resources") // again
+}
+
+// Somebody else's poll does not spare Run its own.
+func TestRunPollsAtOnce(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
+	k := n.serve(holds())
+	n.poll()
+	n.waitPolled()
+	k.wait(t)
+	n.run()
+	k.wait(t)
+}
+
+// The end during a scan is no failure, and half a scan is no result.
+func TestRefreshEndsDuringAScan(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.start(10, 5, "python3", "")
+	n.remove("proc/10/cgroup")
+	check(t, syscall.Mkfifo(n.path("proc/10/cgroup"), 0o644))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Refresh(ctx) }()
+	pipe, err := os.OpenFile(n.path("proc/10/cgroup"), os.O_WRONLY, 0) // returns when the scan reads it
+	check(t, err)
+	cancel()
+	check(t, pipe.Close())
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Refresh = %v, want %v", err, context.Canceled)
+	}
+	for _, s := range n.stages.Snapshot() {
+		if s.Failures > 0 {
+			t.Errorf("stage %s counts the end as a failure", s.Name)
+		}
+	}
+	n.wantUnknown()
 }
 
 // The sampler and Run use the mapper at once; the race detector watches.

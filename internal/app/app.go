@@ -76,9 +76,13 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return errors.Join(err, node.Sampler.Close())
 }
 
-// awaitPoll waits for the first answer of the kubelet, but not for long.
+// awaitPoll waits for the mapper's first poll, but not for long.
 func awaitPoll(ctx context.Context, m *podmapper.Mapper) {
-	ctx, cancel := context.WithTimeout(ctx, firstPoll)
-	defer cancel()
-	_ = m.Refresh(ctx) // its stage tells
+	timer := time.NewTimer(firstPoll)
+	defer timer.Stop()
+	select {
+	case <-m.Polled():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -36,6 +36,9 @@ type Device struct {
 	// MaxPower is the highest power limit the board can be set to, or 0 if
 	// unknown. It bounds what a plausible energy reading is.
 	MaxPower Watts `json:"max_power_watts"`
+	// XIDEvents is set while the driver delivers the GPU's XID errors as events.
+	// Without them, no error seen says nothing.
+	XIDEvents bool `json:"xid_events"`
 }
 
 // Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo,

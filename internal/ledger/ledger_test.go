@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -74,9 +73,13 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 
 // TestOwners is the owners table of a whole GPU, row by row, with mixed cases.
 func TestOwners(t *testing.T) {
-	host := process(11, gpu.Owner{Kind: gpu.OwnerHost})
+	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
-	first, second, third := process(21, in(train)), process(22, in(train)), process(31, in(serve))
+	first, second, third := process(21, in(train)), process(22, in(train)), process(11, in(serve))
+	mute := func(o ledger.Observation) ledger.Observation {
+		o.ActivityKnown = false
+		return o
+	}
 	active := func(o ledger.Observation, activity ...ledger.Activity) ledger.Observation {
 		o.Activity = activity
 		return o
@@ -105,14 +108,20 @@ func TestOwners(t *testing.T) {
 		{"an idle context beside a busy one", func(s float64) ledger.Observation {
 			return active(look(s, []gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), ledger.Activity{third, 5})
 		}, amounts{"serve shared": 300_000}},
-		{"no activity: holders by replicas", func(s float64) ledger.Observation {
+		{"a signal but no samples: holders by replicas", func(s float64) ledger.Observation {
 			return look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
-		{"no activity, one of them holds", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first, third}, holds(serve, 1))
+		{"no signal: holders by replicas", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)))
+		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
+		{"samples without a signal do not count", func(s float64) ledger.Observation {
+			return mute(active(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), ledger.Activity{third, 1}))
+		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
+		{"no signal, one of them holds", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, third}, holds(serve, 1)))
 		}, amounts{"serve allocated": 300_000}},
-		{"no activity, nobody holds: equally, odd millijoules to the first", func(s float64) ledger.Observation {
-			o := look(s, []gpu.Process{first, third})
+		{"no signal, nobody holds: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
+			o := mute(look(s, []gpu.Process{first, third}))
 			*o.Energy += gpu.Millijoules(s)
 			return o
 		}, amounts{"train allocated": 150_001, "serve allocated": 150_000}},
@@ -141,6 +150,14 @@ func TestOwners(t *testing.T) {
 			h := holds(train, 1)
 			h.Live = false
 			return look(s, nil, h)
+		}, amounts{"unknown": 300_000}},
+		{"no process, a holder whose pod is not known", func(s float64) ledger.Observation {
+			h := holds(train, 1)
+			h.Container.PodUID = ""
+			return look(s, nil, h)
+		}, amounts{"unknown": 300_000}},
+		{"no process, a holder of no replicas", func(s float64) ledger.Observation {
+			return look(s, nil, holds(train, 0))
 		}, amounts{"unknown": 300_000}},
 		{"nobody", func(s float64) ledger.Observation {
 			return look(s, nil)
@@ -186,43 +203,6 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-func TestPlausibility(t *testing.T) {
-	type reading struct {
-		seconds float64
-		mJ      gpu.Millijoules
-	}
-	tests := []struct {
-		name             string
-		readings         []reading
-		energy           gpu.Millijoules
-		resets, rejected uint64
-	}{
-		{"steady", []reading{{0, 5000}, {1, 305_000}, {2, 605_000}}, 600_000, 0, 0},
-		{"glitch low", []reading{{0, 5_000_000}, {1, 2_500_000}, {2, 5_600_000}}, 600_000, 0, 1},
-		{"glitch high", []reading{{0, 5000}, {1, 1e12}, {2, 605_000}}, 600_000, 0, 1},
-		{"two glitches in a row", []reading{{0, 5_000_000}, {1, 1e12}, {2, 1000}, {3, 5_900_000}}, 900_000, 0, 2},
-		{"driver reload", []reading{{0, 5_000_000}, {1, 40_000}, {2, 340_000}, {3, 640_000}}, 600_000, 1, 0},
-		{"reload, not confirmed yet", []reading{{0, 5_000_000}, {1, 40_000}}, 0, 0, 0},
-		{"jump that stays", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
-		{"standing still", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var obs []ledger.Observation
-			for _, r := range tt.readings {
-				o := look(r.seconds, nil)
-				o.Energy = &r.mJ
-				obs = append(obs, o)
-			}
-			b := ask(t, newLedger(), obs...)
-			if b.Energy != tt.energy || b.Resets != tt.resets || b.Rejected != tt.rejected {
-				t.Errorf("got %d mJ, %d resets, %d rejected; want %d, %d, %d",
-					b.Energy, b.Resets, b.Rejected, tt.energy, tt.resets, tt.rejected)
-			}
-		})
-	}
-}
-
 // TestLateName: an interval waits for the name of its process, and no longer than
 // ten seconds.
 func TestLateName(t *testing.T) {
@@ -247,161 +227,6 @@ func TestLateName(t *testing.T) {
 	b := l.Books()[uuid]
 	if b.Unattributed[gpu.Unmapped] == 0 || b.Energy != b.Sum() || b.Settled != at(3) {
 		t.Errorf("not final after ten seconds: %+v", b)
-	}
-}
-
-// TestGap: energy over a restart stays with a container only if nothing changed.
-func TestGap(t *testing.T) {
-	p := process(21, in(train))
-	again := p
-	again.ID.Start++
-	moved := holds(gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-new", Container: "main"}, 1)
-	tests := []struct {
-		name    string
-		after   ledger.Observation
-		charged gpu.Millijoules
-	}{
-		{"same process, same allocation", look(60, []gpu.Process{p}, holds(train, 1)), 60 * 300_000},
-		{"PID reused", look(60, []gpu.Process{again}, holds(train, 1)), 0},
-		{"another process joined", look(60, []gpu.Process{p, process(22, in(train))}, holds(train, 1)), 0},
-		{"process gone", look(60, nil, holds(train, 1)), 0},
-		{"allocation gone", look(60, []gpu.Process{p}), 0},
-		{"another pod of that name", look(60, []gpu.Process{p}, moved), 0},
-		{"shared now", look(60, []gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0},
-	}
-	for _, restart := range []bool{true, false} {
-		for _, tt := range tests {
-			t.Run(tt.name+map[bool]string{true: ", restart", false: ", late tick"}[restart], func(t *testing.T) {
-				l := newLedger()
-				l.Observe(look(0, []gpu.Process{p}, holds(train, 1)))
-				if restart {
-					l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
-				}
-				b := ask(t, l, tt.after)
-				if b.Energy != 60*300_000 {
-					t.Errorf("book says %d mJ", b.Energy)
-				}
-				if got := b.Sum() - b.Unattributed[gpu.Gap]; got != tt.charged {
-					t.Errorf("charged %d mJ, want %d", got, tt.charged)
-				}
-			})
-		}
-	}
-}
-
-// TestRestore: a restart between two settled moments loses and invents nothing.
-func TestRestore(t *testing.T) {
-	p := process(21, in(train))
-	l := newLedger()
-	before := ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)))
-	l.Observe(look(2, []gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
-	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
-	if diff := cmp.Diff(before, l.Books()[uuid]); diff != "" {
-		t.Errorf("restored book (-saved +restored):\n%s", diff)
-	}
-	after := ask(t, l, look(3, []gpu.Process{p}, holds(train, 1)))
-	if after.Energy != 900_000 || after.Containers[0].Energy[gpu.Exclusive] != 900_000 {
-		t.Errorf("after the restart: %+v", after)
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	p := process(21, in(train))
-	idle := look(2, []gpu.Process{p}, holds(train, 1))
-	idle.Utilization = new(0.0)
-	b := ask(t, newLedger(), look(0, nil, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)), idle)
-	a := b.Containers[0]
-	if a.Allocated != 2*time.Second || a.Active != time.Second || a.Idle != 300_000 {
-		t.Errorf("allocated %v, active %v, idle %d mJ; want 2s, 1s, 300000", a.Allocated, a.Active, a.Idle)
-	}
-}
-
-// TestBirth: an account is open at zero before it is charged anything.
-func TestBirth(t *testing.T) {
-	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
-	want := []gpu.ContainerAccount{{AccountKey: gpu.AccountKey{Container: train}, Opened: at(0).Wall}}
-	ignore := cmpopts.IgnoreFields(gpu.ContainerAccount{}, "LastAlive", "Energy", "Allocated")
-	if diff := cmp.Diff(want, b.Containers, ignore); diff != "" {
-		t.Errorf("accounts (-want +got):\n%s", diff)
-	}
-	l := newLedger()
-	l.Observe(look(0, nil))
-	l.Observe(look(1, nil, holds(train, 1)))
-	if b := l.Books()[uuid]; len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
-		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
-	}
-}
-
-func TestRetention(t *testing.T) {
-	p, q := process(21, in(train)), process(22, in(train))
-	l := newLedger()
-	ask(t, l, look(0, []gpu.Process{p, q}, holds(train, 1)), look(1, []gpu.Process{p, q}, holds(train, 1)))
-	b := l.Books()[uuid]
-	for s := 2.0; s <= 301; s++ {
-		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
-	}
-	if n := len(b.Containers[0].Processes); n != 2 {
-		t.Errorf("%d process accounts within the retention time, want 2", n)
-	}
-	for s := 302.0; s <= 304; s++ {
-		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
-	}
-	if n := len(b.Containers[0].Processes); n != 1 {
-		t.Errorf("%d process accounts after the retention time, want 1", n)
-	}
-	charged := b.Sum()
-	for s := 305.0; s <= 610; s++ {
-		b = ask(t, l, look(s, nil))
-	}
-	if len(b.Containers) != 0 || b.Retired < charged {
-		t.Errorf("%d accounts, %d mJ retired; want none, at least %d", len(b.Containers), b.Retired, charged)
-	}
-}
-
-// TestReturn: the book of a GPU that was gone goes on when the GPU comes back.
-func TestReturn(t *testing.T) {
-	l := newLedger()
-	ask(t, l, look(0, nil), look(1, nil))
-	b := ask(t, l, look(400, nil))
-	if b.Energy != 400*300_000 || b.Unattributed[gpu.Gap] != 399*300_000 {
-		t.Errorf("after its return: %+v", b)
-	}
-}
-
-// TestPIDReuse: a held account is closed when its PID belongs to another process
-// of the same container, since both would be one series.
-func TestPIDReuse(t *testing.T) {
-	p := process(21, in(train))
-	again := p
-	again.ID.Start += 5
-	b := ask(t, newLedger(),
-		look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)),
-		look(2, []gpu.Process{again}, holds(train, 1)), look(3, []gpu.Process{again}, holds(train, 1)))
-	ps := b.Containers[0].Processes
-	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
-		t.Errorf("process accounts: %+v", ps)
-	}
-	if b.Containers[0].Energy.Sum() != 900_000 {
-		t.Errorf("the container was charged %d mJ, want 900000", b.Containers[0].Energy.Sum())
-	}
-}
-
-func TestProcessCap(t *testing.T) {
-	var all []gpu.Process
-	for pid := range uint32(10) {
-		all = append(all, process(pid+1, in(train)))
-	}
-	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 4})
-	b := ask(t, l, look(0, all, holds(train, 1)), look(1, all, holds(train, 1)))
-	var sum, folded gpu.Millijoules
-	for _, p := range b.Containers[0].Processes {
-		sum += p.Energy.Sum()
-		if p.Folded {
-			folded += p.Energy.Sum()
-		}
-	}
-	if len(b.Containers[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
-		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Containers[0].Processes), sum, folded)
 	}
 }
 
@@ -454,47 +279,5 @@ func TestUnlisted(t *testing.T) {
 	want := []gpu.ByMethod{{gpu.Exclusive: 10 * 300_000, gpu.Allocated: 300_000}, {gpu.Allocated: 19 * 300_000}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("train and serve (-want +got):\n%s", diff)
-	}
-}
-
-// TestReload: what is charged after a reload goes to those who were there then.
-func TestReload(t *testing.T) {
-	p := process(21, in(train))
-	low := look(1, nil)
-	low.Energy = new(gpu.Millijoules(1000))
-	confirm := look(2, nil)
-	confirm.Energy = new(gpu.Millijoules(301_000))
-	b := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), low, confirm)
-	if b.Energy != 300_000 || b.Unattributed[gpu.Idle] != 300_000 || b.Resets != 1 {
-		t.Errorf("book: %+v", b)
-	}
-}
-
-// TestGapHasNoActivity: nobody saw what was done in a gap.
-func TestGapHasNoActivity(t *testing.T) {
-	p := process(21, in(train))
-	for _, utilization := range []float64{0, 1} {
-		after := look(3600, []gpu.Process{p}, holds(train, 1))
-		after.Utilization = &utilization
-		a := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), after).Containers[0]
-		if a.Energy[gpu.Exclusive] != 3600*300_000 || a.Idle != 0 || a.Active != 0 || a.Allocated != time.Hour {
-			t.Errorf("utilisation %v: %+v", utilization, a)
-		}
-	}
-}
-
-// TestFoldedContainer: a container lives as long as its processes do, also if none
-// of them has an account of its own.
-func TestFoldedContainer(t *testing.T) {
-	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
-	p, q := process(21, in(train)), process(31, in(serve))
-	var b *gpu.Book
-	for s := 0.0; s <= 120; s++ {
-		o := look(s, []gpu.Process{p, q})
-		o.Activity = []ledger.Activity{{p, 1}, {q, 1}}
-		b = ask(t, l, o)
-	}
-	if len(b.Containers) != 2 || b.Retired != 0 || b.Containers[1].Energy[gpu.Shared] != 120*150_000 {
-		t.Errorf("book: %+v", b)
 	}
 }

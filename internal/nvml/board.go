@@ -18,27 +18,18 @@ type board struct {
 	lib    *library
 	handle device
 	now    gpu.Clock
-	device gpu.Device
-	// incomplete is set while part of the identity is missing that may yet be
-	// had; again is when to ask for it, on the boot clock.
+	memory
+	// incomplete is set while something of the identity or the registration for
+	// events is missing that may yet be had; again is when to ask for it, on the
+	// boot clock.
 	incomplete bool
 	again      time.Duration
-	meter      meter
-	history
-}
-
-// history is what one reading of a GPU hands to the next. It outlives a change
-// of the driver's numbering.
-type history struct {
-	integral integral
-	newest   int64 // time of the newest utilisation sample seen, unix µs
+	// events is the set that the GPU was last to be registered with.
+	events *eventSet
 }
 
 // read takes one reading. Its error says that the GPU told nothing at all.
 func (b *board) read() (*gpu.Reading, error) {
-	if b.incomplete && b.now().Boot >= b.again {
-		b.identify()
-	}
 	q := &inquiry{lib: b.lib}
 	r := &gpu.Reading{UUID: b.device.UUID}
 	b.readEnergy(q, r)

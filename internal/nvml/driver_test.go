@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,6 +25,10 @@ const callTimeout = 400 * time.Millisecond
 var libraryPath string
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(oldLibrary); path != "" {
+		printReport(path)
+		return
+	}
 	dir, err := os.MkdirTemp("", "nvml")
 	if err != nil {
 		panic(err)
@@ -45,6 +50,9 @@ type driver struct {
 	// extra lines, and extra fields of the gpu records.
 	lines  []string
 	fields map[string]string // by UUID, tab separated
+
+	said   bytes.Buffer // what the last source that was opened logs
+	stages *stage.Set   // what it tells of its stages
 }
 
 // newDriver makes the fake library that this process loads be the node.
@@ -59,15 +67,18 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 
 // open returns a source that reads the driver, and closes it with the test.
 func (d *driver) open(now gpu.Clock) *nvml.Source {
-	log := slog.New(slog.DiscardHandler)
+	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
 		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now,
-		Log: log, Stages: stage.New(log, now),
+		Log: slog.New(slog.NewTextHandler(&d.said, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
 		d.change(gputest.Node{Loads: d.node.Loads}) // no call is stuck, no driver is gone
 		if err := s.Close(time.Minute); err != nil && !strings.Contains(err.Error(), "nvmlShutdown: ") {
 			d.t.Error(err)
+		}
+		if n := d.calls("nvmlShutdown"); n > 0 && d.last() != "nvmlShutdown" {
+			d.t.Errorf("%s was called after the driver was shut down", d.last())
 		}
 	})
 	return s
@@ -125,8 +136,32 @@ func (d *driver) write() {
 
 // calls returns how often a function was called.
 func (d *driver) calls(function string) int {
+	return strings.Count(d.log(), "\t"+function+"\t")
+}
+
+// last returns the function that was called last.
+func (d *driver) last() string {
+	log := d.log()
+	line := log[strings.LastIndexByte(strings.TrimSuffix(log, "\n"), '\n')+1:]
+	return strings.Split(line, "\t")[1]
+}
+
+func (d *driver) log() string {
 	log, _ := os.ReadFile(filepath.Join(filepath.Dir(d.path), "log"))
-	return strings.Count(string(log), "\t"+function+"\t")
+	return string(log)
+}
+
+// await waits until a function was called that often.
+func (d *driver) await(function string, calls int) {
+	d.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for d.calls(function) < calls {
+		select {
+		case <-deadline:
+			d.t.Fatalf("waited in vain for call %d of %s", calls, function)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // gpuRecords writes a GPU as the state file has it.
@@ -155,6 +190,9 @@ func gpuRecords(g gputest.GPU) []string {
 		add("fabric_cluster", strings.ReplaceAll(fabric.ClusterUUID, "-", ""))
 		add("fabric_clique", fabric.CliqueID)
 		add("fabric_state", map[string]int{"not_started": 1, "in_progress": 2, "completed": 3}[fabric.State])
+	}
+	if g.Device.XIDEvents {
+		add("events", 8)
 	}
 	if g.Device.MaxPower != 0 {
 		number(add, "power_max", &g.Device.MaxPower, 1000)

@@ -22,7 +22,7 @@ func TestEnergySource(t *testing.T) {
 		{"a counter of unknown scope", "energy=1\tpower=4", gpu.EnergyCounter, gpu.ScopeUnknown, new(gpu.Millijoules(1))},
 		{"power alone", "power=4", gpu.EnergyPower, gpu.ScopeUnknown, new(gpu.Millijoules(0))},
 		{"the module's field is not this GPU's", "energy_module=3", gpu.EnergyNone, "", nil},
-		{"a number no counter has", "energy=18446744073709551615", gpu.EnergyNone, "", nil},
+		{"a number no counter has", "energy=18446744073709551615\ttemperature=30", gpu.EnergyNone, "", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,6 +71,7 @@ func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
 	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
+	g.Reading.Temperature = new(30.0) // to tell even without power
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	s := d.open(clock.Now)
 	steps := []struct {
@@ -123,5 +124,46 @@ func TestIntegralOutlivesRenumbering(t *testing.T) {
 	report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
 	if after := *report.Readings[0].Energy; before == 0 || after != before {
 		t.Errorf("the counter went from %d to %d", before, after)
+	}
+}
+
+// TestIntegralOutlivesLoss does not begin again at zero.
+func TestIntegralOutlivesLoss(t *testing.T) {
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}}
+	n.GPUs[0].Device.EnergySource = gpu.EnergyPower
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	clock.Advance(time.Second)
+	before := *gputest.Read(t, s).Readings[0].Energy
+	for _, lost := range []bool{true, false} {
+		clock.Advance(time.Minute)
+		d.node.GPUs[0].Lost = lost
+		d.write()
+		report := gputest.Read(t, s)
+		if !lost && *report.Readings[0].Energy != before {
+			t.Errorf("the counter went from %d to %d", before, *report.Readings[0].Energy)
+		}
+	}
+}
+
+// TestMeterOutlivesRenumbering keeps to a counter that fails at the wrong moment.
+func TestMeterOutlivesRenumbering(t *testing.T) {
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
+	d := newDriver(t, n)
+	kept := n.GPUs[1].Device.UUID
+	d.fields[kept] = "energy_gpu=5000"
+	d.write()
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(n.GPUs[0].Device.UUID, "*", "drop")
+	d.fault(kept, "nvmlDeviceGetFieldValues", "fail:999")
+	gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+	for range 5 {
+		report := gputest.Read(t, s)
+		if got := report.Devices[0]; got.EnergyScope != gpu.ScopeGPU || report.Readings[0].Energy != nil {
+			t.Errorf("scope %q, energy %v while the counter fails", got.EnergyScope, report.Readings[0].Energy)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -29,21 +30,79 @@ type event struct {
 	err     error
 }
 
-// subscribe has a GPU's XID errors delivered. A GPU that refuses goes without.
-// It runs in the GPU's lane.
-func (d *session) subscribe(q *inquiry, h device, uuid string) {
-	if d.events == nil {
+// An eventSet is what the driver delivers the events of the GPUs to that are
+// registered with it.
+type eventSet struct {
+	gonvml.EventSet
+	mu      sync.RWMutex // held for reading while a GPU is being registered
+	retired bool
+}
+
+// register has a GPU's XID errors delivered to the set, unless that is retired.
+func (e *eventSet) register(h device) (struct{}, ret) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.retired {
+		return struct{}{}, gonvml.ERROR_UNKNOWN
+	}
+	return struct{}{}, h.RegisterEvents(gonvml.EventTypeXidCriticalError, e.EventSet)
+}
+
+// retire reports whether no GPU is being registered, nor ever will be.
+func (e *eventSet) retire() bool {
+	if !e.mu.TryLock() { // that call may be stuck
+		return false
+	}
+	defer e.mu.Unlock()
+	e.retired = true
+	return true
+}
+
+// renewEvents replaces the event set with an empty one, or with none if that
+// fails. It runs where nobody waits for events: when the session is made, and
+// between two waits.
+func (d *session) renewEvents() error {
+	set, err := ask(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
+	if err != nil {
+		d.freeEvents(d.events.Swap(nil))
+		return err
+	}
+	d.freeEvents(d.events.Swap(&eventSet{EventSet: set}))
+	return nil
+}
+
+// freeEvents frees a set, unless a call is on it. The shutdown frees what it did
+// not.
+func (d *session) freeEvents(set *eventSet) {
+	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
+		_ = set.Free()
+	}
+}
+
+// subscribe has a GPU's XID errors delivered to the present event set. A GPU that
+// does not support that goes without; where it fails it is tried again later. It
+// runs in the GPU's lane.
+func (d *session) subscribe(b *board) {
+	set := d.events.Load()
+	if b.events == set && b.device.XIDEvents {
 		return
 	}
-	types, err := ask(q, "nvmlDeviceGetSupportedEventTypes", h.GetSupportedEventTypes)
+	b.events, b.device.XIDEvents = set, false
+	if set == nil {
+		return
+	}
+	q := &inquiry{lib: d.lib}
+	types, err := ask(q, "nvmlDeviceGetSupportedEventTypes", b.handle.GetSupportedEventTypes)
 	if err == nil && types&gonvml.EventTypeXidCriticalError != 0 {
-		d.uuids.Store(h, uuid)
-		_, err = ask(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) {
-			return struct{}{}, h.RegisterEvents(gonvml.EventTypeXidCriticalError, d.events)
-		})
+		d.uuids.Store(b.handle, b.device.UUID)
+		_, err = ask(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(b.handle) })
+		b.device.XIDEvents = err == nil
 	}
 	if err != nil {
-		d.cfg.Log.Debug("GPU gives no events", "gpu", uuid, "err", err)
+		d.cfg.Log.Debug("GPU gives no events", "gpu", b.device.UUID, "err", err)
+	}
+	if q.unsure {
+		b.incomplete, b.again = true, b.now().Boot+identityRetry
 	}
 }
 
@@ -73,16 +132,22 @@ func (s *Source) Run(ctx context.Context) error {
 
 // awaitEvent waits once for an event of a session. No event is no failure.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane[event]) error {
-	if d.events == nil {
-		return fmt.Errorf("create event set: %w", d.eventsErr)
-	}
+	pace := time.After(eventTimeout)
 	call(d, waiting, d.waitEvent)
 	if !waiting.busy() {
 		return errClosed // in the meantime
 	}
-	e, ok := waiting.wait(ctx)
+	due, cancel := context.WithTimeout(ctx, eventTimeout+s.cfg.CallTimeout)
+	defer cancel()
+	e, ok := waiting.wait(due)
 	switch {
-	case !ok, is(e.err, gonvml.ERROR_TIMEOUT):
+	case !ok:
+		return fmt.Errorf("nvmlEventSetWait: %w", errLate)
+	case is(e.err, gonvml.ERROR_TIMEOUT):
+		select { // a driver may say so at once
+		case <-pace:
+		case <-ctx.Done():
+		}
 		return nil
 	case e.err != nil:
 		return e.err
@@ -93,10 +158,21 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane[event
 	return nil
 }
 
+// waitEvent waits once for an event. A set that fails is replaced: the driver
+// refuses the whole set if one of its GPUs is lost, and at their next look those
+// that are well are registered with the new one. It runs in a lane.
 func (d *session) waitEvent() event {
+	if d.events.Load() == nil {
+		if err := d.renewEvents(); err != nil {
+			return event{session: d, err: err}
+		}
+	}
 	data, err := ask(&inquiry{lib: d.lib}, "nvmlEventSetWait", func() (gonvml.EventData, ret) {
-		return d.events.Wait(uint32(eventTimeout.Milliseconds()))
+		return d.events.Load().Wait(uint32(eventTimeout.Milliseconds()))
 	})
+	if err != nil && !is(err, gonvml.ERROR_TIMEOUT) {
+		_ = d.renewEvents() // the next wait tells
+	}
 	return event{d, data, err}
 }
 

@@ -2,7 +2,8 @@ package nvml_test
 
 import (
 	"context"
-	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,24 +74,126 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.XID{UUID: two, Code: 64})
 }
 
-// TestXIDStage tells how waiting goes.
+// up reports whether waiting for events went well the last time.
+func up(d *driver) bool {
+	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
+}
+
+// TestXIDStage tells how waiting goes, and that it goes nowhere.
 func TestXIDStage(t *testing.T) {
-	clock := gputest.NewClock()
+	for _, fault := range []string{"fail:999", "hang"} {
+		t.Run(fault, func(t *testing.T) {
+			d := newDriver(t, pair())
+			s := d.open(gputest.NewClock().Now)
+			watch(t, s)
+			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })
+			d.fault(anyGPU, "nvmlEventSetWait", fault)
+			gputest.Eventually(t, s, "the stage is down", func(gpu.Report, error) bool { return !up(d) })
+			d.healed()
+			gputest.Eventually(t, s, "the stage is up again", func(gpu.Report, error) bool { return up(d) })
+			one := d.node.GPUs[0].Device.UUID
+			gputest.Read(t, s) // registers the GPUs with a new set
+			d.add("xid\tgpu=%s\tseq=1\tcode=79", one)
+			wantXIDs(t, s, gpu.XID{UUID: one, Code: 79})
+		})
+	}
+}
+
+// TestXIDOfTheOthers loses a GPU, of which waiting for all of them then complains.
+func TestXIDOfTheOthers(t *testing.T) {
+	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
-	log := slog.New(slog.DiscardHandler)
-	stages := stage.New(log, clock.Now)
-	s := nvml.New(nvml.Config{LibraryPath: libraryPath, CallTimeout: callTimeout, Now: clock.Now, Log: log, Stages: stages})
-	t.Cleanup(func() {
-		if err := s.Close(time.Minute); err != nil {
-			t.Error(err)
-		}
-	})
+	lost, well := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
+	s := d.open(gputest.NewClock().Now)
 	watch(t, s)
-	gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return stages.Up(stage.XID) })
-	d.fault(anyGPU, "nvmlEventSetWait", "fail:999")
-	gputest.Eventually(t, s, "the stage is down", func(gpu.Report, error) bool { return !stages.Up(stage.XID) })
+	gputest.Read(t, s)
+	d.node.GPUs[0].Lost = true
+	d.fault(lost, "nvmlEventSetWait", "fail:15")
+	gputest.Eventually(t, s, "the other is registered anew", func(gpu.Report, error) bool {
+		return strings.Count(d.log(), register+"\t"+well) == 2
+	})
+	d.add("xid\tgpu=%s\tseq=1\tcode=48", well)
+	wantXIDs(t, s, gpu.XID{UUID: well, Code: 48})
+	if n := strings.Count(d.log(), register+"\t"+lost+"\t0"); n != 1 {
+		t.Errorf("the lost GPU was registered %d times", n)
+	}
+	if made, freed := d.calls("nvmlEventSetCreate"), d.calls("nvmlEventSetFree"); made != 2 || freed != 1 {
+		t.Errorf("%d sets were made and %d freed, want one in place of another", made, freed)
+	}
+}
+
+// TestXIDTimeoutAtOnce must not spin with a driver that does not wait.
+func TestXIDTimeoutAtOnce(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(anyGPU, "nvmlEventSetWait", "fail:10")
+	began := time.Now()
+	watch(t, s)
+	d.await("nvmlEventSetWait", 4)
+	if took := time.Since(began); took < 700*time.Millisecond {
+		t.Errorf("4 waits took %v", took)
+	}
+	if !up(d) {
+		t.Error("the stage is down")
+	}
+}
+
+// TestXIDEvents says whose events are delivered, and tries again where that may
+// change.
+func TestXIDEvents(t *testing.T) {
+	tests := []struct {
+		name, call, fault string
+		fields            string
+		first, later      bool
+		tries             int // to register
+	}{
+		{"delivered", "", "", "", true, true, 1},
+		{"other events alone", "", "", "events=1", false, false, 0},
+		{"registration is not supported", "nvmlDeviceRegisterEvents", "fail:3", "", false, false, 1},
+		{"registration fails", "nvmlDeviceRegisterEvents", "fail:999", "", false, true, 2},
+		{"the types cannot be read", "nvmlDeviceGetSupportedEventTypes", "fail:999", "", false, true, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
+			n.GPUs[0].Device.XIDEvents = tt.fields == ""
+			d := newDriver(t, n)
+			d.fields[n.GPUs[0].Device.UUID] = tt.fields
+			d.fault(anyGPU, tt.call, tt.fault)
+			s := d.open(clock.Now)
+			if got := gputest.Read(t, s).Devices[0].XIDEvents; got != tt.first {
+				t.Errorf("events are delivered: %v, want %v", got, tt.first)
+			}
+			d.healed()
+			for range 3 {
+				clock.Advance(time.Minute)
+				if got := gputest.Read(t, s).Devices[0].XIDEvents; got != tt.later {
+					t.Errorf("a minute later events are delivered: %v, want %v", got, tt.later)
+				}
+			}
+			if got := d.calls("nvmlDeviceRegisterEvents"); got != tt.tries {
+				t.Errorf("tried to register %d times, want %d", got, tt.tries)
+			}
+		})
+	}
+}
+
+// TestXIDSetFailsAtFirst gets events once the driver makes a set of them.
+func TestXIDSetFailsAtFirst(t *testing.T) {
+	d := newDriver(t, pair())
+	one := d.node.GPUs[0].Device.UUID
+	d.fault(anyGPU, "nvmlEventSetCreate", "fail:999")
+	s := d.open(gputest.NewClock().Now)
+	watch(t, s)
+	if gputest.Read(t, s).Devices[0].XIDEvents {
+		t.Error("events are delivered to no set")
+	}
 	d.healed()
-	gputest.Eventually(t, s, "the stage is up again", func(gpu.Report, error) bool { return stages.Up(stage.XID) })
+	gputest.Eventually(t, s, "events are delivered", func(r gpu.Report, err error) bool { return r.Devices[0].XIDEvents })
+	d.add("xid\tgpu=%s\tseq=1\tcode=79", one)
+	wantXIDs(t, s, gpu.XID{UUID: one, Code: 79})
 }
 
 // TestRunEndsWhileAWaitHangs does not wait for the driver.

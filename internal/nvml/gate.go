@@ -1,6 +1,9 @@
 package nvml
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // A gate stands in front of every driver call. It lets calls of the open session
 // pass and counts those in flight, so that the driver is never called before it
@@ -62,4 +65,20 @@ func (g *gate) shut() <-chan struct{} {
 		g.idle = nil
 	}
 	return idle
+}
+
+// drain is shut, and reports whether all calls returned before ctx ended.
+func (g *gate) drain(ctx context.Context) bool {
+	idle := g.shut()
+	select {
+	case <-idle:
+		return true
+	default:
+	}
+	select {
+	case <-idle:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

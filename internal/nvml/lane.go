@@ -7,7 +7,7 @@ import "context"
 // one goroutine; the zero lane is idle.
 type lane[T any] struct {
 	answer chan T // nil while idle
-	late   bool   // somebody waited for the answer in vain
+	late   bool   // somebody waited in vain for the answer, which may have come since
 }
 
 func (l *lane[T]) busy() bool { return l.answer != nil }
@@ -19,13 +19,21 @@ func (l *lane[T]) begin(work func() T) {
 	go func() { answer <- work() }()
 }
 
-// wait returns the answer if it comes before ctx ends.
-func (l *lane[T]) wait(ctx context.Context) (v T, ok bool) {
+// poll returns the answer if it is there.
+func (l *lane[T]) poll() (v T, ok bool) {
 	select {
 	case v = <-l.answer:
 		l.answer = nil
 		return v, true
 	default:
+		return v, false
+	}
+}
+
+// wait returns the answer if it comes before ctx ends.
+func (l *lane[T]) wait(ctx context.Context) (v T, ok bool) {
+	if v, ok = l.poll(); ok {
+		return v, ok
 	}
 	select {
 	case v = <-l.answer:
@@ -44,9 +52,7 @@ func (l *lane[T]) take(ctx context.Context) (v T, ok bool) {
 		return v, false
 	}
 	if l.late {
-		over, cancel := context.WithCancel(ctx)
-		cancel()
-		ctx = over
+		return l.poll()
 	}
 	return l.wait(ctx)
 }

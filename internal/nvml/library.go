@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,11 +23,12 @@ type library struct {
 // initialise loads the library if need be and initialises the driver. On an
 // error nothing may be called, nvmlShutdown least of all.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
+	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
+		return nil, err
+	}
 	switch ret := lib.Init(); ret {
 	case gonvml.SUCCESS:
 		return &library{Interface: lib}, nil
-	case gonvml.ERROR_LIBRARY_NOT_FOUND:
-		return nil, loadError(path)
 	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		return nil, fmt.Errorf("nvmlInit: %w (the driver was replaced; restart to load its new library)", ret)
 	default:
@@ -34,17 +36,21 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	}
 }
 
-// loadError says why the library cannot be loaded, which go-nvml does not.
-func loadError(path string) error {
-	if path == "" {
-		path = defaultLibrary
-	}
+// probe looks whether the library can be loaded and has the functions that are
+// called unasked: go-nvml does not say why loading fails, and calls nvmlInit
+// even if the library is another one.
+func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
-	err := library.Open()
-	if err == nil {
-		err = errors.Join(gonvml.ERROR_LIBRARY_NOT_FOUND, library.Close())
+	if err := library.Open(); err != nil {
+		return fmt.Errorf("load %s: %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", path, err)
 	}
-	return fmt.Errorf("load %s: %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", path, err)
+	defer func() { _ = library.Close() }() // it stays loaded if it was before
+	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
+		if !slices.ContainsFunc(versions, func(symbol string) bool { return library.Lookup(symbol) == nil }) {
+			return fmt.Errorf("load %s: it has no %s, so it is not the NVIDIA driver's (--nvml.library sets the path)", path, versions[0])
+		}
+	}
+	return nil
 }
 
 // has reports whether a function may be called. go-nvml falls back to older
@@ -64,13 +70,14 @@ func (l *library) has(symbol string) bool {
 // the answers say about that thing as a whole.
 type inquiry struct {
 	lib *library
-	// answered is set once the driver answered, be it that it cannot tell.
+	// answered is set once a call succeeded. That a call is not supported is no
+	// sign of life: a driver says so of a GPU that is long dead.
 	answered bool
 	// unsure is set if a call failed that may succeed another time.
 	unsure bool
 	// lost is the answer that the GPU is lost; nothing is asked after it.
 	lost error
-	// failed is the first failure that was no answer.
+	// failed is the first failure, other than of what is not supported.
 	failed error
 }
 
@@ -96,7 +103,6 @@ func ask[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, e
 func (q *inquiry) note(err error) {
 	switch {
 	case unsupported(err), errors.Is(err, gonvml.ERROR_NOT_FOUND):
-		q.answered = true
 		return
 	case errors.Is(err, gonvml.ERROR_GPU_IS_LOST):
 		q.lost = err
@@ -107,7 +113,8 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err is why the inquiry says nothing about its GPU, or nil if it does.
+// err is why the inquiry says nothing about its GPU, or nil if it does, be it
+// that the GPU supports nothing at all.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -23,25 +24,23 @@ var errLate = errors.New("no call has returned in time")
 // A session is what is known from one nvmlInit to the next. Except for what is
 // marked otherwise it belongs to the goroutine in [Source.Read].
 type session struct {
-	cfg    Config
-	gate   *gate
-	lib    *library
-	driver gpu.Driver
+	cfg      Config
+	gate     *gate
+	lib      *library
+	memories *memories
+	driver   gpu.Driver
 
 	counting lane[census]
 	// count is the number of GPUs the driver last counted, -1 before.
 	count int
 	slots []*slot
-	// carried is what renumbered slots take over, by UUID.
-	carried map[string]history
 	// disowned is set once every call says that the driver was reloaded.
 	disowned bool
 
-	// events is nil where the driver has none; eventsErr says why. Both are
-	// set when the session is made.
-	events    gonvml.EventSet
-	eventsErr error
-	uuids     sync.Map // gonvml.Device → UUID, for events; any goroutine
+	// What follows is for any goroutine.
+	claims sync.Map                 // UUID → index of the slot that has the GPU
+	uuids  sync.Map                 // gonvml.Device → UUID, for events
+	events atomic.Pointer[eventSet] // nil while the driver gives none
 }
 
 // census is an answer to how many GPUs there are.
@@ -51,20 +50,18 @@ type census struct {
 }
 
 // newSession asks the driver about itself. It runs in a lane.
-func newSession(cfg Config, g *gate, lib *library) *session {
+func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	q := &inquiry{lib: lib}
-	d := &session{cfg: cfg, gate: g, lib: lib, count: -1, driver: gpu.Driver{Source: "nvml"}}
+	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Source: "nvml"}}
 	d.driver.DriverVersion, _ = ask(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	d.driver.NVMLVersion, _ = ask(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
-	d.events, d.eventsErr = ask(q, "nvmlEventSetCreate", lib.EventSetCreate)
+	_ = d.renewEvents() // waiting for events tries again, and tells
 	return d
 }
 
 // close shuts the driver down. No call may be in flight, nor begin afterwards.
 func (d *session) close() error {
-	if d.events != nil && d.lib.has("nvmlEventSetFree") {
-		_ = d.events.Free() // the shutdown frees what it did not
-	}
+	d.freeEvents(d.events.Swap(nil))
 	if ret := d.lib.Shutdown(); ret != gonvml.SUCCESS {
 		return fmt.Errorf("nvmlShutdown: %w", ret)
 	}
@@ -85,10 +82,11 @@ func call[T any](d *session, l *lane[T], work func() T) {
 // read asks the driver for its GPUs and every GPU for a reading, all at once,
 // and reports what came back before ctx ended.
 func (d *session) read(ctx context.Context) (gpu.Report, error) {
+	var t tally
+	d.drain(&t)
 	d.renumber()
 	call(d, &d.counting, d.countDevices)
 	d.visit()
-	var t tally
 	counted, ok := d.counting.take(ctx)
 	if ok {
 		t.add(counted.err)
@@ -141,12 +139,7 @@ func (d *session) renumber() {
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
 		return
 	}
-	d.carried = make(map[string]history)
-	for _, s := range d.slots {
-		if s.board != nil {
-			d.carried[s.device.UUID] = s.board.history
-		}
-	}
+	d.claims.Clear()
 	d.slots = make([]*slot, d.count)
 	for i := range d.slots {
 		d.slots[i] = &slot{index: i}
@@ -154,11 +147,12 @@ func (d *session) renumber() {
 }
 
 // visit sends a call to every GPU whose last one returned and that is not left
-// alone for now.
+// alone for now. While the slots wait to be numbered anew, an index may mean
+// another slot's GPU, and is not looked at.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
-		if s.board == nil && now < s.again {
+		if s.board == nil && (now < s.again || d.count != len(d.slots)) {
 			continue
 		}
 		call(d, &s.lane, func() look { return d.look(s.index, s.board) })

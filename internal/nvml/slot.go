@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,32 +19,68 @@ type slot struct {
 	// while that is busy.
 	board  *board
 	device gpu.Device    // as of the last look
+	err    error         // of the last look
 	again  time.Duration // boot clock; a slot without a board rests until then
-	state  state
+	// belated is a reading that came after its own Read had ended, for this one.
+	belated *gpu.Reading
+	state   state
 }
 
 // look is the outcome of one call on a GPU.
 type look struct {
 	board   *board // nil if the GPU could not be identified, or is lost
-	device  gpu.Device
+	memory  memory
+	began   time.Duration // when the reading was begun, boot clock
+	since   int64         // memory.newest at that time
 	reading *gpu.Reading
 	err     error
 }
+
+// maxLate is the age, from its beginning, up to which a reading that came late
+// is used. A GPU that always takes up to two seconds is thus still read, at every
+// tick or every second one. What took longer is no one moment any more: its
+// energy may be of long ago, and its processes of now.
+const maxLate = 2500 * time.Millisecond
 
 // look identifies the GPU at an index unless its board is known, and reads it.
 // It runs in a lane.
 func (d *session) look(index int, b *board) look {
 	if b == nil {
 		var err error
-		if b, err = d.identify(index); err != nil {
+		if b, err = d.find(index); err != nil {
 			return look{err: err}
 		}
 	}
-	reading, err := b.read()
-	if is(err, gonvml.ERROR_GPU_IS_LOST) {
-		return look{device: b.device, err: err}
+	d.complete(b)
+	l := look{board: b, began: b.now().Boot, since: b.newest}
+	l.reading, l.err = b.read()
+	l.memory = b.memory
+	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
+		l.board = nil
+		d.claims.Delete(b.device.UUID)
 	}
-	return look{board: b, device: b.device, reading: reading, err: err}
+	return l
+}
+
+// drop forgets the reading of a look, and has its samples told again.
+func (l *look) drop() {
+	l.reading = nil
+	l.memory.newest = l.since
+	if l.board != nil {
+		l.board.newest = l.since
+	}
+}
+
+// drain takes in the looks that came after their Read had ended, so that the
+// next ones can begin at once.
+func (d *session) drain(t *tally) {
+	for _, s := range d.slots {
+		s.belated = nil
+		if l, ok := s.lane.poll(); ok {
+			t.add(l.err)
+			s.belated = d.accept(s, l)
+		}
+	}
 }
 
 // collect takes in the looks that came back before ctx ended, and reports the
@@ -51,31 +88,48 @@ func (d *session) look(index int, b *board) look {
 func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	report := gpu.Report{Driver: d.driver}
 	for _, s := range d.slots {
-		l, ok := s.lane.take(ctx)
-		if ok {
+		reading := s.belated
+		if l, ok := s.lane.take(ctx); ok {
 			t.add(l.err)
-			s.accept(l, d.cfg.Now().Boot)
+			reading = latest(reading, d.accept(s, l))
 		}
-		s.tell(d.cfg.Log, l.err)
+		s.tell(d.cfg.Log)
 		if s.board == nil {
 			continue
 		}
 		report.Devices = append(report.Devices, s.device)
-		if l.reading != nil {
-			report.Readings = append(report.Readings, *l.reading)
+		if reading != nil {
+			report.Readings = append(report.Readings, *reading)
 		}
 	}
 	return report
 }
 
-func (s *slot) accept(l look, now time.Duration) {
-	s.board = l.board
-	if l.device.UUID != "" {
-		s.device = l.device
+// accept takes in a look and returns its reading, unless that is too old.
+func (d *session) accept(s *slot, l look) *gpu.Reading {
+	now := d.cfg.Now().Boot
+	if s.lane.late && now-l.began > maxLate {
+		l.drop()
+	}
+	s.board, s.err = l.board, l.err
+	if l.memory.device.UUID != "" {
+		s.device = l.memory.device
+		d.memories.keep(l.memory)
 	}
 	if l.board == nil {
 		s.again = now + identityRetry
 	}
+	return l.reading
+}
+
+// latest returns the newer of two readings of a GPU, either of which may be
+// missing, with the samples of both.
+func latest(old, young *gpu.Reading) *gpu.Reading {
+	if old == nil || young == nil {
+		return cmp.Or(young, old)
+	}
+	young.Samples = append(old.Samples, young.Samples...)
+	return young
 }
 
 // state is what was last said in the log about a slot.
@@ -86,16 +140,19 @@ const (
 	answering              // the GPU is well
 	late                   // it is quarantined
 	missing                // it is lost, or was never identified
+	failing                // every call on it fails
 )
 
 // tell logs when a slot's state changes.
-func (s *slot) tell(log *slog.Logger, err error) {
+func (s *slot) tell(log *slog.Logger) {
 	was := s.state
 	switch {
 	case s.lane.busy():
 		s.state = late
 	case s.board == nil:
 		s.state = missing
+	case s.err != nil:
+		s.state = failing
 	default:
 		s.state = answering
 	}
@@ -107,7 +164,9 @@ func (s *slot) tell(log *slog.Logger, err error) {
 	case late:
 		log.Warn("GPU is late, quarantined until its call returns")
 	case missing:
-		log.Warn("GPU is missing, will look for it again", "err", err)
+		log.Warn("GPU is missing, will look for it again", "err", s.err)
+	case failing:
+		log.Warn("GPU answers nothing, will keep asking", "err", s.err)
 	case answering:
 		if was != silent {
 			log.Info("GPU answers again")
@@ -115,9 +174,10 @@ func (s *slot) tell(log *slog.Logger, err error) {
 	}
 }
 
-// identify finds out which GPU is behind an index, and has its events
-// delivered. It runs in a lane.
-func (d *session) identify(index int) (*board, error) {
+// find finds out which GPU is behind an index, and begins with what is known of
+// it. It refuses a GPU that another slot has, which would get a second call
+// beside that slot's. It runs in a lane.
+func (d *session) find(index int) (*board, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := ask(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 	if err != nil {
@@ -130,9 +190,22 @@ func (d *session) identify(index int) (*board, error) {
 	if uuid == "" {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has no UUID", index)
 	}
-	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, history: d.carried[uuid]}
-	b.device = gpu.Device{UUID: uuid, Index: index, Vendor: "NVIDIA"}
-	b.identify()
-	d.subscribe(q, handle, uuid)
+	if other, taken := d.claims.LoadOrStore(uuid, index); taken {
+		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d is %s, as GPU %d was", index, uuid, other)
+	}
+	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), incomplete: true}
+	b.device.UUID, b.device.Index, b.device.Vendor = uuid, index, "NVIDIA"
 	return b, nil
+}
+
+// complete reads what is still missing of a GPU's identity, if it is time, and
+// has its events delivered. It runs in a lane.
+func (d *session) complete(b *board) {
+	due := b.incomplete && b.now().Boot >= b.again
+	if due {
+		b.identify()
+	}
+	if due || b.events != d.events.Load() {
+		d.subscribe(b)
+	}
 }

@@ -32,9 +32,10 @@ type Config struct {
 // Source reads the node's GPUs. It opens the driver when it is first read, and
 // again whenever the driver was reloaded.
 type Source struct {
-	cfg  Config
-	nvml gonvml.Interface
-	gate gate
+	cfg      Config
+	nvml     gonvml.Interface
+	gate     gate
+	memories *memories
 
 	mu      sync.Mutex // one Read or Close at a time; guards what follows
 	opening lane[opened]
@@ -53,7 +54,7 @@ type opened struct {
 
 // New returns a source that has not touched the driver yet.
 func New(cfg Config) *Source {
-	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath))}
+	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath)), memories: newMemories()}
 }
 
 // Read returns what every GPU says now, opening the driver first if needed. It
@@ -79,6 +80,10 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 
 // open returns the open session. If there is none, or the driver disowned it, it
 // opens one; an attempt that takes longer than this Read is awaited by the next.
+//
+// NVML counts its initialisations, and only the shutdown that undoes the last of
+// them lets go of a driver that was unloaded. So a new session cannot begin over
+// an old one, which in turn must not be shut down under a call that is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
@@ -87,6 +92,9 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 		return d, nil
 	}
 	if !s.opening.busy() {
+		if !s.gate.drain(ctx) {
+			return nil, errors.New("waiting for a stuck call before the driver can be opened again")
+		}
 		old := s.session
 		s.session = nil
 		s.opening.begin(func() opened { return s.reopen(old) })
@@ -99,31 +107,23 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 		return nil, o.err
 	}
 	s.session = o.session
+	s.memories.reopened()
 	s.gate.admit(o.session)
 	return o.session, nil
 }
 
-// reopen shuts an old session down and opens a new one. It runs in a lane.
-//
-// With a call of the old session still stuck in the driver, shutting down is not
-// safe. Initialising again is: nvmlInit counts references.
+// reopen shuts an old, idle session down and opens a new one. It runs in a lane.
 func (s *Source) reopen(old *session) opened {
 	if old != nil {
-		patience := time.NewTimer(s.cfg.CallTimeout + eventTimeout)
-		defer patience.Stop()
-		select {
-		case <-s.gate.shut():
-			if err := old.close(); err != nil {
-				s.cfg.Log.Debug("shut driver down", "err", err)
-			}
-		case <-patience.C:
+		if err := old.close(); err != nil {
+			s.cfg.Log.Debug("shut driver down", "err", err)
 		}
 	}
 	lib, err := initialise(s.nvml, s.cfg.LibraryPath)
 	if err != nil {
 		return opened{err: err}
 	}
-	return opened{session: newSession(s.cfg, &s.gate, lib)}
+	return opened{session: newSession(s.cfg, &s.gate, lib, s.memories)}
 }
 
 // Close lets no further call begin, waits for those in flight and shuts the
@@ -142,15 +142,8 @@ func (s *Source) Close(wait time.Duration) error {
 			return errors.New("close driver: opening it has not returned, left as it is")
 		}
 	}
-	idle := s.gate.shut()
-	select {
-	case <-idle:
-	default:
-		select {
-		case <-idle:
-		case <-ctx.Done():
-			return errors.New("close driver: a call has not returned, left as it is")
-		}
+	if !s.gate.drain(ctx) {
+		return errors.New("close driver: a call has not returned, left as it is")
 	}
 	return s.shutdown(ctx)
 }

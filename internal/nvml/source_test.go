@@ -165,7 +165,7 @@ func TestNoLibrary(t *testing.T) {
 	if err := os.WriteFile(notALibrary, []byte("not ELF"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{missing, notALibrary} {
+	for _, path := range []string{missing, notALibrary, "libm.so.6"} { // the last is another library
 		s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: gputest.NewClock().Now})
 		for range 3 {
 			_, err := s.Read(t.Context())
@@ -201,28 +201,110 @@ func TestNotLoaded(t *testing.T) {
 	}
 }
 
-// TestLateReading delays a GPU beyond the time a Read has. What it says late is
-// the reading of the next Read.
+// TestLateReading reads a GPU that always takes longer than a Read has. What it
+// says late is the reading of the next Read.
 func TestLateReading(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
 	s := d.open(clock.Now)
 	gputest.Read(t, s)
-	slow := d.node.GPUs[1].Device.UUID
-	d.fault(slow, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
-	began := clock.Now()
+	d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
 	report := gputest.Read(t, s)
 	if len(report.Devices) != 2 || len(report.Readings) != 1 {
 		t.Fatalf("%d devices, %d readings while one is late", len(report.Devices), len(report.Readings))
 	}
-	clock.Advance(time.Second)
-	calls := d.calls("nvmlDeviceGetTotalEnergyConsumption")
-	report = gputest.Eventually(t, s, "the late reading came", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
-	if at := report.Readings[1].At; at != began {
-		t.Errorf("the late reading is of %v, it was taken at %v", at, began)
+	for range 3 {
+		began := clock.Now()
+		clock.Advance(time.Second)
+		report = gputest.Eventually(t, s, "the late reading came", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+		if at := report.Readings[1].At; at != began {
+			t.Errorf("the late reading is of %v, it was taken at %v", at, began)
+		}
 	}
-	if calls == 0 {
-		t.Error("the call log is empty")
+	if n := strings.Count(d.said.String(), "\n"); n != 1 {
+		t.Errorf("a GPU that stays slow is said %d times:\n%s", n, &d.said)
+	}
+}
+
+// TestStaleReading lets a reading hang for too long to be of one moment. It is
+// dropped, and what the GPU says now is read at once.
+func TestStaleReading(t *testing.T) {
+	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
+		t.Run(age.String(), func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, pair())
+			s := d.open(clock.Now)
+			gputest.Read(t, s)
+			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
+			gputest.Read(t, s)
+			clock.Advance(age)
+			now := &d.node.GPUs[1].Reading
+			now.Power, now.Contexts = new(gpu.Watts(900)), []gpu.Context{{PID: 77}}
+			now.Samples = []gpu.Sample{{PID: 77, At: clock.Now().Wall, SM: 1}}
+			d.healed()
+			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+			gputest.Check(t, report, d.node)
+			if at := report.Readings[1].At; at != clock.Now() {
+				t.Errorf("the reading is of %v, now is %v", at, clock.Now())
+			}
+		})
+	}
+}
+
+// TestLateSamples gives the samples of a late reading together with those of the
+// next one.
+func TestLateSamples(t *testing.T) {
+	const call = "nvmlDeviceGetProcessUtilization"
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+	samples := &n.GPUs[0].Reading.Samples
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	want := []gpu.Sample{{PID: 7, At: clock.Now().Wall, SM: 1}, {PID: 8, At: clock.Now().Wall.Add(time.Second), SM: 1}}
+	*samples = want[:1]
+	d.fault(anyGPU, call, fmt.Sprintf("delay:%d", callTimeout.Milliseconds()))
+	if _, err := s.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.await(call, d.calls(call)+1)
+	clock.Advance(time.Second)
+	*samples = want
+	d.healed()
+	var got []gpu.Sample
+	gputest.Eventually(t, s, "both samples came", func(r gpu.Report, err error) bool {
+		for _, reading := range r.Readings {
+			got = append(got, reading.Samples...)
+		}
+		return len(got) >= len(want)
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// TestGPUFails answers nothing, except that something is not supported. That is
+// no reading.
+func TestGPUFails(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	failing := d.node.GPUs[1].Device.UUID
+	d.fault(failing, "nvmlDeviceGetMPSComputeRunningProcesses", "fail:3")
+	d.fault(failing, "*", "fail:999")
+	for range 3 {
+		report := gputest.Read(t, s)
+		if len(report.Devices) != 2 || len(report.Readings) != 1 {
+			t.Errorf("%d devices, %d readings: %+v", len(report.Devices), len(report.Readings), report.Readings)
+		}
+	}
+	d.healed()
+	gputest.Check(t, gputest.Read(t, s), d.node)
+	want := []string{"GPU answers nothing", "GPU answers again"}
+	for i, line := range strings.Split(strings.TrimSpace(d.said.String()), "\n") {
+		if i >= len(want) || !strings.Contains(line, want[i]) || !strings.Contains(line, failing) {
+			t.Errorf("said: %s", line)
+		}
 	}
 }
 
@@ -300,19 +382,92 @@ func TestCountChanges(t *testing.T) {
 	}
 }
 
-// TestReloadUnderAStuckCall must not shut the driver down, and goes on anyway.
+// TestNoGPUTwice shortens the driver's list while a GPU hangs, so that the slots
+// keep the old numbers. By these the lost GPU's slot finds a GPU that another slot
+// serves, which must not get a second call.
+func TestNoGPUTwice(t *testing.T) {
+	for name, counted := range map[string]bool{"before the GPUs are counted": false, "afterwards": true} {
+		t.Run(name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1), gputest.Full(2)}}
+			stuck, lost, well := &n.GPUs[0], &n.GPUs[1], &n.GPUs[2]
+			d := newDriver(t, n)
+			s := d.open(clock.Now)
+			gputest.Check(t, gputest.Read(t, s), n)
+			stuck.Stuck, lost.Lost = true, true
+			d.write()
+			gputest.Check(t, gputest.Read(t, s), n)
+
+			d.fault(lost.Device.UUID, "*", "drop")
+			if counted {
+				gputest.Check(t, gputest.Read(t, s), n)
+			}
+			asked := strings.Count(d.log(), "nvmlDeviceGetUUID\t"+well.Device.UUID)
+			clock.Advance(time.Minute)
+			for range 3 {
+				gputest.Check(t, gputest.Read(t, s), n)
+			}
+			if again := strings.Count(d.log(), "nvmlDeviceGetUUID\t"+well.Device.UUID); counted && again != asked {
+				t.Errorf("%d calls went to a GPU that another slot has", again-asked)
+			}
+
+			stuck.Stuck = false
+			d.write()
+			well.Device.Index = 1
+			gputest.Check(t, gputest.Eventually(t, s, "the slots are numbered anew", func(r gpu.Report, err error) bool {
+				return len(r.Readings) == 2 && r.Devices[1].Index == 1
+			}), n)
+		})
+	}
+}
+
+// TestNothingIsForgotten numbers the GPUs anew, or loads the driver again, while
+// a healthy one cannot tell who it is. It was told before.
+func TestNothingIsForgotten(t *testing.T) {
+	tests := map[string]func(*driver){
+		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },
+		"reloaded":   func(d *driver) { d.node.Loads, d.node.GPUs = d.node.Loads+1, d.node.GPUs[1:] },
+	}
+	for name, happen := range tests {
+		t.Run(name, func(t *testing.T) {
+			n := pair()
+			d := newDriver(t, n)
+			s := d.open(gputest.NewClock().Now)
+			gputest.Check(t, gputest.Read(t, s), n)
+			for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo"} {
+				d.fault(anyGPU, call, "fail:999")
+			}
+			happen(d)
+			d.write()
+			report := gputest.Eventually(t, s, "one GPU is left", func(r gpu.Report, err error) bool { return err == nil && len(r.Devices) == 1 })
+			left := gputest.Node{GPUs: []gputest.GPU{gputest.Full(1)}}
+			left.GPUs[0].Device.Index = report.Devices[0].Index
+			gputest.Check(t, report, left)
+		})
+	}
+}
+
+// TestReloadUnderAStuckCall must not shut the driver down under the call, nor
+// open it over the old session, which is of no use. It says so, and goes on when
+// the call returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
 	gputest.Read(t, s)
-	stuck := pair().GPUs[0].Device.UUID
-	d.fault(stuck, "nvmlDeviceGetTemperature", "hang")
+	d.fault(d.node.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
 	gputest.Read(t, s)
 	d.node.Loads++
 	d.write()
-	gputest.Eventually(t, s, "the other GPU answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 1 })
-	if n := d.calls("nvmlShutdown"); n != 0 {
-		t.Errorf("nvmlShutdown was called %d times under a call", n)
+	gputest.Eventually(t, s, "it waits", func(_ gpu.Report, err error) bool {
+		return err != nil && strings.Contains(err.Error(), "open driver: waiting for a stuck call")
+	})
+	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 1 || shutdowns != 0 {
+		t.Errorf("under a call there were %d more nvmlInit and %d nvmlShutdown", inits-1, shutdowns)
+	}
+	d.healed()
+	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), d.node)
+	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 2 || shutdowns != 1 {
+		t.Errorf("there were %d nvmlInit and %d nvmlShutdown, want 2 and 1", inits, shutdowns)
 	}
 }
 

@@ -367,6 +367,61 @@ func TestNodeIdentity(t *testing.T) {
 	}
 }
 
+// TestHostEvery: the machine itself is read again after ten seconds, and not at
+// every tick.
+func TestHostEvery(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 1)
+	w.write("sys/class/dmi/id/product_serial", "EX0043\n")
+	if got := w.ticks(s, 9).Node.ProductSerial; got != "EX0042" {
+		t.Errorf("the serial number is %s after nine seconds, want EX0042", got)
+	}
+	if got := w.ticks(s, 1).Node.ProductSerial; got != "EX0043" {
+		t.Errorf("the serial number is %s after ten seconds, want EX0043", got)
+	}
+}
+
+// TestEnergyScope: a counter that covers more than its GPU may count three times
+// what the GPU can draw.
+func TestEnergyScope(t *testing.T) {
+	want := map[gpu.EnergyScope]gpu.Millijoules{gpu.ScopeGPU: 0, gpu.ScopeModule: 200_000, gpu.ScopeUnknown: 200_000}
+	for scope, want := range want {
+		w := newWorld(t)
+		w.devices[0].EnergyScope, w.devices[0].MaxPower = scope, 50
+		if got := w.ticks(w.sampler(), 3).GPUs[0].Book.Energy; got != want {
+			t.Errorf("scope %s: the book says %d mJ, want %d", scope, got, want)
+		}
+	}
+}
+
+// TestDeadHolder: an allocation of a pod that is not known, or not known to live,
+// makes no holder.
+func TestDeadHolder(t *testing.T) {
+	w := newWorld(t)
+	unknown := train
+	unknown.PodUID = ""
+	w.allocations.List = []gpu.Allocation{
+		{UUID: first, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1},
+		{UUID: first, Container: unknown, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true},
+	}
+	if got := w.ticks(w.sampler(), 1).GPUs[0].Holders; len(got) != 0 {
+		t.Errorf("holders: %+v", got)
+	}
+}
+
+// TestLateOwner: a process is shown with the latest word on whose it is.
+func TestLateOwner(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	p := w.processes[42]
+	p.Owner = gpu.Owner{}
+	w.processes[42] = p
+	if got := w.ticks(w.sampler(), 1).GPUs[0].Processes[0].Owner; got != w.owners[p.ID] {
+		t.Errorf("owner %+v, want %+v", got, w.owners[p.ID])
+	}
+}
+
 // TestSaveBeforePublish: what a restart would not find is never shown. The state
 // file is made into a folder that can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
@@ -458,5 +513,45 @@ func TestVanished(t *testing.T) {
 	}
 	if got := snap.GPUs[1].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
 		t.Errorf("the unknown process was charged %d mJ, want 100000", got)
+	}
+}
+
+// TestMemory: a process that ended is remembered for a minute, longer than the
+// driver may go on naming it.
+func TestMemory(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 1)
+	w.contexts[first], w.processes = nil, map[uint32]gpu.Process{}
+	w.ticks(s, 59)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	book := w.ticks(s, 2).GPUs[0].Book
+	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
+		t.Errorf("its container was charged %d mJ, want 300000: %+v", got, book)
+	}
+	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
+		t.Errorf("after a minute %d mJ are unmapped, want 100000", got)
+	}
+}
+
+// TestReusedPID: samples are of the past, so they mean the process that was on the
+// GPU rather than one that got its PID since, until that one is there itself.
+func TestReusedPID(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 1)
+	other := gpu.Process{ID: gpu.ProcessID{PID: 42, Start: 8}, Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	w.contexts[first], w.processes[42], w.owners[other.ID] = nil, other, other.Owner
+	w.ticks(s, 1)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	book := w.ticks(s, 1).GPUs[0].Book
+	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("the process that was on the GPU was charged %d mJ, want 200000: %+v", got, book)
+	}
+	w.contexts[first] = []uint32{42}
+	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Host]; got != 100_000 {
+		t.Errorf("the process that is on it was charged %d mJ, want 100000", got)
 	}
 }

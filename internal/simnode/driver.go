@@ -91,7 +91,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000,
 		"temperature", 29+b.power/16_000, "utilization", b.busy, "memory_utilization", b.busy/3,
 		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,
-		"processes", 1, "samples", 1, "mig", 0, "lost", flag(b.lost))...)
+		"processes", 1, "samples", 1, "mig", 0, "events", 8, "lost", flag(b.lost))...)
 }
 
 // counters returns the fields of a board's energy counters.

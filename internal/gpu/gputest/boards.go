@@ -21,6 +21,7 @@ func Full(i int) GPU {
 		CliqueID:    32766,
 		State:       "completed",
 	}
+	g.Device.XIDEvents = true
 	g.Reading.PowerLimit = new(gpu.Watts(1000))
 	g.Reading.Temperature = new(float64(41 + i))
 	g.Reading.Utilization = new(0.0)

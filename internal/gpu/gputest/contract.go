@@ -27,6 +27,7 @@ func testAbsent(t *testing.T, open Open) {
 		"device node":    func(g *GPU) { g.Device.DeviceNode = "" },
 		"platform":       func(g *GPU) { g.Device.Platform = gpu.Platform{} },
 		"slot and tray":  func(g *GPU) { g.Device.Platform.Slot, g.Device.Platform.Tray = nil, nil },
+		"XID events":     func(g *GPU) { g.Device.XIDEvents = false },
 		"fabric":         func(g *GPU) { g.Device.Fabric = nil },
 		"power limit":    func(g *GPU) { g.Reading.PowerLimit = nil },
 		"temperature":    func(g *GPU) { g.Reading.Temperature = nil },

@@ -97,6 +97,7 @@ func (c *Clock) Advance(d time.Duration) {
 // GPU that is not lost, a reading for each that is not stuck either.
 func Check(t *testing.T, report gpu.Report, n Node) {
 	t.Helper()
+	checkOnce(t, report)
 	var devices []gpu.Device
 	var readings []gpu.Reading
 	for _, g := range n.GPUs {
@@ -121,6 +122,25 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 }
 
+// checkOnce fails the test if a GPU is reported twice.
+func checkOnce(t *testing.T, report gpu.Report) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, d := range report.Devices {
+		if seen[d.UUID] {
+			t.Errorf("two devices are %s", d.UUID)
+		}
+		seen[d.UUID] = true
+	}
+	clear(seen)
+	for _, r := range report.Readings {
+		if seen[r.UUID] {
+			t.Errorf("two readings are of %s", r.UUID)
+		}
+		seen[r.UUID] = true
+	}
+}
+
 func byUUID() cmp.Option {
 	return cmp.Options{
 		cmpopts.SortSlices(func(a, b gpu.Device) bool { return a.UUID < b.UUID }),
@@ -128,13 +148,15 @@ func byUUID() cmp.Option {
 	}
 }
 
-// Read reads the source and fails the test on an error.
+// Read reads the source and fails the test on an error, or if a GPU is there
+// twice.
 func Read(t *testing.T, s Source) gpu.Report {
 	t.Helper()
 	report, err := s.Read(t.Context())
 	if err != nil {
 		t.Fatal("Read:", err)
 	}
+	checkOnce(t, report)
 	return report
 }
 
@@ -146,6 +168,7 @@ func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) 
 	defer retry.Stop()
 	for {
 		report, err := s.Read(t.Context())
+		checkOnce(t, report)
 		if ok(report, err) {
 			return report
 		}

@@ -29,18 +29,19 @@ const binding = "github.com/NVIDIA/go-nvml"
 // Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path
 // of the library. It needs gcc, as cgo does, and the go command to find the
 // header of the binding; it must be called from within this module. The header
-// comment of nvml.c describes how the library is told what to answer.
-func Compile(dir string) (path string, err error) {
+// comment of nvml.c describes how the library is told what to answer. The
+// library lacks the functions in without, as an older driver's would.
+func Compile(dir string, without ...string) (path string, err error) {
 	if path, err = filepath.Abs(filepath.Join(dir, "libnvidia-ml.so.1")); err != nil {
 		return "", fmt.Errorf("compile fake NVML: %w", err)
 	}
-	if err := compile(path); err != nil {
+	if err := compile(path, without); err != nil {
 		return "", fmt.Errorf("compile fake NVML: %w", err)
 	}
 	return path, nil
 }
 
-func compile(path string) error {
+func compile(path string, without []string) error {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return fmt.Errorf("gcc is needed, as for cgo; install gcc and the C library's headers: %w", err)
@@ -60,10 +61,15 @@ func compile(path string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
-	_, err = output(exec.Command(gcc,
+	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I"+filepath.Join(module, "pkg", "nvml"),
-		"-Wl,-soname,"+filepath.Base(path), "-o", path, filepath.Join(src, "nvml.c")))
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I" + filepath.Join(module, "pkg", "nvml"),
+		"-Wl,-soname," + filepath.Base(path), "-o", path, filepath.Join(src, "nvml.c"),
+	}
+	for _, symbol := range without {
+		args = append(args, "-D"+symbol+"=nvmlWithout_"+symbol) // under a name nobody looks for
+	}
+	_, err = output(exec.Command(gcc, args...))
 	return err
 }
 

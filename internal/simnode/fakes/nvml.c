@@ -22,8 +22,9 @@
  *
  *   driver   version nvml generation loaded
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
- *            until the next nvmlInit, older handles for ever. With loaded=0
- *            everything fails with DRIVER_NOT_LOADED.
+ *            until every nvmlInit was undone by nvmlShutdown and another one
+ *            follows, older handles for ever. With loaded=0 everything fails
+ *            with DRIVER_NOT_LOADED.
  *   gpu      index uuid minor bus name serial part vbios
  *            chassis slot tray host peer module           platform info
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
@@ -33,13 +34,15 @@
  *            memory_used memory_total                     bytes
  *            sm_clock memory_clock                        MHz
  *            processes=1 samples=1 mig=1                  what the GPU supports
+ *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on it: GPU_IS_LOST
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
  *   row      gpu time pid sm mem                          a row of process utilisation, given as it is
  *   xid      gpu seq code                                 given once to every event set older than it
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
- *            fail:<nvmlReturn>   that return code
+ *            fail:<nvmlReturn>   that return code; nvmlEventSetWait gives the code
+ *                                of any GPU that is registered with the set
  *            delay:<ms>          the call takes so long
  *            hang                until the directive leaves the file
  *            drop                the GPU is not counted or enumerated; a process
@@ -51,7 +54,8 @@
  * What is kept of the driver's ways: sizing calls answer INSUFFICIENT_SIZE, and a
  * list may grow before the second call; samples are those newer than lastSeen,
  * NOT_FOUND if there are none; MIG refuses utilisation; platform info takes
- * struct versions 1 and 2; what a GPU cannot do is NOT_SUPPORTED and never 0.
+ * struct versions 1 and 2; initialisations are counted; what a GPU cannot do is
+ * NOT_SUPPORTED and never 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -266,8 +270,8 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     pthread_mutex_unlock(&lock);
     nvmlReturn_t ret = begin(&c, "nvmlInit", NULL);
     if (ret == NVML_SUCCESS) {
-        inits++;
-        init_generation = number(next("driver", NULL), "generation", 0);
+        if (inits++ == 0)
+            init_generation = number(next("driver", NULL), "generation", 0);
     }
     return end(&c, ret);
 }
@@ -684,9 +688,9 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
 {
     struct call c;
-    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetSupportedEventTypes", device.handle);
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetSupportedEventTypes", device, "events");
     if (ret == NVML_SUCCESS)
-        *types = nvmlEventTypeXidCriticalError;
+        *types = number(c.gpu, "events", 0);
     return end(&c, ret);
 }
 
@@ -694,11 +698,22 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
 {
     struct call c;
     nvmlReturn_t ret = begin(&c, "nvmlDeviceRegisterEvents", device.handle);
-    if (ret == NVML_SUCCESS && (types & ~nvmlEventTypeXidCriticalError))
+    if (ret == NVML_SUCCESS && (types & ~number(c.gpu, "events", 0)))
         ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS && !has_line(set.handle->devices, device.handle->uuid))
         add_line(&set.handle->devices, device.handle->uuid);
     return end(&c, ret);
+}
+
+/* What a fault makes waiting for the set's events return. */
+static nvmlReturn_t set_failure(const struct call *c, const struct nvmlEventSet_st *set)
+{
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g)) {
+        const char *code = directive(c->name, uuid_of(g, "uuid"), "fail");
+        if (code && has_line(set->devices, uuid_of(g, "uuid")))
+            return (nvmlReturn_t)atoi(code);
+    }
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
@@ -711,6 +726,8 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
             event = take_event(set.handle);
         while (event && !has_line(set.handle->devices, uuid_of(event, "gpu")));
         if (event)
+            break;
+        if ((ret = set_failure(&c, set.handle)) != NVML_SUCCESS)
             break;
         if (waited >= timeout_ms) {
             ret = NVML_ERROR_TIMEOUT;

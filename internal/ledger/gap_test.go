@@ -1,0 +1,107 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestGap: energy over a restart stays with a container only if nothing changed,
+// and time only with those that held the GPU before.
+func TestGap(t *testing.T) {
+	p, hog := process(21, in(train)), process(31, in(serve))
+	again := p
+	again.ID.Start++
+	sidecar := train
+	sidecar.Container = "sidecar"
+	worker := process(22, in(sidecar))
+	moved := holds(gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-new", Container: "main"}, 1)
+	own := look(0, []gpu.Process{p}, holds(train, 1))
+	tests := []struct {
+		name          string
+		before, after ledger.Observation
+		charged       gpu.Millijoules
+		held          time.Duration // by all containers
+	}{
+		{"same process, same allocation", own, look(60, []gpu.Process{p}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"process of the pod's other container", look(0, []gpu.Process{worker}, holds(train, 1)), look(60, []gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"process of another pod", look(0, []gpu.Process{hog}, holds(train, 1)), look(60, []gpu.Process{hog}, holds(train, 1)), 0, time.Minute},
+		{"PID reused", own, look(60, []gpu.Process{again}, holds(train, 1)), 0, time.Minute},
+		{"another process joined", own, look(60, []gpu.Process{p, worker}, holds(train, 1)), 0, time.Minute},
+		{"process gone", own, look(60, nil, holds(train, 1)), 0, time.Minute},
+		{"allocation gone", own, look(60, []gpu.Process{p}), 0, 0},
+		{"allocation came", look(0, []gpu.Process{p}), look(60, []gpu.Process{p}, holds(train, 1)), 0, 0},
+		{"another pod of that name", own, look(60, []gpu.Process{p}, moved), 0, 0},
+		{"shared now", own, look(60, []gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0, time.Minute},
+		{"a replica", look(0, []gpu.Process{p}, holds(train, 2)), look(60, []gpu.Process{p}, holds(train, 2)), 0, time.Minute},
+		{"a replica before", look(0, []gpu.Process{p}, holds(train, 2)), look(60, []gpu.Process{p}, holds(train, 1)), 0, time.Minute},
+		{"a replica now", own, look(60, []gpu.Process{p}, holds(train, 2)), 0, time.Minute},
+	}
+	for _, restart := range []bool{true, false} {
+		for _, tt := range tests {
+			t.Run(tt.name+map[bool]string{true: ", restart", false: ", late tick"}[restart], func(t *testing.T) {
+				l := newLedger()
+				l.Observe(tt.before)
+				if restart {
+					l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+				}
+				b := ask(t, l, tt.after)
+				if b.Energy != 60*300_000 {
+					t.Errorf("book says %d mJ", b.Energy)
+				}
+				var held time.Duration
+				for _, a := range b.Containers {
+					held += a.Allocated
+				}
+				if got := b.Sum() - b.Unattributed[gpu.Gap]; got != tt.charged || held != tt.held {
+					t.Errorf("charged %d mJ and %v, want %d and %v", got, held, tt.charged, tt.held)
+				}
+			})
+		}
+	}
+}
+
+// TestInsideGap: over a gap only its ends count, so that what is remembered does
+// not grow while the counter cannot be read, or cannot be believed.
+func TestInsideGap(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	for name, readings := range map[string][2]*gpu.Millijoules{
+		"no reading": {nil, nil},
+		"glitches":   {new(gpu.Millijoules(2e12)), new(gpu.Millijoules(1e12))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with, without := look(5, []gpu.Process{p, q}, holds(train, 1)), look(20, []gpu.Process{p}, holds(train, 1))
+			with.Energy, without.Energy = readings[0], readings[1]
+			own := look(0, []gpu.Process{p}, holds(train, 1))
+			b := ask(t, newLedger(), own, with, without, look(21, []gpu.Process{p}, holds(train, 1)))
+			if got := b.Containers[0].Energy[gpu.Exclusive]; got != 21*300_000 {
+				t.Errorf("the container was charged %d mJ, want %d: %+v", got, 21*300_000, b)
+			}
+		})
+	}
+}
+
+// TestGapHasNoActivity: nobody saw what was done in a gap.
+func TestGapHasNoActivity(t *testing.T) {
+	p := process(21, in(train))
+	for _, utilization := range []float64{0, 1} {
+		after := look(3600, []gpu.Process{p}, holds(train, 1))
+		after.Utilization = &utilization
+		a := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), after).Containers[0]
+		if a.Energy[gpu.Exclusive] != 3600*300_000 || a.Idle != 0 || a.Active != 0 || a.Allocated != time.Hour {
+			t.Errorf("utilisation %v: %+v", utilization, a)
+		}
+	}
+}
+
+// TestReturn: the book of a GPU that was gone goes on when the GPU comes back.
+func TestReturn(t *testing.T) {
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	b := ask(t, l, look(400, nil))
+	if b.Energy != 400*300_000 || b.Unattributed[gpu.Gap] != 399*300_000 {
+		t.Errorf("after its return: %+v", b)
+	}
+}

@@ -1,0 +1,72 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+func TestPlausibility(t *testing.T) {
+	type reading struct {
+		seconds float64
+		mJ      gpu.Millijoules
+	}
+	tests := []struct {
+		name             string
+		readings         []reading
+		energy           gpu.Millijoules
+		resets, rejected uint64
+	}{
+		{"steady", []reading{{0, 5000}, {1, 305_000}, {2, 605_000}}, 600_000, 0, 0},
+		{"glitch low", []reading{{0, 5_000_000}, {1, 2_500_000}, {2, 5_600_000}}, 600_000, 0, 1},
+		{"glitch high", []reading{{0, 5000}, {1, 1e12}, {2, 605_000}}, 600_000, 0, 1},
+		{"two glitches in a row", []reading{{0, 5_000_000}, {1, 1e12}, {2, 1000}, {3, 5_900_000}}, 900_000, 0, 2},
+		{"driver reload", []reading{{0, 5_000_000}, {1, 40_000}, {2, 340_000}, {3, 640_000}}, 600_000, 1, 0},
+		{"reload, not confirmed yet", []reading{{0, 5_000_000}, {1, 40_000}}, 0, 0, 0},
+		{"jump that stays", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
+		{"full power, and the counter one step ahead", []reading{{0, 5000}, {1, 5000 + 1_155_000}}, 1_155_000, 0, 0},
+		{"more than that", []reading{{0, 5000}, {1, 5000 + 1_155_001}}, 0, 0, 0},
+		{"standing still", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var obs []ledger.Observation
+			for _, r := range tt.readings {
+				o := look(r.seconds, nil)
+				o.Energy = &r.mJ
+				obs = append(obs, o)
+			}
+			b := ask(t, newLedger(), obs...)
+			if b.Energy != tt.energy || b.Resets != tt.resets || b.Rejected != tt.rejected {
+				t.Errorf("got %d mJ, %d resets, %d rejected; want %d, %d, %d",
+					b.Energy, b.Resets, b.Rejected, tt.energy, tt.resets, tt.rejected)
+			}
+		})
+	}
+}
+
+// TestUnknownMaxPower: a board whose limit is not known may draw 10 kW.
+func TestUnknownMaxPower(t *testing.T) {
+	for reading, want := range map[gpu.Millijoules]gpu.Millijoules{16_500_000: 16_500_000, 16_500_001: 0} {
+		first, second := look(0, nil), look(1, nil)
+		first.MaxPower, first.Energy = 0, new(gpu.Millijoules(0))
+		second.MaxPower, second.Energy = 0, &reading
+		if got := ask(t, newLedger(), first, second).Energy; got != want {
+			t.Errorf("%d mJ in a second: the book says %d, want %d", reading, got, want)
+		}
+	}
+}
+
+// TestReload: what is charged after a reload goes to those who were there then.
+func TestReload(t *testing.T) {
+	p := process(21, in(train))
+	low := look(1, nil)
+	low.Energy = new(gpu.Millijoules(1000))
+	confirm := look(2, nil)
+	confirm.Energy = new(gpu.Millijoules(301_000))
+	b := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), low, confirm)
+	if b.Energy != 300_000 || b.Unattributed[gpu.Idle] != 300_000 || b.Resets != 1 {
+		t.Errorf("book: %+v", b)
+	}
+}

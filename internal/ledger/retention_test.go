@@ -1,0 +1,144 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestBirth: an account is open at zero before it is charged anything.
+func TestBirth(t *testing.T) {
+	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
+	want := []gpu.ContainerAccount{{AccountKey: gpu.AccountKey{Container: train}, Opened: at(0).Wall}}
+	ignore := cmpopts.IgnoreFields(gpu.ContainerAccount{}, "LastAlive", "Energy", "Allocated")
+	if diff := cmp.Diff(want, b.Containers, ignore); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+	l := newLedger()
+	l.Observe(look(0, nil))
+	l.Observe(look(1, nil, holds(train, 1)))
+	if b := l.Books()[uuid]; len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	l := newLedger()
+	ask(t, l, look(0, []gpu.Process{p, q}, holds(train, 1)), look(1, []gpu.Process{p, q}, holds(train, 1)))
+	b := l.Books()[uuid]
+	for s := 2.0; s <= 301; s++ {
+		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+	}
+	if n := len(b.Containers[0].Processes); n != 2 {
+		t.Errorf("%d process accounts within the retention time, want 2", n)
+	}
+	for s := 302.0; s <= 304; s++ {
+		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+	}
+	if n := len(b.Containers[0].Processes); n != 1 {
+		t.Errorf("%d process accounts after the retention time, want 1", n)
+	}
+	charged := b.Sum()
+	for s := 305.0; s <= 610; s++ {
+		b = ask(t, l, look(s, nil))
+	}
+	if len(b.Containers) != 0 || b.Retired < charged {
+		t.Errorf("%d accounts, %d mJ retired; want none, at least %d", len(b.Containers), b.Retired, charged)
+	}
+}
+
+// TestPodRetires: the containers of a pod retire together, at the last one's time.
+func TestPodRetires(t *testing.T) {
+	sidecar := train
+	sidecar.Container = "sidecar"
+	p, q := process(21, in(train)), process(22, in(sidecar))
+	l := newLedger()
+	b := ask(t, l, look(0, []gpu.Process{p, q}), look(1, []gpu.Process{p, q}))
+	for s := 2.0; s <= 400; s++ {
+		b = ask(t, l, look(s, []gpu.Process{q}))
+	}
+	for s := 401.0; s <= 700; s++ {
+		b = ask(t, l, look(s, nil))
+	}
+	if len(b.Containers) != 2 || b.Retired != 0 {
+		t.Errorf("%d accounts within the retention time, want 2", len(b.Containers))
+	}
+	b = ask(t, l, look(701, nil), look(702, nil))
+	if len(b.Containers) != 0 || b.Retired == 0 {
+		t.Errorf("%d accounts after the retention time, want none", len(b.Containers))
+	}
+}
+
+// TestStillListed: while the kubelet lists an allocation its account stays, though
+// nothing in the pod seems to live.
+func TestStillListed(t *testing.T) {
+	dead := holds(train, 1)
+	dead.Live = false
+	l := newLedger()
+	b := ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
+	for s := 2.0; s <= 400; s++ {
+		b = ask(t, l, look(s, nil, dead))
+	}
+	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 {
+		t.Errorf("book: %+v", b)
+	}
+}
+
+// TestPIDReuse: a held account is closed when its PID belongs to another process
+// of the same container, since both would be one series.
+func TestPIDReuse(t *testing.T) {
+	p := process(21, in(train))
+	again := p
+	again.ID.Start += 5
+	b := ask(t, newLedger(),
+		look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)),
+		look(2, []gpu.Process{again}, holds(train, 1)), look(3, []gpu.Process{again}, holds(train, 1)))
+	ps := b.Containers[0].Processes
+	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
+		t.Errorf("process accounts: %+v", ps)
+	}
+	if b.Containers[0].Energy.Sum() != 900_000 {
+		t.Errorf("the container was charged %d mJ, want 900000", b.Containers[0].Energy.Sum())
+	}
+}
+
+func TestProcessCap(t *testing.T) {
+	var all []gpu.Process
+	for pid := range uint32(10) {
+		all = append(all, process(pid+1, in(train)))
+	}
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 4})
+	b := ask(t, l, look(0, all, holds(train, 1)), look(1, all, holds(train, 1)))
+	var sum, folded gpu.Millijoules
+	for _, p := range b.Containers[0].Processes {
+		sum += p.Energy.Sum()
+		if p.Folded {
+			folded += p.Energy.Sum()
+		}
+	}
+	if len(b.Containers[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
+		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Containers[0].Processes), sum, folded)
+	}
+}
+
+// TestFoldedContainer: a container lives as long as its processes do, also if none
+// of them has an account of its own.
+func TestFoldedContainer(t *testing.T) {
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
+	p, q := process(21, in(train)), process(31, in(serve))
+	var b *gpu.Book
+	for s := 0.0; s <= 120; s++ {
+		o := look(s, []gpu.Process{p, q})
+		o.Activity = []ledger.Activity{{p, 1}, {q, 1}}
+		b = ask(t, l, o)
+	}
+	if len(b.Containers) != 2 || b.Retired != 0 || b.Containers[1].Energy[gpu.Shared] != 120*150_000 {
+		t.Errorf("book: %+v", b)
+	}
+}

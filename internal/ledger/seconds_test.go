@@ -1,0 +1,100 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestSeconds: how long the first container held and used the GPU, and what it was
+// charged for while the GPU did nothing.
+func TestSeconds(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	looks := func(edit func(*ledger.Observation), looks ...ledger.Observation) []ledger.Observation {
+		edit(&looks[len(looks)-1])
+		return looks
+	}
+	tests := []struct {
+		name              string
+		looks             []ledger.Observation
+		allocated, active time.Duration
+		idle              gpu.Millijoules
+	}{
+		{
+			"held, worked, then idle",
+			looks(func(o *ledger.Observation) { o.Utilization = new(0.0) },
+				look(0, nil, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)), look(2, []gpu.Process{p}, holds(train, 1))),
+			2 * time.Second, time.Second, 300_000,
+		},
+		{
+			"utilisation not known",
+			looks(func(o *ledger.Observation) { o.Utilization = nil },
+				look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1))),
+			time.Second, 0, 0,
+		},
+		{
+			"idle beside a busy one",
+			looks(func(o *ledger.Observation) { o.Activity = []ledger.Activity{{q, 1}} },
+				look(0, []gpu.Process{p, q}, holds(train, 2)), look(1, []gpu.Process{p, q}, holds(train, 2))),
+			time.Second, 0, 0,
+		},
+		{
+			"two of the GPU's devices",
+			looks(func(*ledger.Observation) {},
+				look(0, nil, holds(train, 1), holds(train, 1)), look(1, nil, holds(train, 1), holds(train, 1))),
+			time.Second, 0, 0,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := ask(t, newLedger(), tt.looks...).Containers[0]
+			if a.Allocated != tt.allocated || a.Active != tt.active || a.Idle != tt.idle {
+				t.Errorf("allocated %v, active %v, idle %d mJ; want %v, %v, %d", a.Allocated, a.Active, a.Idle, tt.allocated, tt.active, tt.idle)
+			}
+		})
+	}
+}
+
+// TestBetween: a look between two readings counts as well as that of the second
+// reading, whether it had no reading or one that was a glitch.
+func TestBetween(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
+	busy := func(o *ledger.Observation) { o.Utilization = new(1.0) }
+	unmeasured := func(o *ledger.Observation) { o.Utilization = nil }
+	active := func(who gpu.Process, weight uint32) func(*ledger.Observation) {
+		return func(o *ledger.Observation) { o.Activity = []ledger.Activity{{who, weight}} }
+	}
+	mute := func(o *ledger.Observation) { o.ActivityKnown = false }
+	tests := []struct {
+		name         string
+		between, end func(*ledger.Observation)
+		want         gpu.ByMethod // the first of two containers
+		idle         gpu.Millijoules
+	}{
+		{"idle", idle, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 150_000},
+		{"busy, then idle", busy, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+		{"idle, then busy", idle, busy, gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+		{"not measured, then idle", unmeasured, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+		{"idle, then not measured", idle, unmeasured, gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+		{"active by turns", active(p, 1), active(q, 3), gpu.ByMethod{gpu.Shared: 75_000}, 0},
+		{"no signal, then active", mute, active(p, 1), gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+		{"active, then no signal", active(p, 1), mute, gpu.ByMethod{gpu.Allocated: 150_000}, 0},
+	}
+	for name, reading := range map[string]*gpu.Millijoules{"no reading": nil, "glitch": new(gpu.Millijoules(1e12))} {
+		for _, tt := range tests {
+			t.Run(tt.name+", "+name, func(t *testing.T) {
+				between, end := look(0.5, []gpu.Process{p, q}), look(1, []gpu.Process{p, q})
+				between.Energy = reading
+				tt.between(&between)
+				tt.end(&end)
+				a := ask(t, newLedger(), look(0, []gpu.Process{p, q}), between, end).Containers[0]
+				if a.Energy != tt.want || a.Idle != tt.idle {
+					t.Errorf("charged %v, idle %d; want %v, %d", a.Energy, a.Idle, tt.want, tt.idle)
+				}
+			})
+		}
+	}
+}

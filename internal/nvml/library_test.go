@@ -1,0 +1,97 @@
+package nvml_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/nvml"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// oldLibrary names the environment variable that turns the test's executable
+// into a program that reads the library it names.
+const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
+
+// printReport reads once, waits for an event once, and prints what it read.
+func printReport(path string) {
+	now := gputest.NewClock().Now
+	log := slog.New(slog.DiscardHandler)
+	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: now, Log: log, Stages: stage.New(log, now)})
+	report, err := s.Read(context.Background())
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		err = errors.Join(s.Run(ctx), s.Close(time.Minute), json.NewEncoder(os.Stdout).Encode(report))
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// TestOldDriver reads libraries that lack functions, each in a process of its own:
+// to call what is not there would end it.
+func TestOldDriver(t *testing.T) {
+	tests := []struct {
+		name    string
+		without []string
+		want    func(*gputest.GPU)
+	}{
+		{"newer functions", []string{
+			"nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV",
+			"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlEventSetFree",
+		}, func(g *gputest.GPU) {
+			g.Device.Platform, g.Device.Fabric = gpu.Platform{}, nil
+			g.Reading.Contexts = slices.DeleteFunc(g.Reading.Contexts, func(c gpu.Context) bool { return c.MPS })
+		}},
+		{"whatever can be done without", []string{
+			"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
+			"nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetVbiosVersion",
+			"nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfo",
+			"nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetPowerManagementLimitConstraints", "nvmlDeviceGetEnforcedPowerLimit",
+			"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetFieldValues", "nvmlDeviceGetPowerUsage",
+			"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetClockInfo",
+			"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
+			"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization",
+			"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
+		}, func(g *gputest.GPU) {
+			temperature := g.Reading.Temperature
+			*g = gputest.Bare(g.Device.Index)
+			g.Reading.Temperature = temperature
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path, err := fakes.Compile(t.TempDir(), tt.without...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := pair()
+			newDriver(t, n)
+			program := exec.CommandContext(t.Context(), os.Args[0])
+			program.Env = append(os.Environ(), oldLibrary+"="+path)
+			program.Stderr = t.Output()
+			out, err := program.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var report gpu.Report
+			if err := json.Unmarshal(out, &report); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n.GPUs {
+				tt.want(&n.GPUs[i])
+			}
+			gputest.Check(t, report, n)
+		})
+	}
+}

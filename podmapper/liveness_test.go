@@ -1,0 +1,49 @@
+package podmapper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// endsAfter is a context that ends when it was asked a number of times.
+type endsAfter struct {
+	context.Context
+	times, asked int
+}
+
+func (c *endsAfter) Err() error {
+	if c.asked++; c.asked > c.times {
+		return context.Canceled
+	}
+	return nil
+}
+
+// With thousands of processes a scan takes longer than the end of the program may.
+func TestScanEndsWithItsContext(t *testing.T) {
+	root := t.TempDir()
+	for pid := range 100 {
+		dir := filepath.Join(root, fmt.Sprint(1+pid))
+		stat := fmt.Sprintf("%d (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0\n", 1+pid)
+		if err := errors.Join(
+			os.Mkdir(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644),
+			os.WriteFile(filepath.Join(dir, "cgroup"), []byte("0::/kubepods/pod"+uid+"/"+id+"\n"), 0o644),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := podScan{proc: procTree{root}}
+	ctx := &endsAfter{Context: context.Background(), times: 10}
+	live, err := s.scan(ctx, time.Hour)
+	if !errors.Is(err, context.Canceled) || live != nil || s.seen != nil {
+		t.Errorf("scan = %v, %v and remembers %d processes, want %v and nothing", live, err, len(s.seen), context.Canceled)
+	}
+	if ctx.asked != ctx.times+1 {
+		t.Errorf("the scan asked %d times whether to end, want %d", ctx.asked, ctx.times+1)
+	}
+}
