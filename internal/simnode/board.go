@@ -41,39 +41,94 @@ type account struct {
 
 // load is one process's activity on a board during a step.
 type load struct {
-	process *process
-	watts   int
-	percent int
+	process  *process
+	instance int // position in the board's instances
+	context  Context
+	watts    int
+	percent  int
+}
+
+// holder is a container that holds a board, or an instance of it, once.
+type holder struct {
+	*container
+	instance int
+}
+
+// part is who is on a MIG instance, or on the whole of a board that is not
+// divided, and how many slices it has.
+type part struct {
+	slices  int
+	holders []holder
+	loads   []load
 }
 
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step: to each load its own watts, and the floor to
-// the containers that hold the board, else to the loads, else to nobody.
-func (b *board) draw(now int64, holders []*container, loads []load) {
-	before := b.energy
-	b.busy = 0
-	for _, l := range loads {
-		b.charge(now, l.process, gpu.Millijoules(l.watts*l.percent))
-		b.busy += l.percent
+// draw adds the energy of one step: to each load its own watts, and to each part
+// its slices' share of the floor.
+func (b *board) draw(now int64, parts []part) {
+	total := 0
+	for _, p := range parts {
+		total += p.slices
 	}
-	floor := gpu.Millijoules(b.Floor * 100)
-	switch {
-	case len(holders) > 0:
-		for i, share := range split(floor, len(holders)) {
-			b.chargeHolder(now, holders[i], loads, share)
+	before, busy, used := b.energy, 0, 0
+	for _, p := range parts {
+		for _, l := range p.loads {
+			b.charge(now, l.process, gpu.Millijoules(l.watts*l.percent))
+			busy += l.percent * p.slices
 		}
-	case len(loads) > 0:
-		for i, share := range split(floor, len(loads)) {
-			b.charge(now, loads[i].process, share)
+		floor := b.Floor * 100 // mJ
+		b.bear(now, p, gpu.Millijoules(floor*(used+p.slices)/total-floor*used/total))
+		used += p.slices
+	}
+	b.busy = busy / total
+	b.power = int(b.energy-before) * int(time.Second/step)
+	b.retire(now - retention)
+}
+
+// bear lays a share of the floor on the containers that hold a part, else on the
+// loads there, else on nobody.
+func (b *board) bear(now int64, p part, floor gpu.Millijoules) {
+	switch {
+	case len(p.holders) > 0:
+		for i, share := range split(floor, len(p.holders)) {
+			b.chargeHolder(now, p.holders[i], p.loads, share)
+		}
+	case len(p.loads) > 0:
+		for i, share := range split(floor, len(p.loads)) {
+			b.charge(now, p.loads[i].process, share)
 		}
 	default:
 		b.idle += floor
 		b.energy += floor
 	}
-	b.power = int(b.energy-before) * int(time.Second/step)
-	b.retire(now - retention)
+}
+
+// parts divides a board as it is at a time. The slices that belong to no instance
+// are the last part.
+func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
+	if b.MIG == nil {
+		return []part{{1, holders, loads}}
+	}
+	var parts []part
+	free := b.MIG.Slices
+	for _, i := range b.offered(t) {
+		p := part{slices: b.MIG.Instances[i].Slices}
+		for _, h := range holders {
+			if h.instance == i {
+				p.holders = append(p.holders, h)
+			}
+		}
+		for _, l := range loads {
+			if l.instance == i {
+				p.loads = append(p.loads, l)
+			}
+		}
+		parts = append(parts, p)
+		free -= p.slices
+	}
+	return append(parts, part{slices: free})
 }
 
 // charge adds energy to a process and to its container, if it has one.
@@ -85,16 +140,16 @@ func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 
 // chargeHolder adds a share of the floor to a container, spread evenly over its
 // processes on the board.
-func (b *board) chargeHolder(now int64, c *container, loads []load, e gpu.Millijoules) {
+func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoules) {
 	var own []*process
 	for _, l := range loads {
-		if l.process.owner == c.Container {
+		if l.process.owner == h.Container {
 			own = append(own, l.process)
 		}
 	}
 	if len(own) == 0 {
 		b.energy += e
-		b.containers = add(b.containers, now, ProcessTruth{Container: c.Container, Energy: e})
+		b.containers = add(b.containers, now, ProcessTruth{Container: h.Container, Energy: e})
 	}
 	for i, share := range split(e, len(own)) {
 		b.charge(now, own[i], share)

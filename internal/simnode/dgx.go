@@ -17,7 +17,7 @@ func dgxH100() Scenario {
 	sc.Pods = []Pod{
 		devicePlugin(),
 		{Namespace: "research", Name: "pretrain-0", Containers: []Container{{
-			Name: "trainer", GPUs: []int{0, 1, 2, 3},
+			Name: "trainer", Devices: GPUs(0, 1, 2, 3),
 			Processes: []Process{
 				{Comm: "torchrun"},
 				{Comm: "python3", Work: []Work{
@@ -29,7 +29,7 @@ func dgxH100() Scenario {
 			},
 		}}},
 		{Namespace: "research", Name: "finetune-7b", QoS: "burstable", Containers: []Container{{
-			Name: "worker", GPUs: []int{4, 5},
+			Name: "worker", Devices: GPUs(4, 5),
 			Processes: []Process{
 				{Comm: "python3", Work: []Work{{GPU: 4, Watts: 520, Load: Duty(92, 8*time.Second, 10*time.Second), Memory: 44 * gib}}},
 				{Comm: "python3", Work: []Work{{GPU: 5, Watts: 505, Load: Duty(90, 8*time.Second, 10*time.Second), Memory: 44 * gib}}},
@@ -37,7 +37,7 @@ func dgxH100() Scenario {
 		}}},
 		{Namespace: "serving", Name: "chat-0", QoS: "burstable", Containers: []Container{
 			{
-				Name: "server", GPUs: []int{6},
+				Name: "server", Devices: GPUs(6),
 				Processes: []Process{
 					{Comm: "vllm", Work: []Work{{GPU: 6, Watts: 480, Load: Constant(35), Memory: 52 * gib}}},
 					{Comm: `re"rank) R (1 2`, Work: []Work{{GPU: 6, Watts: 260, Load: Ramp(5, 60, 20*time.Second), Memory: 9 * gib}}},
@@ -55,9 +55,9 @@ func idle() Scenario {
 	sc := hgxH100("idle", 8)
 	sc.Description = "8 H100 and no pods; the host's display server uses one GPU a little"
 	sc.Daemons = append(sc.Daemons,
-		Daemon{"/system.slice/gpuledger.service", Process{Comm: "gpuledger"}},
+		Daemon{"/system.slice/gpuledger.service", Process{Comm: exporter}},
 		Daemon{"/system.slice/display-manager.service", Process{Comm: "Xorg", Work: []Work{
-			{GPU: 0, Watts: 90, Load: Constant(3), Memory: gib / 8, Graphics: true},
+			{GPU: 0, Watts: 90, Load: Constant(3), Memory: gib / 8, Context: Graphics},
 		}}})
 	return sc
 }
@@ -81,13 +81,13 @@ func churn() Scenario {
 	sc.Description = "4 H100; on two of them a new pod every second"
 	batch := func(name string, g, watts int) Pod {
 		return Pod{Namespace: "batch", Name: name, QoS: "besteffort", Lifetime: time.Second, Containers: []Container{{
-			Name: "job", GPUs: []int{g},
+			Name: "job", Devices: GPUs(g),
 			Processes: []Process{{Comm: "job", Work: []Work{{GPU: g, Watts: watts, Load: Constant(80), Memory: 4 * gib}}}},
 		}}}
 	}
 	steady := func(name string, g, watts int, load Pattern) Pod {
 		return Pod{Namespace: "serving", Name: name, Containers: []Container{{
-			Name: "server", GPUs: []int{g},
+			Name: "server", Devices: GPUs(g),
 			Processes: []Process{{Comm: "vllm", Work: []Work{{GPU: g, Watts: watts, Load: load, Memory: 60 * gib}}}},
 		}}}
 	}
@@ -96,6 +96,33 @@ func churn() Scenario {
 		batch("short-a", 0, 400), batch("short-b", 1, 310),
 		steady("chat-0", 2, 450, Constant(60)),
 		steady("chat-1", 3, 470, Ramp(10, 90, 30*time.Second)),
+	}
+	return sc
+}
+
+// noHostPID is a machine whose exporter does not see the processes of others.
+func noHostPID() Scenario {
+	sc := hgxH100("no-hostpid", 4)
+	sc.Description = "4 H100; pods of 2 and 1 GPUs, one GPU idle; the exporter has a PID namespace of its own"
+	sc.PrivatePIDs = true
+	sc.Pods = []Pod{
+		devicePlugin(),
+		{Namespace: "research", Name: "pretrain-0", Containers: []Container{{
+			Name: "trainer", Devices: GPUs(0, 1),
+			Processes: []Process{
+				{Comm: "torchrun"},
+				{Comm: "python3", Work: []Work{
+					{GPU: 0, Watts: 560, Load: Constant(97), Memory: 71 * gib},
+					{GPU: 1, Watts: 575, Load: Constant(97), Memory: 70 * gib},
+				}},
+			},
+		}}},
+		{Namespace: "serving", Name: "chat-0", QoS: "burstable", Containers: []Container{{
+			Name: "server", Devices: GPUs(2),
+			Processes: []Process{{Comm: "vllm", Work: []Work{
+				{GPU: 2, Watts: 480, Load: Duty(60, 8*time.Second, 10*time.Second), Memory: 52 * gib},
+			}}},
+		}}},
 	}
 	return sc
 }
@@ -148,6 +175,6 @@ func hostDaemons() []Daemon {
 func devicePlugin() Pod {
 	return Pod{Namespace: "kube-system", Name: "nvidia-device-plugin-daemonset-x7k2p", QoS: "besteffort", Containers: []Container{
 		{Name: "nvidia-device-plugin-ctr", Processes: []Process{{Comm: "nvidia-device-p"}}},
-		{Name: "gpuledger", Processes: []Process{{Comm: "gpuledger"}}},
+		{Name: "gpuledger", Processes: []Process{{Comm: exporter}}},
 	}}
 }

@@ -35,13 +35,17 @@ func driverState(w *world, faults []Fault) []byte {
 	var r record
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
 		"generation", w.driver.generation, "loaded", flag(w.driver.loaded))
-	processes := w.processes()
 	for i, b := range w.boards {
 		if b.gone {
 			continue
 		}
-		used := writeProcesses(&r, processes, i, b)
+		used := writeProcesses(&r, w, i)
 		writeGPU(&r, w, b, used)
+		if b.MIG != nil {
+			for _, i := range b.offered(w.at) {
+				writeInstance(&r, b, i)
+			}
+		}
 		for _, s := range b.ring.samples {
 			r.line("sample", "gpu", b.UUID, "time", w.start.Wall.Add(s.at).UnixMicro(), "pid", s.pid, "sm", s.busy, "mem", s.memory)
 		}
@@ -55,23 +59,50 @@ func driverState(w *world, faults []Fault) []byte {
 	return r.Bytes()
 }
 
-// writeProcesses adds the contexts on a board and returns the memory in use.
-func writeProcesses(r *record, processes []*process, gpu int, b *board) uint64 {
+// writeProcesses adds the contexts on a board and returns the memory in use. A
+// caller in a PID namespace of its own is told of none: the driver leaves out the
+// processes that it cannot see (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). In
+// samples it keeps their PIDs, though (kern_perf_ctrl.c).
+func writeProcesses(r *record, w *world, gpu int) uint64 {
+	b := w.boards[gpu]
 	used := uint64(gib / 2) // the driver's own
-	for _, p := range processes {
+	for _, p := range w.processes() {
 		for _, k := range p.work {
 			if k.GPU != gpu {
 				continue
 			}
-			kind := "compute"
-			if k.Graphics {
-				kind = "graphics"
-			}
 			used += k.Memory
-			r.line("process", "gpu", b.UUID, "pid", p.id.PID, "kind", kind, "memory", k.Memory)
+			if w.scenario.PrivatePIDs {
+				continue
+			}
+			fields := []any{"gpu", b.UUID, "pid", p.id.PID, "kind", kind(k.Context), "memory", k.Memory}
+			if b.MIG != nil {
+				fields = append(fields, "gi", b.MIG.Instances[k.Instance].ID, "ci", 0)
+			}
+			r.line("process", fields...)
 		}
 	}
 	return used
+}
+
+// kind names the list of processes that a context is in.
+func kind(c Context) string {
+	switch c {
+	case Graphics:
+		return "graphics"
+	case MPSClient:
+		return "mps"
+	default:
+		return "compute"
+	}
+}
+
+// writeInstance adds a MIG device: a GPU instance with its one compute instance.
+func writeInstance(r *record, b *board, position int) {
+	i := b.MIG.Instances[position]
+	r.line("instance", "gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
+		"name", b.Model+" MIG "+i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
+		"profile", i.ProfileID, "start", i.Start, "size", i.Size)
 }
 
 // writeGPU adds a board.
@@ -87,11 +118,16 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, "fabric_cluster", f.Cluster, "fabric_clique", f.Clique, "fabric_state", 3)
 	}
 	fields = append(fields, counters(w, b)...)
+	fields = append(fields,
+		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000, "temperature", 29+b.power/16_000)
+	if b.MIG == nil {
+		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3)
+	} else {
+		fields = append(fields, "mig_slices", b.MIG.Slices)
+	}
 	r.line("gpu", append(fields,
-		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000,
-		"temperature", 29+b.power/16_000, "utilization", b.busy, "memory_utilization", b.busy/3,
 		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,
-		"processes", 1, "samples", 1, "mig", 0, "events", 8, "lost", flag(b.lost))...)
+		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
 // counters returns the fields of a board's energy counters.

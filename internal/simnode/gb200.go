@@ -24,7 +24,7 @@ func gb200Module() Scenario {
 	pod := infer("infer-0", 2, 700)
 	second := infer("", 3, 640).Containers[0]
 	c := &pod.Containers[0]
-	c.GPUs = append(c.GPUs, second.GPUs...)
+	c.Devices = append(c.Devices, second.Devices...)
 	c.Processes = append(c.Processes, second.Processes...)
 	sc.Pods = append(sc.Pods, pod)
 	return sc
@@ -33,7 +33,7 @@ func gb200Module() Scenario {
 // infer is a pod of one GPU with a load that goes up and down.
 func infer(name string, g, watts int) Pod {
 	return Pod{Namespace: "serving", Name: name, QoS: "burstable", Containers: []Container{{
-		Name: "engine", GPUs: []int{g},
+		Name: "engine", Devices: GPUs(g),
 		Processes: []Process{{Comm: "trtllm-serve", Work: []Work{
 			{GPU: g, Watts: watts, Load: Ramp(20, 95, 30*time.Second), Memory: 150 * gib},
 		}}},
@@ -60,7 +60,7 @@ func gb200Tray(name string, counts Counts) Scenario {
 			{"0000:00:00.0", "0x10de", "0x22b9", "0x060400"}, // root port of the CPU
 		},
 		Pods: []Pod{devicePlugin(), {Namespace: "research", Name: "moe-train-0", Containers: []Container{{
-			Name: "trainer", GPUs: []int{0, 1},
+			Name: "trainer", Devices: GPUs(0, 1),
 			Processes: []Process{
 				{Comm: "python3", Work: []Work{{GPU: 0, Watts: 980, Load: Constant(98), Memory: 170 * gib}}},
 				{Comm: "python3", Work: []Work{{GPU: 1, Watts: 955, Load: Constant(98), Memory: 171 * gib}}},

@@ -26,7 +26,7 @@ type Node struct {
 }
 
 // Open lays out a node in a directory, which must be empty or not exist, and
-// serves pod resources until the node is closed. The first state is on disk when
+// serves the kubelet's sockets until the node is closed. The first state is on disk when
 // it returns. The socket's path must fit into 107 bytes, so the directory's name
 // should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
@@ -39,12 +39,12 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	}
 	n := &Node{
 		dir:   dir,
-		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new")},
+		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new"), private: sc.PrivatePIDs},
 		logs:  logTree{dir: filepath.Join(dir, "log", "containers")},
 		world: newWorld(sc, start),
 	}
-	if n.kubelet, err = openKubelet(n.socket(), sc.GPUs); err != nil {
-		return nil, fmt.Errorf("serve pod resources: %w", err)
+	if n.kubelet, err = openKubelet(dir, &n.world.scenario); err != nil {
+		return nil, err
 	}
 	if err := n.begin(); err != nil {
 		return nil, errors.Join(err, n.kubelet.close())
@@ -65,7 +65,7 @@ func emptyDir(dir string) (string, error) {
 	if len(entries) > 0 {
 		return "", fmt.Errorf("directory %s is not empty", dir)
 	}
-	for _, sub := range []string{"proc", "sys", "log/containers", "kubelet/pod-resources", "driver", "state"} {
+	for _, sub := range []string{"proc", "sys", "log/containers", "driver", "state"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return "", err
 		}
@@ -131,9 +131,6 @@ func (n *Node) apply(ch change) error {
 			return fmt.Errorf("start pod %s: %w", p.name, err)
 		}
 	}
-	if len(ch.ended)+len(ch.started) > 0 {
-		n.kubelet.set(n.world.pods)
-	}
 	return nil
 }
 
@@ -165,9 +162,10 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish writes the truth and then the driver's state, so that whatever counter
+// publish tells the kubelet the pods, and writes the truth and then the driver's state, so that whatever counter
 // is read through the driver has its row in the truth.
 func (n *Node) publish() error {
+	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
@@ -191,7 +189,7 @@ func (n *Node) SetFaults(faults ...Fault) error {
 // ClearFaults lets the driver behave again.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
-// Close ends the pod-resources server. The files stay.
+// Close ends the kubelet's servers. The files stay.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,11 +206,15 @@ func (n *Node) Flags() []string {
 		"--path.procfs=" + n.proc.dir,
 		"--path.sysfs=" + filepath.Join(n.dir, "sys"),
 		"--path.container-logs=" + n.logs.dir,
-		"--kubelet.pod-resources-socket=" + n.socket(),
+		"--kubelet.pod-resources-socket=" + podResourcesSocket(n.dir),
 		"--state.path=" + filepath.Join(n.dir, "state"),
 		"--node.name=" + n.world.scenario.Node,
 	}
 }
+
+// PodsAPIFlag returns the flag for the kubelet's Pods API, for exporters that know
+// it. Its socket is there in the scenarios that have one.
+func (n *Node) PodsAPIFlag() string { return "--kubelet.pods-api-socket=" + podsAPISocket(n.dir) }
 
 // Env returns the environment of the process that loads the fake driver library.
 func (n *Node) Env() []string {
@@ -222,6 +224,5 @@ func (n *Node) Env() []string {
 	}
 }
 
-func (n *Node) socket() string      { return filepath.Join(n.dir, "kubelet/pod-resources/kubelet.sock") }
 func (n *Node) driverState() string { return filepath.Join(n.dir, "driver", "state.tsv") }
 func (n *Node) driverCalls() string { return filepath.Join(n.dir, "driver", "calls.tsv") }

@@ -21,8 +21,8 @@ type pod struct {
 // container is a container of a pod.
 type container struct {
 	gpu.Container
+	spec      *Container
 	id        string // 64 hex digits
-	devices   []int
 	processes []*process
 }
 
@@ -54,8 +54,8 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *container {
 	c := &container{
 		Container: gpu.Container{Namespace: p.spec.Namespace, Pod: p.name, PodUID: p.uid, Container: spec.Name},
+		spec:      spec,
 		id:        hexID(p.uid, spec.Name),
-		devices:   spec.GPUs,
 	}
 	for _, s := range spec.Processes {
 		c.processes = append(c.processes, w.spawn(process{

@@ -11,11 +11,22 @@ import (
 
 // procTree is a /proc directory. Processes come and go in one go, as they do in
 // the kernel's: they are prepared in a directory beside it and renamed.
-type procTree struct{ dir, scratch string }
+type procTree struct {
+	dir, scratch string
+	// private is set for a tree of the PID namespace of the exporter's container,
+	// which has one process.
+	private bool
+}
 
-// initialNamespace is the link of a process in the initial PID namespace, whose
-// inode number is a constant (PROC_PID_INIT_INO in the kernel).
-const initialNamespace = "pid:[4026531836]"
+// exporter is the name of the process that the tree is for.
+const exporter = "gpuledger"
+
+// The links of processes to their PID namespaces. The inode number of the initial
+// one is a constant (PROC_PID_INIT_INO in the kernel).
+const (
+	initialNamespace = "pid:[4026531836]"
+	privateNamespace = "pid:[4026532781]"
+)
 
 // write lays out what does not belong to a process: /proc/stat with the time of
 // boot, and the boot id.
@@ -32,8 +43,27 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
+// view returns a process as the tree shows it, if it does. In a container of its
+// own the exporter is PID 1, and the root of its cgroup namespace.
+func (t procTree) view(p *process) (shown *process, ok bool) {
+	if !t.private {
+		return p, true
+	}
+	inside := *p
+	inside.id.PID, inside.parent, inside.cgroup = 1, 0, "/"
+	return &inside, p.comm == exporter
+}
+
 // start makes a process appear.
 func (t procTree) start(p *process) error {
+	p, ok := t.view(p)
+	if !ok {
+		return nil
+	}
+	namespace := initialNamespace
+	if t.private {
+		namespace = privateNamespace
+	}
 	dir := filepath.Join(t.scratch, p.name())
 	if err := writeFiles(dir, map[string]string{"stat": p.stat(), "cgroup": "0::" + p.cgroup, "comm": p.comm}); err != nil {
 		return err
@@ -41,13 +71,13 @@ func (t procTree) start(p *process) error {
 	if err := os.Mkdir(filepath.Join(dir, "ns"), 0o755); err != nil {
 		return err
 	}
-	if err := os.Symlink(initialNamespace, filepath.Join(dir, "ns", "pid")); err != nil {
+	if err := os.Symlink(namespace, filepath.Join(dir, "ns", "pid")); err != nil {
 		return err
 	}
 	if err := os.Rename(dir, filepath.Join(t.dir, p.name())); err != nil {
 		return err
 	}
-	if p.comm != "gpuledger" {
+	if p.comm != exporter {
 		return nil
 	}
 	return os.Symlink(p.name(), filepath.Join(t.dir, "self"))
@@ -55,6 +85,10 @@ func (t procTree) start(p *process) error {
 
 // end makes a process vanish.
 func (t procTree) end(p *process) error {
+	p, ok := t.view(p)
+	if !ok {
+		return nil
+	}
 	dir := filepath.Join(t.scratch, p.name())
 	if err := os.Rename(filepath.Join(t.dir, p.name()), dir); err != nil {
 		return err

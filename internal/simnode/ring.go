@@ -51,8 +51,22 @@ func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) {
 func pick(loads []load, point int) uint32 {
 	for _, l := range loads {
 		if point -= l.percent; point < 0 {
-			return l.process.id.PID
+			return seen(l, loads).process.id.PID
 		}
 	}
 	return 0
+}
+
+// seen returns the load that the driver takes a load for: an MPS client's work is
+// its server's.
+func seen(l load, loads []load) load {
+	if l.context != MPSClient {
+		return l
+	}
+	for _, other := range loads {
+		if other.context == MPSServer {
+			return other
+		}
+	}
+	return l
 }

@@ -21,6 +21,14 @@ type Scenario struct {
 	// Daemons are the processes of the host; the first one is PID 1.
 	Daemons []Daemon
 	Pods    []Pod
+	// Claims are the resource claims that DRA has satisfied. A node has either a
+	// device plugin or a DRA driver: with claims, none of its GPUs is the plugin's.
+	Claims []Claim
+	// PodsAPI lets the kubelet serve its Pods API, as it does from Kubernetes 1.37.
+	PodsAPI bool
+	// PrivatePIDs puts the exporter's container into a PID namespace of its own,
+	// as without hostPID.
+	PrivatePIDs bool
 	// Events happen at their time, in order.
 	Events []Event
 }
@@ -46,6 +54,10 @@ type GPU struct {
 	// Counter is what the board has counted before the simulation begins.
 	Counter gpu.Millijoules
 	Counts  Counts
+	// Replicas is how many times the device plugin offers the GPU, by time-slicing
+	// or MPS; 0 if it is not shared.
+	Replicas int
+	MIG      *MIG // nil while the GPU is not in MIG mode
 }
 
 // Place is where a GPU sits in its chassis.
@@ -90,13 +102,29 @@ type Process struct {
 // Work is what a process does on one GPU, and it implies a context there.
 type Work struct {
 	GPU int // position in the scenario's GPUs
-	// Watts is what the process draws above the floor while it keeps the GPU
-	// entirely busy. It differs from process to process, which no exporter sees.
-	Watts    int
-	Load     Pattern
-	Memory   uint64 // bytes
-	Graphics bool   // a graphics context, not a compute one
+	// Instance is the position of the MIG instance it runs on in the GPU's.
+	Instance int
+	// Watts is what the process draws above the floor while it keeps the GPU, or
+	// the instance, entirely busy. It differs from process to process, which no
+	// exporter sees.
+	Watts   int
+	Load    Pattern
+	Memory  uint64 // bytes
+	Context Context
 }
+
+// Context is the kind of a context on a GPU.
+type Context int
+
+// The kinds of contexts. What MPS clients do runs through the context of their
+// server, whose PID the utilisation samples name (NVIDIA open-gpu-kernel-modules,
+// kernel_channel.c: a channel is of the process that made its RM client).
+const (
+	Compute Context = iota
+	Graphics
+	MPSServer // listed as a compute context
+	MPSClient
+)
 
 // Pod is a pod with its containers.
 type Pod struct {
@@ -106,12 +134,23 @@ type Pod struct {
 	// Lifetime, if set, is how long a pod lives before another one with another
 	// name, UID and processes takes its place and its GPUs.
 	Lifetime time.Duration
+	Span
 }
 
-// Container is a container, the GPUs it holds by allocation and its processes.
+// Span is when something exists, since the start. Zero is for ever.
+type Span struct {
+	From  time.Duration
+	Until time.Duration // not included; 0 for no end
+}
+
+// covers reports whether something exists at a time.
+func (s Span) covers(t time.Duration) bool { return t >= s.From && (s.Until == 0 || t < s.Until) }
+
+// Container is a container, what it holds by allocation and its processes.
 type Container struct {
 	Name      string
-	GPUs      []int // positions in the scenario's GPUs
+	Devices   []Device // from the device plugin
+	Claims    []int    // positions in the scenario's claims
 	Processes []Process
 }
 
@@ -136,7 +175,10 @@ const (
 
 // Scenarios lists the scenarios that come with the package.
 func Scenarios() []Scenario {
-	return []Scenario{dgxH100(), gb200(), gb200Module(), idle(), churn(), lost()}
+	return []Scenario{
+		dgxH100(), gb200(), gb200Module(), idle(), churn(), lost(),
+		timeslice(), mps(), mig(), dra(), hog(), noHostPID(),
+	}
 }
 
 // Lookup finds a scenario by its name.
@@ -149,50 +191,4 @@ func Lookup(name string) (Scenario, error) {
 		known += " " + sc.Name
 	}
 	return Scenario{}, fmt.Errorf("unknown scenario %q, known are:%s", name, known)
-}
-
-// validate reports what the model cannot represent.
-func (sc *Scenario) validate() error {
-	busy := make([]int, len(sc.GPUs))
-	for _, p := range sc.processes() {
-		if len(p.Comm) > 15 {
-			return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
-		}
-		for _, w := range p.Work {
-			if w.GPU < 0 || w.GPU >= len(sc.GPUs) {
-				return fmt.Errorf("process %q: no GPU %d", p.Comm, w.GPU)
-			}
-			busy[w.GPU] += max(w.Load.Low, w.Load.High)
-			if busy[w.GPU] > 100 {
-				return fmt.Errorf("GPU %d can be %d %% busy", w.GPU, busy[w.GPU])
-			}
-		}
-	}
-	for _, p := range sc.Pods {
-		for _, c := range p.Containers {
-			for _, g := range c.GPUs {
-				if g < 0 || g >= len(sc.GPUs) {
-					return fmt.Errorf("container %s/%s/%s: no GPU %d", p.Namespace, p.Name, c.Name, g)
-				}
-			}
-		}
-	}
-	if len(sc.Daemons) == 0 {
-		return fmt.Errorf("no daemons: somebody must be PID 1")
-	}
-	return nil
-}
-
-// processes lists the processes of the host and of all pods.
-func (sc *Scenario) processes() []Process {
-	var all []Process
-	for _, d := range sc.Daemons {
-		all = append(all, d.Process)
-	}
-	for _, p := range sc.Pods {
-		for _, c := range p.Containers {
-			all = append(all, c.Processes...)
-		}
-	}
-	return all
 }

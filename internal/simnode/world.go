@@ -13,7 +13,8 @@ import (
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
-	steps    int64 // taken since the start
+	steps    int64         // taken since the start
+	at       time.Duration // when the last step began, since the start
 	random   *rand.Rand
 
 	boards  []*board
@@ -52,7 +53,9 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 		w.daemons = append(w.daemons, w.spawn(process{parent: min(1, w.nextPID-1), comm: d.Comm, cgroup: d.Cgroup, work: d.Work}, w.before(time.Hour)))
 	}
 	for i := range sc.Pods {
-		w.pods = append(w.pods, w.newPod(&sc.Pods[i], 1, w.before(10*time.Minute)))
+		if sc.Pods[i].covers(0) {
+			w.pods = append(w.pods, w.newPod(&sc.Pods[i], 1, w.before(10*time.Minute)))
+		}
 	}
 	return w
 }
@@ -68,34 +71,54 @@ type change struct{ ended, started []*pod }
 
 // advance moves the world by one step.
 func (w *world) advance() change {
+	w.at = w.elapsed()
 	ch := w.replacePods()
-	for len(w.events) > 0 && w.events[0].At <= w.elapsed() {
+	for len(w.events) > 0 && w.events[0].At <= w.at {
 		w.happen(w.events[0])
 		w.events = w.events[1:]
 	}
 	holders, loads := w.holders(), w.loads()
-	until := w.elapsed() + step
+	until := w.at + step
 	for i, b := range w.boards {
-		b.ring.record(until, loads[i], w.random)
+		if b.MIG == nil { // a divided GPU has no such samples
+			b.ring.record(until, loads[i], w.random)
+		}
 		if b.lost {
 			b.power, b.busy = 0, 0
 			continue
 		}
-		b.draw(w.steps, holders[i], loads[i])
+		b.draw(w.steps, b.parts(w.at, holders[i], loads[i]))
 	}
 	w.steps++
 	return ch
 }
 
-// replacePods ends the pods whose time is over and puts others in their place.
+// replacePods ends the pods whose time is over, and begins those whose time has
+// come.
 func (w *world) replacePods() change {
 	var ch change
-	for i, p := range w.pods {
-		if life := p.spec.Lifetime; life > 0 && time.Duration(w.steps-p.born)*step >= life {
-			w.pods[i] = w.newPod(p.spec, p.generation+1, w.start.Boot+w.elapsed())
-			ch.ended, ch.started = append(ch.ended, p), append(ch.started, w.pods[i])
+	var living []*pod
+	for _, p := range w.pods {
+		life := p.spec.Lifetime
+		switch {
+		case !p.spec.covers(w.at):
+			ch.ended = append(ch.ended, p)
+			continue
+		case life > 0 && time.Duration(w.steps-p.born)*step >= life:
+			ch.ended = append(ch.ended, p)
+			p = w.newPod(p.spec, p.generation+1, w.start.Boot+w.at)
+			ch.started = append(ch.started, p)
+		}
+		living = append(living, p)
+	}
+	for i := range w.scenario.Pods {
+		if spec := &w.scenario.Pods[i]; w.at > 0 && spec.From == w.at {
+			p := w.newPod(spec, 1, w.start.Boot+w.at)
+			ch.started = append(ch.started, p)
+			living = append(living, p)
 		}
 	}
+	w.pods = living
 	return ch
 }
 
@@ -128,17 +151,29 @@ func (w *world) renumber() {
 	}
 }
 
-// holders returns, for each board, the containers that hold it by allocation.
-func (w *world) holders() [][]*container {
-	holders := make([][]*container, len(w.boards))
+// holders returns, for each board, the containers that hold it by allocation, once
+// for each replica or instance that they hold.
+func (w *world) holders() [][]holder {
+	holders := make([][]holder, len(w.boards))
 	for _, p := range w.pods {
 		for _, c := range p.containers {
-			for _, g := range c.devices {
-				holders[g] = append(holders[g], c)
+			for _, d := range w.held(c.spec) {
+				holders[d.GPU] = append(holders[d.GPU], holder{c, w.boards[d.GPU].instance(d.Part)})
 			}
 		}
 	}
 	return holders
+}
+
+// held lists what a container holds. What it may only look at does not count.
+func (w *world) held(c *Container) []Device {
+	held := slices.Clone(c.Devices)
+	for _, i := range c.Claims {
+		if claim := w.scenario.Claims[i]; !claim.Admin {
+			held = append(held, claim.Devices...)
+		}
+	}
+	return held
 }
 
 // loads returns, for each board, the processes on it and how busy they are now.
@@ -147,7 +182,7 @@ func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
 		for _, k := range p.work {
-			l := load{process: p, watts: k.Watts, percent: k.Load.at(w.elapsed())}
+			l := load{p, k.Instance, k.Context, k.Watts, k.Load.at(w.at)}
 			if w.boards[k.GPU].lost || !w.driver.loaded {
 				l.percent = 0
 			}

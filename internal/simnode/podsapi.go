@@ -1,0 +1,62 @@
+package simnode
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+)
+
+// podsAPI answers as the kubelet's Pods API does (Kubernetes 1.37, gate PodsAPI),
+// but for its watch, which is not implemented.
+type podsAPI struct {
+	podsapi.UnimplementedPodsServer
+	*kubelet
+}
+
+// ListPods implements the kubelet's API.
+func (k *podsAPI) ListPods(context.Context, *podsapi.ListPodsRequest) (*podsapi.ListPodsResponse, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out podsapi.ListPodsResponse
+	for _, p := range k.pods {
+		out.Pods = append(out.Pods, p.marshal())
+	}
+	shuffle(k.random, out.Pods)
+	return &out, nil
+}
+
+// GetPod implements the kubelet's API.
+func (k *podsAPI) GetPod(_ context.Context, r *podsapi.GetPodRequest) (*podsapi.GetPodResponse, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pods {
+		if p.uid == r.PodUID {
+			return &podsapi.GetPodResponse{Pod: p.marshal()}, nil
+		}
+	}
+	return nil, status.Errorf(codes.NotFound, "pod with UID %s not found", r.PodUID)
+}
+
+// marshal returns the pod as core/v1 protobuf, the handful of its fields that tell
+// who it is (k8s.io/api/core/v1/generated.proto). The module that has the type is
+// large, and nothing else here needs it.
+func (p *pod) marshal() []byte {
+	meta := appendField(nil, 1, p.name)           // ObjectMeta.name
+	meta = appendField(meta, 3, p.spec.Namespace) // ObjectMeta.namespace
+	meta = appendField(meta, 5, p.uid)            // ObjectMeta.uid
+	state := appendField(nil, 1, "Running")       // PodStatus.phase
+	for _, c := range p.containers {
+		one := appendField(nil, 1, c.spec.Name)         // ContainerStatus.name
+		one = appendField(one, 8, "containerd://"+c.id) // ContainerStatus.containerID
+		state = appendField(state, 8, one)              // PodStatus.containerStatuses
+	}
+	return appendField(appendField(nil, 1, meta), 3, state) // Pod.metadata, Pod.status
+}
+
+// appendField appends a field that has a length: a string or a message.
+func appendField[T string | []byte](to []byte, number protowire.Number, value T) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(value))
+}
