@@ -21,9 +21,10 @@ type book struct {
 	suspect *suspect
 	// restored marks a book whose last mark was made by an earlier exporter.
 	restored bool
-	// seen is the boot clock of the newest observation, listed that of the newest
-	// one with a list of processes.
-	seen, listed time.Duration
+	// list is the newest list of processes; listed is the boot clock of that
+	// observation, seen that of the newest one.
+	list         []gpu.Process
+	listed, seen time.Duration
 }
 
 // A Mark is one accepted reading of the board's counter, with who was on the GPU at
@@ -74,11 +75,11 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count
 	}
-	present, listed := b.present(o)
-	b.since.add(o, present, listed)
+	list, listed := b.present(o)
+	b.since.add(o, list, listed)
 	b.learn(o)
 	if o.Energy != nil {
-		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: present, Holders: b.since.holders}, o.MaxPower, gapAfter)
+		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders}, o.MaxPower, gapAfter)
 	}
 }
 
@@ -90,22 +91,26 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, sorted, and whether that list can
-// be trusted. If the driver did not say, those of the last mark are still taken to
-// be there, for a while.
-func (b *book) present(o Observation) (ids []gpu.ProcessID, listed bool) {
-	if !o.ProcessesKnown {
-		if b.open() && b.listed > 0 && o.At.Boot-b.listed <= patience {
-			return b.last.Processes, true
-		}
+// present returns the processes on the GPU now, and whether that list can be
+// trusted. If the driver did not say, its last list still counts, for a while.
+func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
+	if o.ProcessesKnown {
+		b.list, b.listed = o.Processes, o.At.Boot
+	}
+	if b.listed == 0 || o.At.Boot-b.listed > patience {
 		return nil, false
 	}
-	b.listed = o.At.Boot
-	for _, p := range o.Processes {
+	return b.list, true
+}
+
+// identities returns the processes' names for ever, sorted.
+func identities(processes []gpu.Process) []gpu.ProcessID {
+	var ids []gpu.ProcessID
+	for _, p := range processes {
 		ids = append(ids, p.ID)
 	}
 	slices.SortFunc(ids, compareProcess)
-	return slices.Compact(ids), true
+	return slices.Compact(ids)
 }
 
 // learn takes over what the kubelet says: new holders get their accounts, and

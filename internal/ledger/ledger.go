@@ -54,7 +54,7 @@ type Observation struct {
 	Utilization *float64
 
 	// Processes hold a context on the GPU. They are meaningful only if
-	// ProcessesKnown; otherwise those of the last observation still count.
+	// ProcessesKnown; otherwise the last list still counts, for ten seconds.
 	Processes      []gpu.Process
 	ProcessesKnown bool
 	// MIG is how the GPU is divided, nil if it is not. Places says on which

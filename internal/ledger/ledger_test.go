@@ -281,3 +281,18 @@ func TestUnlisted(t *testing.T) {
 		t.Errorf("train and serve (-want +got):\n%s", diff)
 	}
 }
+
+// TestLastList: the last list of processes counts, also if it came without a
+// reading of the counter.
+func TestLastList(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	between, blind, blinder := look(0.5, []gpu.Process{p, q}), look(1, nil), look(2, nil)
+	between.Energy, blind.ProcessesKnown, blinder.ProcessesKnown = nil, false, false
+	b := ask(t, newLedger(), look(0, []gpu.Process{p}), between, blind, blinder)
+	want := gpu.ByMethod{gpu.Allocated: 300_000}
+	for _, a := range b.Containers {
+		if a.Energy != want || a.Processes[0].Name != "worker" {
+			t.Errorf("%s was charged %v, want %v: %+v", a.Pod, a.Energy, want, a.Processes)
+		}
+	}
+}

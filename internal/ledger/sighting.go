@@ -37,15 +37,10 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	}
 }
 
-// add notes what one observation saw.
-func (s *sighting) add(o Observation, present []gpu.ProcessID, listed bool) {
-	for _, p := range o.Processes {
+// add notes what one observation saw. The list of processes may be older than it.
+func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
+	for _, p := range list {
 		s.processes[p.ID] = p
-	}
-	for _, id := range present {
-		if _, ok := s.processes[id]; !ok {
-			s.processes[id] = gpu.Process{ID: id}
-		}
 	}
 	for _, a := range o.Activity {
 		s.processes[a.Process.ID] = a.Process
