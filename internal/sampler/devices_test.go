@@ -1,0 +1,67 @@
+package sampler_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestDeviceNames: every way of naming a device leads to its account.
+func TestDeviceNames(t *testing.T) {
+	mig := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
+		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, UUIDs: []string{"MIG-a"}},
+		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, UUIDs: []string{"MIG-b", "MIG-c"}},
+	}}
+	type place struct{ UUID, Instance string }
+	tests := []struct {
+		name string
+		of   gpu.DeviceName
+		want []place
+	}{
+		{"GPU by UUID", gpu.DeviceName{UUID: first}, []place{{first, ""}}},
+		{"GPU by index", gpu.DeviceName{Index: new(1)}, []place{{second, ""}}},
+		{"GPU by minor number", gpu.DeviceName{Minor: new(7)}, []place{{first, ""}}},
+		{"no such index", gpu.DeviceName{Index: new(9)}, nil},
+		{"no name", gpu.DeviceName{}, nil},
+		{"MIG device by UUID", gpu.DeviceName{UUID: "MIG-c"}, []place{{second, "5"}}},
+		{"no such MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
+		{"MIG device by instance", gpu.DeviceName{UUID: second, MIG: &gpu.MIGName{Instance: "1"}}, []place{{second, "1"}}},
+		{"MIG device by order", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(2)}}, []place{{second, "5"}}},
+		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(3)}}, nil},
+		{"MIG device by place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
+		{"another profile there now", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(14), Start: new(4)}}, nil},
+		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.MIGName{Instance: "1"}}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.devices[0].DeviceNode, w.devices[1].DeviceNode, w.devices[1].MIG = "nvidia7", "nvidia8", mig
+			w.allocations.List = []gpu.Allocation{{Device: tt.of, Container: train, Sharing: gpu.SharingMIG, Replicas: 1, Live: true}}
+			var got []place
+			for _, g := range w.ticks(w.sampler(), 2).GPUs {
+				for _, a := range g.Book.Containers {
+					got = append(got, place{g.UUID, a.GPUInstance})
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("accounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLostIndex: the index of a lost GPU is that of the GPU that has it now.
+func TestLostIndex(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 1)
+	w.devices = w.devices[1:]
+	w.devices[0].Index = 0
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Container: train, Replicas: 1, Live: true}}
+	snap := w.ticks(s, 2)
+	if len(snap.GPUs[0].Holders) != 0 || len(snap.GPUs[1].Holders) != 1 {
+		t.Errorf("holders: %+v", snap.GPUs)
+	}
+}

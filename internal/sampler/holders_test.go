@@ -1,0 +1,97 @@
+package sampler_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+var serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
+
+func (w *world) gives(uuid string, c gpu.Container) {
+	w.allocations.List = append(w.allocations.List, gpu.Allocation{
+		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
+		Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+	})
+}
+
+// TestUse: a process on a GPU that its pod was not given, and an allocation that no
+// process uses.
+func TestUse(t *testing.T) {
+	initContainer := train
+	initContainer.Container = "warm-up"
+	tests := []struct {
+		name           string
+		given, used    []gpu.Container // on the first GPU
+		strays, unused int
+		sharing        []gpu.Sharing
+	}{
+		{"nothing", nil, nil, 0, 0, nil},
+		{"used as given", []gpu.Container{train}, []gpu.Container{train}, 0, 0, []gpu.Sharing{gpu.SharingExclusive}},
+		{"given, not used", []gpu.Container{train}, nil, 0, 1, []gpu.Sharing{gpu.SharingExclusive}},
+		{"used, not given", nil, []gpu.Container{train}, 1, 0, []gpu.Sharing{gpu.SharingNone}},
+		{"used by another container of the pod", []gpu.Container{train}, []gpu.Container{initContainer}, 0, 0, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingExclusive}},
+		{"a hog beside an idle holder", []gpu.Container{train}, []gpu.Container{serve}, 1, 1, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingNone}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, c := range tt.given {
+				w.gives(first, c)
+			}
+			for i, c := range tt.used {
+				w.runs(first, uint32(42+i), c)
+			}
+			g := w.ticks(w.sampler(), 2).GPUs[0]
+			if *g.Strays != tt.strays || *g.Unused != tt.unused {
+				t.Errorf("%d strays, %d unused; want %d, %d", *g.Strays, *g.Unused, tt.strays, tt.unused)
+			}
+			var got []gpu.Sharing
+			for _, h := range g.Holders {
+				got = append(got, h.Sharing)
+			}
+			if diff := cmp.Diff(tt.sharing, got); diff != "" {
+				t.Errorf("sharing (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUseUnknown: without the kubelet's word, or the driver's, nothing is counted.
+func TestUseUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.allocations.Known = false
+	s := w.sampler()
+	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
+		t.Errorf("counted without the kubelet: %d, %d", *g.Strays, *g.Unused)
+	}
+	w.allocations.Known = true
+	w.hung[first] = true
+	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
+		t.Errorf("counted without the driver: %d, %d", *g.Strays, *g.Unused)
+	}
+}
+
+// TestPrivatePIDs: in a PID namespace of our own what the driver says of processes
+// misleads. Those who hold a GPU are charged for holding it, and nobody for using it.
+func TestPrivatePIDs(t *testing.T) {
+	w := newWorld(t)
+	w.private = true
+	w.gives(first, train)
+	w.runs(first, 42, serve)
+	w.runs(second, 43, serve)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	snap := w.ticks(w.sampler(), 4)
+	held, free := snap.GPUs[0].Book, snap.GPUs[1].Book
+	if len(held.Containers) != 1 || held.Containers[0].Energy != (gpu.ByMethod{gpu.Allocated: 300_000}) {
+		t.Errorf("the GPU that is held: %+v", held)
+	}
+	if len(free.Containers) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
+		t.Errorf("the GPU that nobody holds: %+v", free)
+	}
+	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil {
+		t.Errorf("shows processes: %+v", snap.GPUs[0])
+	}
+}
