@@ -119,6 +119,14 @@ func TestOpenRefuses(t *testing.T) {
 		sc.Daemons = append(slices.Clone(sc.Daemons), simnode.Daemon{Cgroup: "/", Process: p})
 		return sc
 	}
+	divided, err := simnode.Lookup("mig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holding := func(sc simnode.Scenario, c simnode.Container) simnode.Scenario {
+		sc.Pods = []simnode.Pod{{Namespace: "ns", Name: "pod", Containers: []simnode.Container{c}}}
+		return sc
+	}
 	tests := []struct {
 		name, dir string
 		scenario  simnode.Scenario
@@ -129,6 +137,11 @@ func TestOpenRefuses(t *testing.T) {
 		{"too busy", t.TempDir(), with(simnode.Process{Comm: "x", Work: busy}), "GPU 0 can be 101 % busy"},
 		{"no such GPU", t.TempDir(), with(simnode.Process{Comm: "x", Work: []simnode.Work{{GPU: 8}}}), "no GPU 8"},
 		{"long name", t.TempDir(), with(simnode.Process{Comm: "sixteen-bytes---"}), "longer than 15 bytes"},
+		{"no such GPU to hold", t.TempDir(), holding(good, simnode.Container{Devices: simnode.GPUs(8)}), "pod ns/pod: container : no GPU 8"},
+		{"no such replica", t.TempDir(), holding(good, simnode.Container{Devices: simnode.Parts(0, 1)}), "GPU 0 has no part 1"},
+		{"no such claim", t.TempDir(), holding(good, simnode.Container{Claims: []int{0}}), "no claim 0"},
+		{"instance ends too early", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 1)}), "instance 1 is not there all the time"},
+		{"instance begins too late", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 3)}), "instance 3 is not there all the time"},
 		{"no PID 1", t.TempDir(), simnode.Scenario{Name: "none"}, "PID 1"},
 	}
 	for _, tt := range tests {

@@ -77,6 +77,43 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	}
 }
 
+// The exporter's own PID namespace is the initial one, unless it has its own: then
+// it is alone in it.
+func TestPIDNamespace(t *testing.T) {
+	for _, sc := range simnode.Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			n := open(t, sc.Name)
+			proc := filepath.Join(n.Dir(), "proc")
+			namespace, err := os.Readlink(filepath.Join(proc, "self/ns/pid"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs, err := procfs.NewFS(proc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			processes, err := fs.AllProcs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone := len(processes) == 1 && processes[0].PID == 1
+			listed := len(driverState(t, n)["process"])
+			if sc.Name != "no-hostpid" {
+				if namespace != "pid:[4026531836]" || alone || listed == 0 {
+					t.Errorf("in %s with %d processes, %d of them on GPUs", namespace, len(processes), listed)
+				}
+				return
+			}
+			if namespace == "pid:[4026531836]" || !alone || listed != 0 {
+				t.Errorf("in %s with %d processes, %d of them on GPUs", namespace, len(processes), listed)
+			}
+			if used := driverState(t, n)["gpu"][0]["memory_used"]; number(t, used) < 70<<30 {
+				t.Errorf("memory in use is %s bytes", used)
+			}
+		})
+	}
+}
+
 // The processes that the driver names exist, and their start times agree with the
 // truth's and with the time of boot.
 func TestProcessesAgree(t *testing.T) {

@@ -1,0 +1,122 @@
+package simnode_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// The instances of a GPU bear its floor by their slices, and a free slice is idle.
+func TestMIGFloor(t *testing.T) {
+	n := open(t, "mig")
+	run(t, n, 0, 14*time.Second, time.Second)
+	const slice = 68 * 14_000 / 7 // mJ in 14 s
+	pods, total, idle := used(t, n, 0, 14)
+	want := map[string]gpu.Millijoules{
+		"pair-0":     260*45*140 + 230*50*100 + 3*slice,
+		"small-0":    150*70*140 + 2*slice,
+		"reserved-0": slice,
+	}
+	// A step's floor is divided in whole millijoules.
+	for pod, e := range want {
+		if off := pods[pod] - e; off < -140 || off > 140 {
+			t.Errorf("%s used %d mJ, want %d", pod, pods[pod], e)
+		}
+	}
+	if off := idle - slice; off < -140 || off > 140 || len(pods) != len(want) {
+		t.Errorf("%d mJ of %d idle, want %d; pods %v", idle, total, slice, pods)
+	}
+}
+
+// The driver shows a MIG device for each instance, and says where processes are.
+func TestMIGDevices(t *testing.T) {
+	n := open(t, "mig")
+	run(t, n, 0, 10*time.Second, time.Second)
+	state := driverState(t, n)
+	divided, whole := state["gpu"][0], state["gpu"][1]
+	if _, ok := divided["utilization"]; ok || divided["mig"] != "1" || divided["mig_slices"] != "7" || divided["samples"] != "0" {
+		t.Errorf("divided GPU: %v", divided)
+	}
+	if _, ok := whole["mig_slices"]; ok || whole["mig"] != "0" || whole["utilization"] != "96" {
+		t.Errorf("whole GPU: %v", whole)
+	}
+	want := []fields{
+		instance(divided, state["instance"][0], "2", "3g.40gb", "3", "9", "0", "4", "40320"),
+		instance(divided, state["instance"][1], "3", "2g.20gb", "2", "14", "4", "2", "20096"),
+		instance(divided, state["instance"][2], "9", "1g.10gb", "1", "19", "6", "1", "9984"),
+	}
+	if diff := cmp.Diff(want, state["instance"]); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	places := make(map[string]int)
+	for _, p := range state["process"] {
+		places[p["gi"]+"/"+p["ci"]]++
+	}
+	if diff := cmp.Diff(map[string]int{"2/0": 2, "3/0": 1, "/": 1}, places); diff != "" {
+		t.Errorf("processes by instance (-want +got):\n%s", diff)
+	}
+	for _, s := range state["sample"] {
+		if s["gpu"] == divided["uuid"] {
+			t.Fatalf("divided GPU has sample %v", s)
+		}
+	}
+}
+
+// instance is a record of an instance with the given id, profile, slices, number of
+// the profile, start, size and memory.
+func instance(g, got fields, id, profile, slices, number, start, size, memory string) fields {
+	return fields{
+		"gpu": g["uuid"], "uuid": got["uuid"], "gi": id, "ci": "0", "name": g["name"] + " MIG " + profile,
+		"gi_slices": slices, "ci_slices": slices, "memory_mib": memory, "profile": number, "start": start, "size": size,
+	}
+}
+
+// After 20 s another instance has the id of the second one, and another pod holds
+// it. The instance that was not touched keeps its UUID.
+func TestMIGInstanceReplaced(t *testing.T) {
+	n := open(t, "mig")
+	before := driverState(t, n)["instance"]
+	run(t, n, 0, 20*time.Second, time.Second)
+	if diff := cmp.Diff(before, driverState(t, n)["instance"]); diff != "" {
+		t.Errorf("instances until 20 s (-start +then):\n%s", diff)
+	}
+	run(t, n, 20*time.Second, 20100*time.Millisecond, 100*time.Millisecond)
+	state := driverState(t, n)
+	now := byID(t, state["instance"])
+	if was, is := before[1], now["3"]; is["uuid"] == was["uuid"] || !strings.HasPrefix(is["uuid"], "MIG-") || is["profile"] != "15" {
+		t.Errorf("instance 3 was %v, is %v", was, is)
+	}
+	if len(now) != 3 || now["2"]["uuid"] != before[0]["uuid"] {
+		t.Errorf("instances %v", now)
+	}
+	held := devices(t, n)
+	if len(held["small-0"]) != 0 || len(held["smaller-0"]) != 1 || !strings.HasPrefix(held["smaller-0"][0], "nvidia.com/mig-1g.20gb MIG#") {
+		t.Errorf("pods hold %v", held)
+	}
+	for _, p := range state["process"] {
+		if _, there := now[p["gi"]]; p["gi"] != "" && !there {
+			t.Errorf("process %v is on no instance", p)
+		}
+	}
+	run(t, n, 20100*time.Millisecond, 27*time.Second, 100*time.Millisecond)
+	if pods, _, _ := used(t, n, 0, 27); pods["small-0"] == 0 || pods["smaller-0"] < 70*85*70 {
+		t.Errorf("pods used %v", pods)
+	}
+}
+
+// byID returns the instances by the ids of their GPU instances.
+func byID(t *testing.T, instances []fields) map[string]fields {
+	t.Helper()
+	out := make(map[string]fields)
+	for _, i := range instances {
+		if _, twice := out[i["gi"]]; twice {
+			t.Errorf("two instances have the id %s", i["gi"])
+		}
+		out[i["gi"]] = i
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package simnode_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// used returns what pods used of a GPU within a number of seconds.
+func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
+	t.Helper()
+	g := history(t, n)[10*seconds].GPUs[position]
+	pods = make(map[string]gpu.Millijoules)
+	for _, c := range g.Containers {
+		pods[c.Pod] += c.Energy
+	}
+	return pods, g.Energy, g.Idle
+}
+
+// The floor of a shared GPU is borne by the replicas, what a process draws above it
+// by its pod.
+func TestTimeslice(t *testing.T) {
+	n := open(t, "timeslice")
+	run(t, n, 0, 10*time.Second, time.Second)
+	const floor = 68 * 10_000 // mJ in 10 s
+	pods, total, idle := used(t, n, 0, 10)
+	want := map[string]gpu.Millijoules{
+		"notebook-ada": 420*25*40 + floor/5,
+		"notebook-bob": 610*20*100 + floor/5,
+		"tuner":        540*35*100 + floor*2/5,
+		"evaluator":    total - 420*25*40 - 610*20*100 - 540*35*100 - floor*4/5,
+	}
+	if diff := cmp.Diff(want, pods); diff != "" || idle != 0 {
+		t.Errorf("first GPU, %d mJ idle (-want +got):\n%s", idle, diff)
+	}
+	pods, total, _ = used(t, n, 1, 10)
+	if diff := cmp.Diff(map[string]gpu.Millijoules{"twin-a": total / 2, "twin-b": total / 2}, pods); diff != "" {
+		t.Errorf("second GPU (-want +got):\n%s", diff)
+	}
+}
+
+// The driver lists the clients of an MPS server apart, and takes what they do for
+// the server's.
+func TestMPS(t *testing.T) {
+	n := open(t, "mps")
+	run(t, n, 0, 10*time.Second, time.Second)
+	state := driverState(t, n)
+	kinds := make(map[string]int)
+	var server string
+	for _, p := range state["process"] {
+		if kinds[p["kind"]]++; p["kind"] == "compute" {
+			server = p["pid"]
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"compute": 1, "mps": 3}, kinds); diff != "" {
+		t.Errorf("processes by kind (-want +got):\n%s", diff)
+	}
+	if len(state["sample"]) == 0 {
+		t.Error("no samples")
+	}
+	for _, s := range state["sample"] {
+		if s["pid"] != server {
+			t.Errorf("sample %v is not of the server %s", s, server)
+		}
+	}
+	pods, total, _ := used(t, n, 0, 10)
+	if daemon := pods["nvidia-device-plugin-mps-control-daemon-9qzwt"]; daemon != 0 {
+		t.Errorf("the control daemon used %d mJ", daemon)
+	}
+	const floor = 68 * 10_000 // mJ in 10 s
+	if got, want := pods["rerank-0"], gpu.Millijoules(610*40*60+floor/2); got != want {
+		t.Errorf("rerank-0 used %d mJ of %d, want %d", got, total, want)
+	}
+}
+
+// A claim of two pods is held by both; one with admin access by nobody.
+func TestDRA(t *testing.T) {
+	n := open(t, "dra")
+	run(t, n, 0, 10*time.Second, time.Second)
+	floor := func(position int) gpu.Millijoules { return gpu.Millijoules(68+position*3%7) * 10_000 }
+	pods, _, _ := used(t, n, 1, 10)
+	want := map[string]gpu.Millijoules{"left-0": 450*30*100 + floor(1)/2, "right-0": 520*55*100 + floor(1)/2}
+	if diff := cmp.Diff(want, pods); diff != "" {
+		t.Errorf("GPU of two pods (-want +got):\n%s", diff)
+	}
+	pods, _, _ = used(t, n, 0, 10)
+	if diff := cmp.Diff(map[string]gpu.Millijoules{"trainer-0": 570*95*100 + floor(0)}, pods); diff != "" {
+		t.Errorf("GPU with an onlooker (-want +got):\n%s", diff)
+	}
+}
+
+// A GPU's holder bears its floor, whoever works on it.
+func TestHog(t *testing.T) {
+	n := open(t, "hog")
+	run(t, n, 0, 10*time.Second, time.Second)
+	pods, _, idle := used(t, n, 0, 10)
+	want := map[string]gpu.Millijoules{"victim-0": 68 * 10_000, "hog-0": 430 * 70 * 100}
+	if diff := cmp.Diff(want, pods); diff != "" || idle != 0 {
+		t.Errorf("GPU of the victim, %d mJ idle (-want +got):\n%s", idle, diff)
+	}
+	pods, total, idle := used(t, n, 2, 10)
+	if diff := cmp.Diff(map[string]gpu.Millijoules{"forgotten-0": total}, pods); diff != "" || idle != 0 {
+		t.Errorf("forgotten GPU, %d mJ idle (-want +got):\n%s", idle, diff)
+	}
+}
