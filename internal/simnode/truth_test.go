@@ -162,8 +162,8 @@ func TestStepIsDeterministic(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			slow, fast := open(t, sc.Name), open(t, sc.Name)
-			run(t, slow, 0, 15*time.Second, 250*time.Millisecond)
-			run(t, fast, 0, 15*time.Second, 15*time.Second)
+			run(t, slow, 0, 21*time.Second, 500*time.Millisecond)
+			run(t, fast, 0, 21*time.Second, 21*time.Second)
 			for _, file := range []string{"truth.jsonl", "truth.json", "driver/state.tsv"} {
 				if diff := cmp.Diff(content(t, slow, file), content(t, fast, file)); diff != "" {
 					t.Errorf("%s differs (-slow +fast):\n%s", file, diff)
