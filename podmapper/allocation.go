@@ -3,102 +3,193 @@ package podmapper
 import (
 	"cmp"
 	"log/slog"
+	"maps"
+	"regexp"
 	"slices"
-	"strings"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// resourcePrefix begins the names of the resources whose devices are GPUs.
-const resourcePrefix = "nvidia.com/"
+// DefaultResources matches the names of the resources whose devices are GPUs:
+// nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on. Other
+// resources of that vendor, such as those of GPUs that are passed through, use
+// numbers for other things.
+const DefaultResources = `^nvidia\.com/(gpu|mig-)`
 
-// devices is a set of GPUs, and of replicas of GPUs, each in the hands of a
-// container of one pod.
-type devices map[device]bool
+var defaultResources = regexp.MustCompile(DefaultResources)
 
-// device is one GPU, or one replica of it.
-type device struct{ container, resource, uuid, replica string }
+// devices is a set of GPUs, of parts and of replicas of GPUs, each in the hands of
+// a container of one pod.
+type devices map[device]gpu.DeviceName
 
-// listDevices reads the GPUs out of the kubelet's answer, which lists every
-// device in an entry of its own, in changing order.
-func listDevices(pods []*podresources.PodResources, log *slog.Logger) map[podName]devices {
-	listed := make(map[podName]devices)
-	for _, p := range pods {
-		name := podName{p.GetNamespace(), p.GetName()}
-		for _, c := range p.GetContainers() {
-			for _, d := range gpuDevices(c, log) {
-				if listed[name] == nil {
-					listed[name] = make(devices, 1)
-				}
-				listed[name][d] = true
-			}
-		}
-	}
-	return listed
+// device is one GPU, MIG device or replica, in the kubelet's words.
+type device struct {
+	container string
+	resource  string // empty for a device of a claim
+	claim     string // empty for a device plugin's device
+	id        string // without the replica
+	replica   string
 }
 
-// gpuDevices returns the devices of a container that are GPUs.
-func gpuDevices(c *podresources.ContainerResources, log *slog.Logger) []device {
-	var gpus []device
+// listing is what the kubelet says of all pods.
+type listing struct {
+	held map[podName]devices
+	// alone names the container of each pod that has only one, devices or not.
+	alone map[podName]string
+}
+
+// readListing reads the GPUs out of the kubelet's answer, which lists every device
+// in an entry of its own, in changing order.
+func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
+	l := listing{make(map[podName]devices), make(map[podName]string, len(pods))}
+	for _, p := range pods {
+		name := podName{p.GetNamespace(), p.GetName()}
+		held := make(devices)
+		for _, c := range p.GetContainers() {
+			held.addDevices(c, resources, log)
+			held.addClaimed(c, log)
+		}
+		if len(p.GetContainers()) == 1 {
+			l.alone[name] = p.GetContainers()[0].GetName()
+		}
+		if len(held) > 0 {
+			l.add(name, held)
+		}
+	}
+	return l
+}
+
+// add adds a pod's devices. Old kubelets list a finished pod beside the one that
+// has its name now.
+func (l listing) add(name podName, held devices) {
+	if l.held[name] == nil {
+		l.held[name] = held
+		return
+	}
+	maps.Copy(l.held[name], held)
+}
+
+// addDevices adds what device plugins gave to a container.
+func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp, log *slog.Logger) {
 	for _, d := range c.GetDevices() {
-		if !strings.HasPrefix(d.GetResourceName(), resourcePrefix) {
+		if !resources.MatchString(d.GetResourceName()) {
 			continue
 		}
 		for _, id := range d.GetDeviceIds() {
-			uuid, replica, ok := parseDeviceID(id)
+			name, replica, ok := parseDeviceID(d.GetResourceName(), id)
 			if !ok {
 				log.Debug("device id names no GPU", "resource", d.GetResourceName(), "id", id)
 				continue
 			}
-			gpus = append(gpus, device{c.GetName(), d.GetResourceName(), uuid, replica})
+			plain := id
+			if replica != "" {
+				plain = id[:len(id)-len("::")-len(replica)]
+			}
+			held[device{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica}] = name
 		}
 	}
-	return gpus
 }
 
-// allocations says who holds which GPU, sorted. The kubelet says neither the UIDs
-// nor who is alive; older ones (before 1.34) also list finished pods.
-func allocations(listed map[podName]devices, uids map[podName]string, live map[string]bool) []gpu.Allocation {
-	list := make([]gpu.Allocation, 0, len(listed))
-	for name, held := range listed {
-		uid := uids[name]
-		for d, replicas := range held.gpus() {
-			a := gpu.Allocation{
-				UUID:      d.uuid,
-				Container: gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid, Container: d.container},
-				Resource:  d.resource,
-				Sharing:   gpu.SharingTimeSlicing, Replicas: replicas,
-				Live: live[uid],
+// addClaimed adds what DRA drivers gave to a container. A device that is given in
+// shares (KEP-5075) has an id for each.
+func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) {
+	for _, claim := range c.GetDynamicResources() {
+		for _, r := range claim.GetClaimResources() {
+			name, id, ok := parseClaimed(r)
+			if !ok {
+				log.Debug("claimed device is no GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
+				continue
 			}
-			if held[d] {
-				a.Sharing, a.Replicas = gpu.SharingExclusive, 1
-			}
-			list = append(list, a)
+			held[device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId()}] = name
 		}
 	}
-	slices.SortFunc(list, compareAllocations)
+}
+
+// holding is one device, or some replicas of it, that a container holds.
+type holding struct {
+	podName
+	device   // without the replica
+	name     gpu.DeviceName
+	replicas int // 0 if it holds the device itself
+}
+
+// holdings lists what all containers hold, sorted by device and container.
+func (l listing) holdings() []holding {
+	list := make([]holding, 0, len(l.held))
+	for pod, held := range l.held {
+		list = append(list, held.holdings(pod)...)
+	}
+	slices.SortFunc(list, compareHoldings)
 	return list
 }
 
-// gpus counts the replicas of each GPU in the set.
-func (held devices) gpus() map[device]int {
-	replicas := make(map[device]int, len(held))
-	for d := range held {
-		d.replica = ""
-		replicas[d]++
+// holdings counts the replicas of each device. Who holds the device itself holds
+// them all.
+func (held devices) holdings(pod podName) []holding {
+	whole := make(map[device]holding, len(held))
+	for d, name := range held {
+		key := d
+		key.replica = ""
+		h, known := whole[key]
+		switch {
+		case d.replica == "":
+			h.replicas = 0
+		case !known || h.replicas > 0:
+			h.replicas++
+		}
+		whole[key] = holding{pod, key, name, h.replicas}
 	}
-	return replicas
+	return slices.Collect(maps.Values(whole))
 }
 
-// compareAllocations orders by GPU, then container, then resource.
-func compareAllocations(a, b gpu.Allocation) int {
+// allocations says who holds which device, in the order of the listing. The kubelet
+// says neither the UIDs nor who is alive; older ones (before 1.34) also list
+// finished pods.
+func (l listing) allocations(uids map[podName]string, live map[string]bool, resourceOf func(holding) string) []gpu.Allocation {
+	holdings := l.holdings()
+	holders := make(map[string]int)
+	for _, h := range holdings {
+		if h.claim != "" {
+			holders[h.id]++
+		}
+	}
+	list := make([]gpu.Allocation, len(holdings))
+	for i, h := range holdings {
+		uid := uids[h.podName]
+		list[i] = gpu.Allocation{
+			Device:    h.name,
+			Container: gpu.Container{Namespace: h.namespace, Pod: h.pod, PodUID: uid, Container: h.container},
+			Resource:  cmp.Or(h.resource, resourceOf(h)), Claim: h.claim,
+			Sharing: h.sharing(holders[h.id]), Replicas: max(1, h.replicas),
+			Live: live[uid],
+		}
+	}
+	return list
+}
+
+// sharing says how a device is held. Replicas may be shared by MPS as well, and a
+// claimed device may have one holder that only watches it (admin access): the
+// kubelet says neither. Containers that hold the same claimed device share it.
+func (h holding) sharing(holders int) gpu.Sharing {
+	switch {
+	case h.replicas > 0 || holders > 1:
+		return gpu.SharingTimeSlicing
+	case isMIG(h.name):
+		return gpu.SharingMIG
+	}
+	return gpu.SharingExclusive
+}
+
+// compareHoldings orders by device, then container, then how it was asked for.
+func compareHoldings(a, b holding) int {
 	return cmp.Or(
-		cmp.Compare(a.UUID, b.UUID),
-		cmp.Compare(a.Container.Namespace, b.Container.Namespace),
-		cmp.Compare(a.Container.Pod, b.Container.Pod),
-		cmp.Compare(a.Container.Container, b.Container.Container),
-		cmp.Compare(a.Resource, b.Resource),
+		cmp.Compare(a.id, b.id),
+		cmp.Compare(a.namespace, b.namespace),
+		cmp.Compare(a.pod, b.pod),
+		cmp.Compare(a.container, b.container),
+		cmp.Compare(a.resource, b.resource),
+		cmp.Compare(a.claim, b.claim),
 	)
 }

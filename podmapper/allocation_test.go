@@ -28,7 +28,7 @@ const (
 
 func exclusive(uuid string, c gpu.Container, live bool) gpu.Allocation {
 	return gpu.Allocation{
-		UUID: uuid, Container: c, Resource: "nvidia.com/gpu",
+		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
 		Sharing: gpu.SharingExclusive, Replicas: 1, Live: live,
 	}
 }
@@ -66,7 +66,7 @@ func TestAllocations(t *testing.T) {
 			holder(trainer, "", gpuA, gpuA),
 			holder(trainer, "nvidia.com/gpu.shared", gpuA+"::2"),
 			holder(notebook, "nvidia.com/gpu.shared", gpuA+"::0", gpuA+"::3", gpuA+"::3", gpuB+"::1"),
-			holder(notebook, "", "0", "MIG-"+gpuA+"/1/0", "GPU-", "", strings.Repeat("x", 10_000)),
+			holder(notebook, "", "0:", "MIG-"+gpuA+"/1", "GPU-", "", strings.Repeat("x", 10_000)),
 			holder(notebook, "rdma/hca", gpuA),
 			{Namespace: "home", Name: "no-containers"},
 		}
@@ -75,7 +75,7 @@ func TestAllocations(t *testing.T) {
 	})
 	shared := func(uuid string, c gpu.Container, replicas int, live bool) gpu.Allocation {
 		return gpu.Allocation{
-			UUID: uuid, Container: c, Resource: "nvidia.com/gpu.shared",
+			Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu.shared",
 			Sharing: gpu.SharingTimeSlicing, Replicas: replicas, Live: live,
 		}
 	}

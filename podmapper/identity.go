@@ -1,6 +1,10 @@
 package podmapper
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // identities finds the UIDs of the pods in the kubelet's answers, which know
 // names only. A name may pass to another pod while a process of its last bearer
@@ -44,11 +48,16 @@ func (s identities) find(listed map[podName]devices, known map[podName]map[strin
 // under it. It never gets it back.
 func (s identities) lost(i identity, held devices) bool {
 	before, named := s[i]
-	if !named || maps.Equal(before, held) {
+	if !named || before.equal(held) {
 		return false
 	}
 	s[i] = nil
 	return true
+}
+
+// equal reports whether two sets hold the same devices.
+func (held devices) equal(others devices) bool {
+	return maps.EqualFunc(held, others, func(_, _ gpu.DeviceName) bool { return true })
 }
 
 // podUID chooses among the pods that may bear a name: the one that lives, else

@@ -120,7 +120,7 @@ func TestOtherDevices(t *testing.T) {
 					want = ""
 				}
 				if a.Container.PodUID != want {
-					t.Errorf("GPU %s is held by a pod with UID %q, want %q", a.UUID, a.Container.PodUID, want)
+					t.Errorf("GPU %s is held by a pod with UID %q, want %q", a.Device.UUID, a.Container.PodUID, want)
 				}
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"sync"
 	"time"
 
@@ -27,13 +28,18 @@ const (
 
 // Config says where the witnesses are.
 type Config struct {
-	ProcFS        string        // such as /proc
-	ContainerLogs string        // such as /var/log/containers
-	PodResources  string        // absolute path of the kubelet's socket
-	Poll          time.Duration // between two lists of the kubelet; 10 s if zero
-	Now           gpu.Clock
-	Log           *slog.Logger
-	Stages        *stage.Set
+	ProcFS        string // such as /proc
+	ContainerLogs string // such as /var/log/containers
+	PodLogs       string // such as /var/log/pods; may be empty
+	PodResources  string // absolute path of the kubelet's socket
+	PodsAPI       string // that of its Pods API (1.37); may be empty, or not exist
+	// Resources matches the resources whose devices are GPUs; nil for
+	// [DefaultResources].
+	Resources *regexp.Regexp
+	Poll      time.Duration // between two lists of the kubelet; 10 s if zero
+	Now       gpu.Clock
+	Log       *slog.Logger
+	Stages    *stage.Set
 }
 
 // Mapper maps processes and devices to containers. It is safe for concurrent
@@ -51,8 +57,8 @@ type Mapper struct {
 	kubelet    kubelet
 	scan       podScan
 	identities identities
-	listed     map[podName]devices // the kubelet's last answer
-	uids       map[podName]string  // of the pods in it
+	listed     listing            // the kubelet's last answer
+	uids       map[podName]string // of the pods in it
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
@@ -65,11 +71,13 @@ type Mapper struct {
 	// answered is when the kubelet last gave an answer, nil if it never did.
 	answered  *time.Duration
 	noKubelet bool
+	seesHost  *bool // nil until looked at
 }
 
 // New returns a mapper that has read nothing yet.
 func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
+	cfg.Resources = cmp.Or(cfg.Resources, defaultResources)
 	proc := procTree{cfg.ProcFS}
 	return &Mapper{
 		cfg:        cfg,
@@ -121,6 +129,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
 	defer m.endPoll()
+	m.watchHostPIDs()
 	namesErr := m.names.refresh()
 	known := m.names.podUIDs()
 	listErr := m.list(ctx)
@@ -129,9 +138,9 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if listErr == nil {
-		m.uids = m.identities.find(m.listed, known, live)
+		m.uids = m.identities.find(m.listed.held, known, live)
 	}
-	m.publish(listErr, allocations(m.listed, m.uids, live))
+	m.publish(listErr, m.listed.allocations(m.uids, live, func(holding) string { return "" }))
 	m.forgetProcesses()
 	return errors.Join(listErr, namesErr, scanErr)
 }
@@ -154,7 +163,7 @@ func (m *Mapper) list(ctx context.Context) error {
 	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
 	if err == nil {
-		m.listed = listDevices(pods, m.cfg.Log)
+		m.listed = readListing(pods, m.cfg.Resources, m.cfg.Log)
 	}
 	return err
 }

@@ -57,9 +57,21 @@ func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	}
 	n.Mapper = podmapper.New(cfg)
 	n.write("proc/stat", fmt.Sprintf("cpu  1 2 3 4 5 6 7 8 9 10\nbtime %d\n", bootTime))
+	n.namespace(hostPIDs)
 	check(t, os.MkdirAll(n.path("containers"), 0o755))
 	check(t, os.MkdirAll(filepath.Dir(n.socket), 0o755))
 	return n
+}
+
+// hostPIDs is the PID namespace of the host.
+const hostPIDs = "pid:[4026531836]"
+
+// namespace puts the mapper into a PID namespace.
+func (n *node) namespace(name string) {
+	n.t.Helper()
+	n.remove("proc/self/ns")
+	check(n.t, os.MkdirAll(n.path("proc/self/ns"), 0o755))
+	check(n.t, os.Symlink(name, n.path("proc/self/ns/pid")))
 }
 
 func (n *node) now() gpu.Instant {

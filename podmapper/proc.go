@@ -112,16 +112,21 @@ func (t procTree) cgroupOf(pid uint32, before stat) (stat, cgroup, error) {
 // cgroup reads /proc/<pid>/cgroup. A process without that file is an error, not
 // gone: only its stat tells.
 func (t procTree) cgroup(pid uint32) (cgroup, error) {
-	file := t.file(pid, "cgroup")
-	data, err := os.ReadFile(file)
+	data, err := t.readCgroup(pid)
 	if err != nil {
 		return cgroup{}, err
 	}
-	c, err := parseCgroup(string(data))
+	c, err := parseCgroup(data)
 	if err != nil {
-		return cgroup{}, fmt.Errorf("read %s: %w", file, err)
+		return cgroup{}, fmt.Errorf("read %s: %w", t.file(pid, "cgroup"), err)
 	}
 	return c, nil
+}
+
+// readCgroup returns the content of /proc/<pid>/cgroup.
+func (t procTree) readCgroup(pid uint32) (string, error) {
+	data, err := os.ReadFile(t.file(pid, "cgroup"))
+	return string(data), err
 }
 
 func (t procTree) file(pid uint32, name string) string {

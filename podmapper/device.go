@@ -1,0 +1,101 @@
+package podmapper
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// ownResources begins the names of NVIDIA's resources.
+const ownResources = "nvidia.com/"
+
+// parseDeviceID reads the id of a device as a device plugin registers it with the
+// kubelet. NVIDIA's are GPU-<uuid>, MIG-<uuid> or, of drivers before R470,
+// MIG-GPU-<uuid>/<GPU instance>/<compute instance>; by the index strategy <GPU> or
+// <GPU>:<n-th MIG device>. Followed by ::<n>, each is the n-th replica of a device
+// that is shared; the replica is empty for a whole device. The ids of other vendors
+// mean nothing to us and are passed on.
+func parseDeviceID(resource, id string) (name gpu.DeviceName, replica string, ok bool) {
+	plain, replica, shared := strings.Cut(id, "::")
+	if !shared || isDigits(replica) {
+		if name, ok = parseUUID(plain); ok {
+			return name, replica, true
+		}
+	}
+	if !strings.HasPrefix(resource, ownResources) {
+		return parseOpaque(id)
+	}
+	if shared && !isDigits(replica) {
+		return gpu.DeviceName{}, "", false
+	}
+	if name, ok = parseIndex(plain); !ok {
+		return gpu.DeviceName{}, "", false
+	}
+	return name, replica, true
+}
+
+// parseUUID reads GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<gi>/<ci>.
+func parseUUID(id string) (gpu.DeviceName, bool) {
+	kind, rest, _ := strings.Cut(id, "-")
+	if (kind == "GPU" || kind == "MIG") && validUUID(rest) {
+		return gpu.DeviceName{UUID: id}, true
+	}
+	part := strings.Split(rest, "/")
+	if kind != "MIG" || len(part) != 3 {
+		return gpu.DeviceName{}, false
+	}
+	plain, isGPU := strings.CutPrefix(part[0], "GPU-")
+	instance, ok1 := parseNumber(part[1])
+	_, ok2 := parseNumber(part[2])
+	if !isGPU || !validUUID(plain) || !ok1 || !ok2 {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{UUID: part[0], MIG: &gpu.MIGName{Instance: strconv.Itoa(instance)}}, true
+}
+
+// parseIndex reads <GPU> and <GPU>:<n-th MIG device>.
+func parseIndex(id string) (gpu.DeviceName, bool) {
+	first, second, isMIG := strings.Cut(id, ":")
+	index, ok := parseNumber(first)
+	if !ok {
+		return gpu.DeviceName{}, false
+	}
+	if !isMIG {
+		return gpu.DeviceName{Index: &index}, true
+	}
+	ordinal, ok := parseNumber(second)
+	if !ok {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Index: &index, MIG: &gpu.MIGName{Ordinal: &ordinal}}, true
+}
+
+// isMIG reports whether a name is that of a MIG device.
+func isMIG(name gpu.DeviceName) bool { return name.MIG != nil || strings.HasPrefix(name.UUID, "MIG-") }
+
+// maxOpaque is the longest id of another vendor that is believed, in bytes: as long
+// as a name in Kubernetes may be.
+const maxOpaque = 253
+
+// parseOpaque reads the id of another vendor's device, such as a PCI address.
+func parseOpaque(id string) (name gpu.DeviceName, replica string, ok bool) {
+	const separators = "-_.:/"
+	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators
+	if id == "" || len(id) > maxOpaque || strings.Trim(id, legal) != "" || strings.Trim(id, separators) != id {
+		return gpu.DeviceName{}, "", false
+	}
+	return gpu.DeviceName{UUID: id}, "", true
+}
+
+// parseNumber reads a small decimal number without a sign or leading zeros.
+func parseNumber(s string) (int, bool) {
+	if !isDigits(s) || len(s) > 4 || len(s) > 1 && s[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
+
+// isDigits reports whether s is a decimal number.
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -1,0 +1,82 @@
+package podmapper
+
+import (
+	"strings"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// draDriver is the name of NVIDIA's DRA driver for GPUs.
+const draDriver = "gpu.nvidia.com"
+
+// parseClaimed reads one device of a resource claim. Its CDI devices decide if they
+// carry a UUID, since the number in a device's name is the driver's order in early
+// releases and the device's minor number in later ones, which nobody can tell apart.
+// The kubelet adds the CDI devices of the claim's earlier devices in front of a
+// device's own, so the last one counts.
+func parseClaimed(r *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
+	cdi := r.GetCdiDevices()
+	for i := len(cdi) - 1; i >= 0; i-- {
+		_, id, _ := strings.Cut(cdi[i].GetName(), "=")
+		if name, ok := parseUUID(id); ok {
+			return name, id, true
+		}
+	}
+	if r.GetDriverName() != draDriver {
+		return gpu.DeviceName{}, "", false
+	}
+	name, ok = parseDRAName(r.GetDeviceName())
+	return name, r.GetDeviceName(), ok
+}
+
+// parseDRAName reads the name of a device as NVIDIA's DRA driver publishes it:
+//
+//	gpu-<minor>
+//	gpu-<minor>-mig-<profile>-<profile id>-<start>
+//	gpu-<minor>-mig-<profile id>-<start>-<size>     before release 26
+//
+// A profile such as 1g10gb or 1g10gb-me is never a number. A GPU that is passed
+// through to a virtual machine, gpu-vfio-<n>, is not the driver's.
+func parseDRAName(s string) (gpu.DeviceName, bool) {
+	part := strings.Split(s, "-")
+	if len(part) < 2 || part[0] != "gpu" {
+		return gpu.DeviceName{}, false
+	}
+	minor, ok := parseNumber(part[1])
+	if !ok {
+		return gpu.DeviceName{}, false
+	}
+	if len(part) == 2 {
+		return gpu.DeviceName{Minor: &minor}, true
+	}
+	if part[2] != "mig" {
+		return gpu.DeviceName{}, false
+	}
+	mig, ok := parsePlacement(part[3:])
+	if !ok {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Minor: &minor, MIG: mig}, true
+}
+
+// parsePlacement reads what follows gpu-<minor>-mig-.
+func parsePlacement(part []string) (*gpu.MIGName, bool) {
+	if len(part) < 3 {
+		return nil, false
+	}
+	numbers := part[len(part)-2:]
+	if isDigits(part[0]) {
+		if _, ok := parseNumber(part[2]); !ok || len(part) != 3 {
+			return nil, false
+		}
+		numbers = part[:2]
+	}
+	profile, ok1 := parseNumber(numbers[0])
+	start, ok2 := parseNumber(numbers[1])
+	if !ok1 || !ok2 || part[0] == "" {
+		return nil, false
+	}
+	return &gpu.MIGName{ProfileID: &profile, Start: &start}, true
+}

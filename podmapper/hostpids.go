@@ -1,0 +1,70 @@
+package podmapper
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// initialPIDs is how the kernel names the PID namespace of the machine
+// (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+const initialPIDs = "pid:[4026531836]"
+
+// SeesHost reports whether the driver's PIDs are those of the mapper's /proc. The
+// driver names processes in the namespace of who asks, and leaves out those that
+// are not visible there, so that one of our own shows nobody else's processes.
+func (m *Mapper) SeesHost() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seesHost == nil {
+		m.seesHost = new(m.proc.checkHostPIDs() == nil)
+	}
+	return *m.seesHost
+}
+
+// watchHostPIDs looks whose PIDs we see.
+func (m *Mapper) watchHostPIDs() bool {
+	began := m.cfg.Now()
+	err := m.proc.checkHostPIDs()
+	m.cfg.Stages.Observe(stage.HostPIDs, began, err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seesHost = new(err == nil)
+	return err == nil
+}
+
+// checkHostPIDs returns an error unless the tree shows the processes of the host, in
+// the PID namespace that is also ours. That our status has a single NSpid would
+// prove nothing: it has one in a namespace of our own too.
+func (t procTree) checkHostPIDs() error {
+	namespace, err := os.Readlink(filepath.Join(t.root, "self", "ns", "pid"))
+	if err != nil {
+		return fmt.Errorf("find our PID namespace: %w", err)
+	}
+	if namespace == initialPIDs || t.firstIsOutside() {
+		return nil
+	}
+	return fmt.Errorf("%s is not the host's: no process of another pod can be seen, and energy is charged by allocation only; "+
+		"set hostPID: true on the pod", namespace)
+}
+
+// firstIsOutside reports whether process 1 is outside our own pod, as it is when
+// the host is itself a container (kind). In a PID namespace of our own it is our
+// container's first process, or our pod's pause. From a private cgroup namespace
+// only what is outside begins with "/..".
+func (t procTree) firstIsOutside() bool {
+	first, err1 := t.readCgroup(1)
+	own, err2 := os.ReadFile(filepath.Join(t.root, "self", "cgroup"))
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	c, err := parseCgroup(first)
+	if err != nil || !c.host {
+		return false
+	}
+	self, _ := parseCgroup(string(own))
+	return self.podUID != "" || strings.Contains(first, ":/../")
+}
