@@ -26,9 +26,9 @@ func usageOf(uuid string, who attendance, allocations gpu.Allocations) usage {
 			u.held = append(u.held, a)
 		}
 	}
-	for _, p := range who.present {
-		if p.Owner.Kind == gpu.OwnerContainer {
-			u.tenants = append(u.tenants, tenant{p.Owner.Container, who.places[p.ID]})
+	for _, g := range who.present {
+		if g.Owner.Kind == gpu.OwnerContainer {
+			u.tenants = append(u.tenants, tenant{g.Owner.Container, g.GPUInstance})
 		}
 	}
 	return u

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -30,30 +31,43 @@ func newProcesses(m Mapper) processes {
 
 // attendance is who was on one GPU at one reading.
 type attendance struct {
-	present  []gpu.Process            // in the order of Reading.Contexts
-	places   map[gpu.ProcessID]string // their MIG instances, if any
+	present  []guest
 	activity []ledger.Activity
+}
+
+// A guest is a process with its context on a GPU.
+type guest struct {
+	gpu.Process
+	gpu.Context
 }
 
 // attend resolves the PIDs of a reading.
 func (p *processes) attend(r gpu.Reading) attendance {
 	var who attendance
 	for _, c := range r.Contexts {
-		process := p.present(c.PID, r.At)
-		who.present = append(who.present, process)
-		if c.GPUInstance != "" {
-			if who.places == nil {
-				who.places = make(map[gpu.ProcessID]string)
-			}
-			who.places[process.ID] = c.GPUInstance
-		}
+		who.present = append(who.present, guest{p.present(c.PID, r.At), c})
 	}
 	for _, s := range r.Samples {
 		if weight := uint32(math.Round(s.SM * 10_000)); weight > 0 {
 			who.activity = append(who.activity, ledger.Activity{Process: p.past(s.PID, r.At), Weight: weight})
 		}
 	}
+	who.dismissServer()
 	return who
+}
+
+// mpsServer is the process through which the clients of MPS work. Samples may name
+// it instead of them.
+const mpsServer = "nvidia-cuda-mps-server"
+
+// dismissServer leaves an MPS server out while a client of it is there: the work is
+// the client's. What samples say of the server tells nothing of any client.
+func (who *attendance) dismissServer() {
+	if !slices.ContainsFunc(who.present, func(g guest) bool { return g.MPS }) {
+		return
+	}
+	who.present = slices.DeleteFunc(who.present, func(g guest) bool { return !g.MPS && g.Name == mpsServer })
+	who.activity = slices.DeleteFunc(who.activity, func(a ledger.Activity) bool { return a.Process.Name == mpsServer })
 }
 
 // present resolves a PID that is on the GPU now.
@@ -98,13 +112,13 @@ func (p *processes) forget(now gpu.Instant) {
 // live returns the processes on a GPU with what they use of it.
 func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
-	for i, process := range who.present {
-		if process.Owner.Kind == gpu.OwnerPending {
-			process.Owner = p.mapper.Owner(process.ID)
+	for _, g := range who.present {
+		if g.Owner.Kind == gpu.OwnerPending {
+			g.Owner = p.mapper.Owner(g.ID)
 		}
-		live := gpu.LiveProcess{Process: process, MemoryUsed: r.Contexts[i].MemoryUsed}
+		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}
 		if r.SamplesKnown {
-			live.SM, live.Memory = utilization(r.Samples, process.ID.PID)
+			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)
 		}
 		out = append(out, live)
 	}

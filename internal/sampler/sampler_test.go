@@ -37,6 +37,7 @@ type world struct {
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
+	mps         map[uint32]bool // clients of MPS
 	allocations gpu.Allocations
 	xids        []gpu.XID
 	down        error
@@ -92,7 +93,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 			Utilization: new(1.0), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
 		}
 		for _, pid := range w.contexts[d.UUID] {
-			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MemoryUsed: new(uint64(1 << 30))})
+			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
 		}
 		r.Readings = append(r.Readings, reading)
 	}
@@ -553,5 +554,31 @@ func TestReusedPID(t *testing.T) {
 	w.contexts[first] = []uint32{42}
 	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Host]; got != 100_000 {
 		t.Errorf("the process that is on it was charged %d mJ, want 100000", got)
+	}
+}
+
+// TestMPS: the server is no owner while a client is there, and its samples are no
+// signal of anybody's activity.
+func TestMPS(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, train)
+	w.gives(first, serve)
+	w.allocations.List[0].Replicas = 2
+	w.runs(first, 42, train)
+	w.runs(first, 43, serve)
+	w.mps = map[uint32]bool{42: true, 43: true}
+	server := gpu.Process{ID: gpu.ProcessID{PID: 9, Start: 7}, Name: "nvidia-cuda-mps-server", Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	w.processes[9], w.owners[server.ID] = server, server.Owner
+	w.contexts[first] = append(w.contexts[first], 9)
+	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}
+	s := w.sampler()
+	b := w.ticks(s, 4).GPUs[0].Book
+	if b.Containers[0].Energy != (gpu.ByMethod{gpu.Allocated: 200_001}) || b.Containers[1].Energy != (gpu.ByMethod{gpu.Allocated: 99_999}) {
+		t.Errorf("clients: %+v", b.Containers)
+	}
+	w.contexts[first], w.mps = []uint32{9}, nil
+	w.ticks(s, 1)
+	if b := w.ticks(s, 2).GPUs[0].Book; b.Unattributed[gpu.Host] != 300_000 {
+		t.Errorf("the server alone: %+v", b)
 	}
 }
