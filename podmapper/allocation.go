@@ -147,7 +147,7 @@ func (held devices) holdings(pod podName) []holding {
 // allocations says who holds which device, in the order of the listing. The kubelet
 // says neither the UIDs nor who is alive; older ones (before 1.34) also list
 // finished pods.
-func (l listing) allocations(uids map[podName]string, live map[string]bool, resourceOf func(holding) string) []gpu.Allocation {
+func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := make(map[string]int)
 	for _, h := range holdings {
@@ -161,7 +161,7 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, reso
 		list[i] = gpu.Allocation{
 			Device:    h.name,
 			Container: gpu.Container{Namespace: h.namespace, Pod: h.pod, PodUID: uid, Container: h.container},
-			Resource:  cmp.Or(h.resource, resourceOf(h)), Claim: h.claim,
+			Resource:  cmp.Or(h.resource, ps.resourceOf(uid, h.container, h.claim)), Claim: h.claim,
 			Sharing: h.sharing(holders[h.id]), Replicas: max(1, h.replicas),
 			Live: live[uid],
 		}

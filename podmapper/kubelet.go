@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
 // errNoKubelet says that this host has no kubelet, which is no outage.
@@ -22,33 +25,51 @@ var errNoKubelet = errors.New("no kubelet on this host")
 // gRPC's default of 4 MiB.
 const maxAnswer = 64 << 20
 
-// kubelet is a client of the pod-resources API (KEP-606) at a unix socket. It is
-// not safe for concurrent use.
-type kubelet struct {
-	socket  string
+// socket is one of the kubelet's unix sockets. Each call makes a connection of its
+// own: a new kubelet has a new socket under the old name, and at one call in ten
+// seconds there is nothing to gain from keeping the old one.
+type socket struct {
+	path    string
 	timeout time.Duration
-	// seen is set once the socket or its directory was there.
-	seen bool
 }
 
-// list asks the kubelet which devices its containers hold. Each call makes a
-// connection of its own: a new kubelet has a new socket under the old name, and
-// at one call in ten seconds there is nothing to gain from keeping the old one.
-func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	if !k.present() {
-		return nil, fmt.Errorf("%w: %s does not exist", errNoKubelet, filepath.Dir(k.socket))
-	}
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+// call connects, and makes one call in the time there is for it.
+func (s socket) call(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	target := url.URL{Scheme: "unix", Path: k.socket}
+	target := url.URL{Scheme: "unix", Path: s.path}
 	conn, err := grpc.NewClient(target.String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
-		return nil, fmt.Errorf("connect to kubelet: %w", err)
+		return fmt.Errorf("connect to kubelet: %w", err)
 	}
 	defer conn.Close()
-	answer, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	return call(ctx, conn)
+}
+
+// kubelet is a client of the pod-resources API (KEP-606). It is not safe for
+// concurrent use.
+type kubelet struct {
+	socket
+	// seen is set once the socket or its directory was there.
+	seen bool
+}
+
+// list asks the kubelet which devices its containers hold.
+func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
+	if !k.present() {
+		return nil, fmt.Errorf("%w: %s does not exist", errNoKubelet, filepath.Dir(k.path))
+	}
+	var answer *podresources.ListPodResourcesResponse
+	err := k.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		answer, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+		return err
+	})
+	if status.Code(err) == codes.Unimplemented {
+		return nil, fmt.Errorf("list pod resources: this kubelet is too old, it has the API's version v1alpha1 only; "+
+			"version v1 needs Kubernetes 1.20 or newer: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)
 	}
@@ -59,8 +80,43 @@ func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error
 // started. A kubelet that is merely down leaves its directory behind.
 func (k *kubelet) present() bool {
 	if !k.seen {
-		_, err := os.Stat(filepath.Dir(k.socket))
+		_, err := os.Stat(filepath.Dir(k.path))
 		k.seen = !errors.Is(err, fs.ErrNotExist)
 	}
 	return k.seen
+}
+
+// podsAPI is a client of the kubelet's Pods API, which came with Kubernetes 1.37.
+type podsAPI struct{ socket }
+
+// present reports whether the kubelet has that API. Its directory proves nothing:
+// whoever mounts it makes it.
+func (p podsAPI) present() bool {
+	if p.path == "" {
+		return false
+	}
+	_, err := os.Stat(p.path)
+	return err == nil
+}
+
+// list asks the kubelet for its pods. One that cannot be read spoils the answer,
+// since what is missing from it counts as gone.
+func (p podsAPI) list(ctx context.Context) ([]pod, error) {
+	var answer *podsapi.ListPodsResponse
+	err := p.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		answer, err = podsapi.NewPodsClient(conn).ListPods(ctx, &podsapi.ListPodsRequest{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	pods := make([]pod, 0, len(answer.GetPods()))
+	for _, data := range answer.GetPods() {
+		p, err := parsePod(data)
+		if err != nil {
+			return nil, fmt.Errorf("list pods: read a pod: %w", err)
+		}
+		pods = append(pods, p)
+	}
+	return pods, nil
 }

@@ -1,16 +1,29 @@
 package podmapper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // settleTime is how long a process is watched before its cgroup is taken for
 // granted. A container's first process is started by the runtime outside the
 // container and moved there before it runs the container's program.
 const settleTime = 5 * time.Second
+
+// maxWitnesses is how many processes of a pod are remembered as witnesses of its
+// life.
+const maxWitnesses = 8
+
+// witnesses are processes, oldest first, whose life proves that of their pod, by its
+// UID. The first is the pause process, where there is one, which lives as long as
+// its pod.
+type witnesses map[string][]gpu.ProcessID
 
 // podScan finds the pods that are alive: those that some process's cgroup names,
 // the pause process included. A process that is the same as before (its start
@@ -28,16 +41,16 @@ type sighting struct {
 	final  bool          // podUID will not change any more
 }
 
-// scan looks at all processes and returns the UIDs of the living pods. A process
+// scan looks at all processes and returns the living pods. A process
 // that cannot be read does not hurt the others; the error tells of the first. If
 // ctx ends, so does the scan, without a result: thousands of processes take longer
 // than the end of the program may.
-func (s *podScan) scan(ctx context.Context, now time.Duration) (live map[string]bool, err error) {
+func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, err error) {
 	pids, err := s.proc.pids()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	live = make(map[string]bool)
+	live = make(witnesses)
 	seen := make(map[uint32]sighting, len(pids))
 	var unread int
 	var first error
@@ -58,14 +71,42 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live map[string]
 		}
 		seen[pid] = p
 		if p.podUID != "" {
-			live[p.podUID] = true
+			live[p.podUID] = append(live[p.podUID], gpu.ProcessID{PID: pid, Start: p.start})
 		}
 	}
 	s.seen = seen
+	live.sort()
 	if unread > 0 {
 		err = fmt.Errorf("%d of %d processes unreadable: %w", unread, len(pids), first)
 	}
 	return live, err
+}
+
+// sort puts the oldest in front and drops the youngest of many.
+func (w witnesses) sort() {
+	for uid, list := range w {
+		slices.SortFunc(list, func(a, b gpu.ProcessID) int {
+			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+		})
+		w[uid] = slices.Clip(list[:min(len(list), maxWitnesses)])
+	}
+}
+
+// uids returns the UIDs of the pods.
+func (w witnesses) uids() map[string]bool {
+	uids := make(map[string]bool, len(w))
+	for uid := range w {
+		uids[uid] = true
+	}
+	return uids
+}
+
+// stillAlive reports whether one of the processes still lives.
+func (t procTree) stillAlive(list []gpu.ProcessID) bool {
+	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
+		st, err := t.stat(id.PID)
+		return err == nil && !st.exiting && st.start == id.Start
+	})
 }
 
 // look reads one process, as far as needed. One that is exiting counts as gone:

@@ -55,13 +55,9 @@ func parseLogPath(target string) (gpu.Container, bool) {
 	dir, file := path.Split(target)
 	n, isLog := strings.CutSuffix(file, ".log")
 	dir, container := path.Split(strings.TrimSuffix(dir, "/"))
-	part := strings.Split(path.Base(dir), "_") // no name of Kubernetes holds an underscore
-	if !isLog || !isDigits(n) || len(part) != 3 {
-		return gpu.Container{}, false
-	}
-	c := gpu.Container{Namespace: part[0], Pod: part[1], PodUID: part[2], Container: container}
-	ok := validName(c.Namespace) && validName(c.Pod) && validName(c.Container) && validUID(c.PodUID)
-	return c, ok
+	c, ok := parsePodDir(path.Base(dir))
+	c.Container = container
+	return c, ok && isLog && isDigits(n) && validName(container)
 }
 
 // validName reports whether s can be the name of a namespace, a pod or a

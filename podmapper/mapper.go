@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,10 +56,12 @@ type Mapper struct {
 	// ours to answer. It guards the kubelet, the scan and what they last said.
 	refresh    sync.Mutex
 	kubelet    kubelet
+	podsAPI    podsAPI
 	scan       podScan
 	identities identities
 	listed     listing            // the kubelet's last answer
 	uids       map[podName]string // of the pods in it
+	pods       *pods              // the last answer of the Pods API, nil if there was none
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
@@ -68,6 +71,7 @@ type Mapper struct {
 	processes map[gpu.ProcessID]process
 	bootTime  time.Time // zero until needed
 	held      []gpu.Allocation
+	witnesses witnesses // of the pods that hold something
 	// answered is when the kubelet last gave an answer, nil if it never did.
 	answered  *time.Duration
 	noKubelet bool
@@ -84,7 +88,8 @@ func New(cfg Config) *Mapper {
 		proc:       proc,
 		names:      newNames(cfg),
 		extra:      make(chan struct{}, 1),
-		kubelet:    kubelet{socket: cfg.PodResources, timeout: min(callTimeout, cfg.Poll)},
+		kubelet:    kubelet{socket: socket{cfg.PodResources, min(callTimeout, cfg.Poll)}},
+		podsAPI:    podsAPI{socket{cfg.PodsAPI, min(callTimeout, cfg.Poll)}},
 		scan:       podScan{proc: proc},
 		identities: make(identities),
 		polled:     make(chan struct{}),
@@ -121,28 +126,66 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 // came of it.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh asks all three witnesses once. Each may fail on its own; the error
-// joins what the stages were told. The links come before the kubelet: a pod that
-// has links was admitted before, so that the answer is about it or a successor,
-// never about its predecessor.
+// Refresh asks all witnesses once. Each may fail on its own; the error joins what
+// the stages were told. The links come before the kubelet's list: a pod that has
+// links was admitted before, so that the list is about it or a successor, never
+// about its predecessor. The Pods API comes after it.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
 	defer m.endPoll()
-	m.watchHostPIDs()
+	seesHost := m.watchHostPIDs()
 	namesErr := m.names.refresh()
 	known := m.names.podUIDs()
 	listErr := m.list(ctx)
-	live, scanErr := m.scanProcesses(ctx)
+	now, podsErr := m.listPods(ctx)
+	found, scanErr := m.scanProcesses(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if listErr == nil {
-		m.uids = m.identities.find(m.listed.held, known, live)
+	live := found.uids()
+	switch {
+	case now != nil:
+		live = now.live()
+	case !seesHost:
+		live = listedNow(known)
 	}
-	m.publish(listErr, m.listed.allocations(m.uids, live, func(holding) string { return "" }))
+	if listErr == nil {
+		m.identify(now, known, live)
+	}
+	m.pods = cmp.Or(now, m.pods)
+	m.publish(listErr, m.listed.allocations(m.uids, live, m.pods), found)
 	m.forgetProcesses()
-	return errors.Join(listErr, namesErr, scanErr)
+	return errors.Join(listErr, podsErr, namesErr, scanErr)
+}
+
+// identify finds the UIDs of the pods in the kubelet's list. What the Pods API said
+// is remembered for when it does not answer.
+func (m *Mapper) identify(now *pods, known map[podName]map[string]bool, live map[string]bool) {
+	if now == nil {
+		m.uids = m.identities.find(m.listed.held, known, live)
+		return
+	}
+	m.uids = now.uids(m.listed.held, m.pods)
+	clear(m.identities)
+	for name, uid := range m.uids {
+		m.identities[identity{name, uid}] = m.listed.held[name]
+	}
+}
+
+// listedNow returns the UIDs of the pods that have logs. Where no process of theirs
+// can be seen they count as alive if the kubelet lists them too: a finished pod
+// then lives on, by the word of a kubelet older than 1.34.
+func listedNow(known map[podName]map[string]bool) map[string]bool {
+	live := make(map[string]bool, len(known))
+	for _, uids := range known {
+		for uid, now := range uids {
+			if now {
+				live[uid] = true
+			}
+		}
+	}
+	return live
 }
 
 // endPoll says that there was a poll. The caller holds m.refresh.
@@ -164,12 +207,13 @@ func (m *Mapper) list(ctx context.Context) error {
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
 	if err == nil {
 		m.listed = readListing(pods, m.cfg.Resources, m.cfg.Log)
+		m.names.learnOnly(m.listed.alone)
 	}
 	return err
 }
 
-// scanProcesses finds the pods that are alive.
-func (m *Mapper) scanProcesses(ctx context.Context) (map[string]bool, error) {
+// scanProcesses finds the pods that have processes.
+func (m *Mapper) scanProcesses(ctx context.Context) (witnesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	if ctx.Err() != nil { // nobody's fault
@@ -181,29 +225,71 @@ func (m *Mapper) scanProcesses(ctx context.Context) (map[string]bool, error) {
 
 // publish makes the result of a poll visible. After a failed call the last
 // answer stands until it is too old, but a pod that died since is not live.
-func (m *Mapper) publish(listErr error, held []gpu.Allocation) {
+func (m *Mapper) publish(listErr error, held []gpu.Allocation, found witnesses) {
+	of := make(witnesses)
+	for _, a := range held {
+		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
+			of[a.Container.PodUID] = list
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = held
+	m.held, m.witnesses = held, of
 	m.noKubelet = errors.Is(listErr, errNoKubelet)
 	if listErr == nil {
 		m.answered = new(m.cfg.Now().Boot)
 	}
 }
 
-// Allocations returns who holds which GPU, by the kubelet's last answer, sorted
-// by GPU and container; the list must not be changed. It is known while that
+// Allocations returns who holds which device, by the kubelet's last answer, sorted
+// by device and container; the list must not be changed. It is known while that
 // answer is at most three polls old. A host that has, and since the start had,
 // neither the kubelet's socket nor its directory is a host without a kubelet:
-// known to have given nothing away.
+// known to have given nothing away. A pod whose last known process ended since the
+// last poll is not live, and the next poll comes sooner.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.noKubelet {
+	held, of, fresh := m.held, m.witnesses, m.fresh()
+	noKubelet := m.noKubelet
+	m.mu.Unlock()
+	switch {
+	case noKubelet:
 		return gpu.Allocations{Known: true}
-	}
-	if m.answered == nil || m.cfg.Now().Boot-*m.answered > freshPolls*m.cfg.Poll {
+	case !fresh:
 		return gpu.Allocations{}
 	}
-	return gpu.Allocations{Known: true, List: m.held}
+	return gpu.Allocations{Known: true, List: m.recheck(held, of)}
+}
+
+// fresh reports whether the kubelet's last answer still counts. The caller holds
+// m.mu.
+func (m *Mapper) fresh() bool {
+	return m.answered != nil && m.cfg.Now().Boot-*m.answered <= freshPolls*m.cfg.Poll
+}
+
+// recheck returns the list without the lives of pods whose witnesses are gone.
+func (m *Mapper) recheck(held []gpu.Allocation, of witnesses) []gpu.Allocation {
+	dead := make(map[string]bool)
+	for uid, list := range of {
+		if !m.proc.stillAlive(list) {
+			dead[uid] = true
+		}
+	}
+	if len(dead) == 0 {
+		return held
+	}
+	m.askSoon()
+	held = slices.Clone(held)
+	for i := range held {
+		held[i].Live = held[i].Live && !dead[held[i].Container.PodUID]
+	}
+	return held
+}
+
+// askSoon asks Run for a poll out of turn.
+func (m *Mapper) askSoon() {
+	select {
+	case m.extra <- struct{}{}:
+	default:
+	}
 }

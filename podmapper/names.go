@@ -3,6 +3,7 @@ package podmapper
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,8 @@ const keepNames = 15 * time.Minute
 // bits, as many as the container engines themselves show.
 const provingDigits = 12
 
-// names is an index of the kubelet's log links. It is safe for concurrent use.
+// names is an index of containers: of the kubelet's log links and log directories,
+// and of what its Pods API says. It is safe for concurrent use.
 type names struct {
 	dir    string
 	now    gpu.Clock
@@ -34,6 +36,11 @@ type names struct {
 	mu    sync.Mutex
 	links map[logLink]linkState
 	byID  map[string]logLink
+	logs  podLogs
+	// only holds the container of each pod that has only one, by UID and, as far as
+	// the pod-resources API tells, by name.
+	only       map[string]gpu.Container
+	onlyByName map[podName]string
 	// listing counts the readings of the directory.
 	listing uint64
 }
@@ -50,6 +57,7 @@ func newNames(cfg Config) *names {
 		now:    cfg.Now,
 		stages: cfg.Stages,
 		extra:  rate.NewLimiter(2, 5),
+		logs:   podLogs{root: cfg.PodLogs},
 		links:  make(map[logLink]linkState),
 		byID:   make(map[string]logLink),
 	}
@@ -59,7 +67,7 @@ func newNames(cfg Config) *names {
 func (n *names) refresh() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	err := n.load()
+	err := errors.Join(n.load(), n.logs.load())
 	oldest := n.now().Boot - keepNames
 	for l, state := range n.links {
 		if state.used < oldest {
@@ -70,9 +78,30 @@ func (n *names) refresh() error {
 	return err
 }
 
+// learn takes in what the Pods API says: the containers whose ids are known, and
+// those that are the only ones of their pods.
+func (n *names) learn(containers []logLink, only map[string]gpu.Container) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.now().Boot
+	for _, l := range containers {
+		n.links[l] = linkState{listing: n.links[l].listing, used: now}
+		n.byID[l.id] = l
+	}
+	n.only = only
+}
+
+// learnOnly takes in the names of the pods that have only one container.
+func (n *names) learnOnly(containers map[podName]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.onlyByName = containers
+}
+
 // lookup names the container with the given id, of the pod with the given UID
 // unless that is empty. The directory is read at once if the container is
-// unknown, as it is right after its start.
+// unknown, as it is right after its start. The process of a sandbox (gVisor) has an
+// id that no container has; it is the container's if its pod has only one.
 func (n *names) lookup(podUID, id string) (gpu.Container, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,10 +111,21 @@ func (n *names) lookup(podUID, id string) (gpu.Container, bool) {
 		l, ok = n.find(podUID, id)
 	}
 	if !ok {
-		return gpu.Container{}, false
+		return n.onlyOf(podUID, now.Wall)
 	}
 	n.links[l] = linkState{listing: n.links[l].listing, used: now.Boot}
 	return l.Container, true
+}
+
+// onlyOf names the only container of a pod.
+func (n *names) onlyOf(podUID string, now time.Time) (gpu.Container, bool) {
+	if c, ok := n.only[podUID]; ok {
+		return c, true
+	}
+	if n.logs.root == "" || podUID == "" || !n.extra.AllowN(now, 1) || n.logs.load() != nil {
+		return gpu.Container{}, false
+	}
+	return n.logs.only(podUID, n.onlyByName)
 }
 
 // find looks in the index only.
@@ -119,17 +159,22 @@ func (n *names) findCut(podUID, id string) (found logLink, ok bool) {
 type podName struct{ namespace, pod string }
 
 // podUIDs returns the UIDs known for each pod name. The value says whether that
-// pod has links now; without, it had them once.
+// pod has links, or a directory of logs, now; without, it had links once.
 func (n *names) podUIDs() map[podName]map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	pods := make(map[podName]map[string]bool)
-	for l, state := range n.links {
-		name := podName{l.Namespace, l.Pod}
+	add := func(name podName, uid string, now bool) {
 		if pods[name] == nil {
 			pods[name] = make(map[string]bool, 1)
 		}
-		pods[name][l.PodUID] = pods[name][l.PodUID] || state.listing == n.listing
+		pods[name][uid] = pods[name][uid] || now
+	}
+	for l, state := range n.links {
+		add(podName{l.Namespace, l.Pod}, l.PodUID, state.listing == n.listing && state.listing > 0)
+	}
+	for uid, name := range n.logs.pods {
+		add(name, uid, true)
 	}
 	return pods
 }
@@ -144,12 +189,12 @@ func (n *names) load() error {
 }
 
 func (n *names) readDir(now time.Duration) error {
-	d, err := os.Open(n.dir)
-	if err != nil {
-		return fmt.Errorf("list container logs: %w", err)
+	entries, err := readNames(n.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list container logs: mount that directory, "+
+			"or containers whose names the Pods API does not tell stay unmapped: %w", err)
 	}
-	entries, err := d.Readdirnames(-1)
-	if err := errors.Join(err, d.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("list container logs: %w", err)
 	}
 	n.listing++

@@ -11,12 +11,18 @@ import (
 // longer than any interval waits for its settlement.
 const keepProcesses = 2 * time.Minute
 
+// maxAsks is how many polls out of turn a process without a name is worth: the
+// kubelet may need a moment to know its container.
+const maxAsks = 3
+
 // process is a process that uses, or used, a GPU.
 type process struct {
 	gpu.Process
 	cgroup cgroup
 	// unread is set while the cgroup could not be read.
 	unread bool
+	// asks counts the polls that were asked for because its container has no name.
+	asks int
 	// asked is when the process was last seen, on the boot clock.
 	asked time.Duration
 }
@@ -93,6 +99,9 @@ func (m *Mapper) resolve(p process) process {
 		if container, ok := m.names.lookup(c.podUID, c.containerID); ok {
 			p.Owner.Kind, p.Owner.Container = gpu.OwnerContainer, container
 			m.expect(container)
+		} else if p.asks < maxAsks {
+			p.asks++
+			m.askSoon()
 		}
 	}
 	m.mu.Lock()
@@ -125,10 +134,7 @@ func (m *Mapper) expect(c gpu.Container) {
 			return
 		}
 	}
-	select {
-	case m.extra <- struct{}{}:
-	default:
-	}
+	m.askSoon()
 }
 
 // forgetProcesses drops what nobody asked for lately, and the boot time, which

@@ -24,11 +24,12 @@ const (
 	HostPIDs      Name = "host_pids"      // /proc: are its PIDs those of the driver
 	ContainerLogs Name = "container_logs" // /var/log/containers: names of containers
 	PodResources  Name = "pod_resources"  // the kubelet: who holds which device
+	PodsAPI       Name = "pods_api"       // the kubelet, where it has that API: which pods there are
 	State         Name = "state"          // the ledger's file
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, State}
+var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
 // Set holds the health of every stage. It is safe for concurrent use.
 type Set struct {

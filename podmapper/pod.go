@@ -1,0 +1,232 @@
+package podmapper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// pod is what the kubelet's Pods API says about a pod, as far as it is used. The
+// answer is a Pod of k8s.io/api/core/v1, whose field numbers stand below. That
+// package would make the program two fifths larger, with fifteen more modules.
+type pod struct {
+	podName
+	uid     string // 32 hex digits for a static pod, as in its cgroup
+	deleted bool   // it has a deletion timestamp
+	phase   string
+	// containers names all containers, of all three kinds.
+	containers []string
+	statuses   []containerStatus
+	// extended are the resources that a claim stands for.
+	extended []extendedResource
+	claim    string // of these resources
+}
+
+// containerStatus is what is said of a container that was started.
+type containerStatus struct {
+	name, id   string // id without the runtime's name; may be empty
+	terminated bool
+}
+
+// extendedResource is a resource that DRA serves (KEP-5004).
+type extendedResource struct{ container, resource string }
+
+// alive reports whether the pod holds its devices. It does from its admission to
+// its end; while it is being deleted, until its containers have ended.
+func (p *pod) alive() bool {
+	running := func(s containerStatus) bool { return !s.terminated }
+	switch {
+	case p.phase == "Succeeded" || p.phase == "Failed":
+		return false
+	case p.deleted && len(p.statuses) > 0:
+		return slices.ContainsFunc(p.statuses, running)
+	}
+	return true
+}
+
+// named returns one of the pod's containers.
+func (p *pod) named(container string) gpu.Container {
+	return gpu.Container{Namespace: p.namespace, Pod: p.pod, PodUID: p.uid, Container: container}
+}
+
+// resourceOf returns the resource by which a container asked for what the claim
+// gives it, or "" if there is none or it cannot be told.
+func (p *pod) resourceOf(container, claim string) (resource string) {
+	for _, e := range p.extended {
+		if claim != p.claim || e.container != container || e.resource == resource {
+			continue
+		}
+		if resource != "" {
+			return ""
+		}
+		resource = e.resource
+	}
+	return resource
+}
+
+// parsePod reads a Pod: metadata = 1, spec = 2, status = 3.
+func parsePod(data []byte) (p pod, err error) {
+	err = eachField(data, func(n protowire.Number, value []byte) error {
+		switch n {
+		case 1:
+			return p.parseMetadata(value)
+		case 2:
+			return p.parseSpec(value)
+		case 3:
+			return p.parseStatus(value)
+		}
+		return nil
+	})
+	if err != nil {
+		return pod{}, err
+	}
+	if !validUID(p.uid) || !validName(p.namespace) || !validName(p.pod) {
+		return pod{}, fmt.Errorf("no pod can be named %.100q in %.100q with UID %.100q", p.pod, p.namespace, p.uid)
+	}
+	return p, nil
+}
+
+// parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5,
+// deletionTimestamp = 9.
+func (p *pod) parseMetadata(data []byte) error {
+	return eachField(data, func(n protowire.Number, value []byte) error {
+		switch n {
+		case 1:
+			p.pod = string(value)
+		case 3:
+			p.namespace = string(value)
+		case 5:
+			p.uid = string(value)
+		case 9:
+			p.deleted = true
+		}
+		return nil
+	})
+}
+
+// parseSpec reads a PodSpec: containers = 2, initContainers = 20,
+// ephemeralContainers = 34. The first two have their name in field 1; the last has
+// there what it has in common with them.
+func (p *pod) parseSpec(data []byte) error {
+	return eachField(data, func(n protowire.Number, value []byte) error {
+		var name string
+		var err error
+		switch n {
+		case 2, 20:
+			name, err = stringField(value, 1)
+		case 34:
+			value, err = field(value, 1)
+			if err == nil {
+				name, err = stringField(value, 1)
+			}
+		default:
+			return nil
+		}
+		p.containers = append(p.containers, name)
+		return err
+	})
+}
+
+// parseStatus reads a PodStatus: phase = 1, containerStatuses = 8,
+// initContainerStatuses = 10, ephemeralContainerStatuses = 13,
+// extendedResourceClaimStatus = 18.
+func (p *pod) parseStatus(data []byte) error {
+	return eachField(data, func(n protowire.Number, value []byte) error {
+		switch n {
+		case 1:
+			p.phase = string(value)
+		case 8, 10, 13:
+			s, err := parseContainerStatus(value)
+			p.statuses = append(p.statuses, s)
+			return err
+		case 18:
+			return p.parseExtended(value)
+		}
+		return nil
+	})
+}
+
+// parseContainerStatus reads a ContainerStatus: name = 1, state = 2, containerID = 8,
+// such as containerd://<id>. In the state, terminated = 3.
+func parseContainerStatus(data []byte) (s containerStatus, err error) {
+	err = eachField(data, func(n protowire.Number, value []byte) error {
+		switch n {
+		case 1:
+			s.name = string(value)
+		case 2:
+			return eachField(value, func(n protowire.Number, _ []byte) error {
+				s.terminated = s.terminated || n == 3
+				return nil
+			})
+		case 8:
+			if _, id, ok := strings.Cut(string(value), "://"); ok && validContainerID(id) {
+				s.id = id
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// parseExtended reads a PodExtendedResourceClaimStatus: requestMappings = 1,
+// resourceClaimName = 2. In a mapping, containerName = 1, resourceName = 2.
+func (p *pod) parseExtended(data []byte) error {
+	return eachField(data, func(n protowire.Number, value []byte) error {
+		switch n {
+		case 1:
+			container, err1 := stringField(value, 1)
+			resource, err2 := stringField(value, 2)
+			p.extended = append(p.extended, extendedResource{container, resource})
+			return errors.Join(err1, err2)
+		case 2:
+			p.claim = string(value)
+		}
+		return nil
+	})
+}
+
+// eachField visits the fields of a message that are strings, bytes or messages, and
+// stops at the first error.
+func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
+	for len(data) > 0 {
+		n, kind, size := protowire.ConsumeTag(data)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		data = data[size:]
+		size = protowire.ConsumeFieldValue(n, kind, data)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		if kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(data)
+			if err := visit(n, value); err != nil {
+				return err
+			}
+		}
+		data = data[size:]
+	}
+	return nil
+}
+
+// field returns a field of a message, nil if it has none.
+func field(data []byte, want protowire.Number) (found []byte, err error) {
+	err = eachField(data, func(n protowire.Number, value []byte) error {
+		if n == want {
+			found = value
+		}
+		return nil
+	})
+	return found, err
+}
+
+// stringField returns a field of a message as a string.
+func stringField(data []byte, want protowire.Number) (string, error) {
+	value, err := field(data, want)
+	return string(value), err
+}

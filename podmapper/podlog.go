@@ -1,0 +1,77 @@
+package podmapper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// podLogs reads the kubelet's directories of logs, <namespace>_<pod>_<uid>/<container>.
+// They know the pods also where the runtime writes no log files and there are no
+// links, but no ids of containers. It is not safe for concurrent use.
+type podLogs struct {
+	root string // empty if there is none
+	pods map[string]podName
+	dirs map[string]string // by UID
+}
+
+// load lists the pods.
+func (l *podLogs) load() error {
+	if l.root == "" {
+		return nil
+	}
+	names, err := readNames(l.root)
+	if err != nil {
+		return fmt.Errorf("list pod logs: %w", err)
+	}
+	l.pods = make(map[string]podName, len(names))
+	l.dirs = make(map[string]string, len(names))
+	for _, dir := range names {
+		if c, ok := parsePodDir(dir); ok {
+			l.pods[c.PodUID] = podName{c.Namespace, c.Pod}
+			l.dirs[c.PodUID] = dir
+		}
+	}
+	return nil
+}
+
+// only returns the container of a process of the given pod, if it can be no other:
+// the only one that has logs, and the only one of its pod by the kubelet's word. The
+// kubelet makes a container's directory before the container, so that of a process
+// that was seen before is there; and an init container has one too, that stays.
+func (l *podLogs) only(uid string, alone map[podName]string) (gpu.Container, bool) {
+	name, ok := l.pods[uid]
+	if !ok || alone[name] == "" {
+		return gpu.Container{}, false
+	}
+	containers, err := readNames(filepath.Join(l.root, l.dirs[uid]))
+	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
+		return gpu.Container{}, false
+	}
+	return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid, Container: alone[name]}, true
+}
+
+// parsePodDir reads <namespace>_<pod>_<uid>. No name of Kubernetes holds an
+// underscore.
+func parsePodDir(dir string) (gpu.Container, bool) {
+	part := strings.Split(dir, "_")
+	if len(part) != 3 {
+		return gpu.Container{}, false
+	}
+	c := gpu.Container{Namespace: part[0], Pod: part[1], PodUID: part[2]}
+	return c, validName(c.Namespace) && validName(c.Pod) && validUID(c.PodUID)
+}
+
+// readNames lists a directory, unsorted.
+func readNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	return names, errors.Join(err, d.Close())
+}

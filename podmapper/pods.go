@@ -1,0 +1,128 @@
+package podmapper
+
+import (
+	"context"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// pods is an answer of the Pods API. Nil is no answer.
+type pods struct {
+	byUID map[string]*pod
+	// bearers holds, for each name, the pods that bear it.
+	bearers map[podName][]*pod
+}
+
+func newPods(list []pod) *pods {
+	ps := &pods{make(map[string]*pod, len(list)), make(map[podName][]*pod, len(list))}
+	for i := range list {
+		p := &list[i]
+		ps.byUID[p.uid] = p
+		ps.bearers[p.podName] = append(ps.bearers[p.podName], p)
+	}
+	return ps
+}
+
+// uids returns the UIDs of the listed pods. The list is older than this answer and
+// younger than the one before. So a name is not told if it had another bearer then:
+// the list may speak of either.
+func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
+	uids := make(map[podName]string, len(listed))
+	for name := range listed {
+		p := ps.bearer(name)
+		if p == nil || before != nil && !before.allowed(name, p.uid) {
+			continue
+		}
+		uids[name] = p.uid
+	}
+	return uids
+}
+
+// bearer returns the pod that bears a name, or nil if it cannot be told which one
+// does. A pod that has ended may still be there beside its successor.
+func (ps *pods) bearer(name podName) *pod {
+	found := ps.bearers[name]
+	var alive []*pod
+	for _, p := range found {
+		if p.alive() {
+			alive = append(alive, p)
+		}
+	}
+	switch {
+	case len(alive) == 1:
+		return alive[0]
+	case len(alive) == 0 && len(found) == 1:
+		return found[0]
+	}
+	return nil
+}
+
+// allowed reports whether the name's bearer was the given pod, or nobody who lived.
+func (ps *pods) allowed(name podName, uid string) bool {
+	b := ps.bearer(name)
+	return b == nil && len(ps.bearers[name]) == 0 || b != nil && b.uid == uid
+}
+
+// live returns the UIDs of the pods that hold their devices.
+func (ps *pods) live() map[string]bool {
+	live := make(map[string]bool, len(ps.byUID))
+	for uid, p := range ps.byUID {
+		if p.alive() {
+			live[uid] = true
+		}
+	}
+	return live
+}
+
+// resourceOf returns the resource by which the claim of a holding was asked for.
+func (ps *pods) resourceOf(uid, container, claim string) string {
+	if ps == nil || ps.byUID[uid] == nil {
+		return ""
+	}
+	return ps.byUID[uid].resourceOf(container, claim)
+}
+
+// containers returns the containers whose ids are known.
+func (ps *pods) containers() []logLink {
+	var list []logLink
+	for _, p := range ps.byUID {
+		for _, s := range p.statuses {
+			if s.id != "" && validName(s.name) {
+				list = append(list, logLink{p.named(s.name), s.id})
+			}
+		}
+	}
+	return list
+}
+
+// alone returns, by UID, the container of each pod that has only one.
+func (ps *pods) alone() map[string]gpu.Container {
+	alone := make(map[string]gpu.Container)
+	for uid, p := range ps.byUID {
+		if len(p.containers) == 1 && validName(p.containers[0]) {
+			alone[uid] = p.named(p.containers[0])
+		}
+	}
+	return alone
+}
+
+// listPods asks the Pods API, if there is one. The answer is nil otherwise, and when
+// the call failed.
+func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
+	if !m.podsAPI.present() {
+		return nil, nil
+	}
+	began := m.cfg.Now()
+	list, err := m.podsAPI.list(ctx)
+	if ctx.Err() != nil { // nobody's fault
+		return nil, ctx.Err()
+	}
+	m.cfg.Stages.Observe(stage.PodsAPI, began, err)
+	if err != nil {
+		return nil, err
+	}
+	ps := newPods(list)
+	m.names.learn(ps.containers(), ps.alone())
+	return ps, nil
+}
