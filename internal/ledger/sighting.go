@@ -6,7 +6,7 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 type sighting struct {
 	processes map[gpu.ProcessID]gpu.Process
 	activity  map[gpu.ProcessID]uint64
-	// listed is set if the processes were known at every look.
+	// listed is set if the processes were known at its start and at every look.
 	listed bool
 	// signal is set if the driver told activity at every look.
 	signal bool
