@@ -41,6 +41,7 @@ type board struct {
 type view struct {
 	list    []gpu.ProcessID // holding a context, by a list no older than ten seconds
 	active  []gpu.ProcessID
+	signal  bool // activity was known
 	blind   bool // there is no such list
 	idle    bool // utilisation was measured 0, and nobody was active
 	holders []gpu.Container
@@ -107,7 +108,7 @@ func (b *board) view(o ledger.Observation) view {
 			b.list = append(b.list, p.ID)
 		}
 	}
-	v := view{idle: o.Utilization != nil && *o.Utilization == 0 && len(o.Activity) == 0}
+	v := view{signal: o.ActivityKnown, idle: o.Utilization != nil && *o.Utilization == 0 && len(o.Activity) == 0}
 	if v.blind = o.At.Boot-b.listed > 10*time.Second; !v.blind {
 		v.list = b.list
 	}
@@ -193,6 +194,16 @@ func (s *span) alone(owner ledger.Owners) (gpu.Container, bool) {
 
 // idle reports whether the GPU was measured to do nothing all along.
 func (s *span) idle() bool {
-	working := func(v view) bool { return !v.idle }
-	return !s.gap() && s.to.idle && !slices.ContainsFunc(s.between, working)
+	return s.throughout(func(v view) bool { return v.idle })
+}
+
+// signal reports whether activity was known all along.
+func (s *span) signal() bool {
+	return s.throughout(func(v view) bool { return v.signal })
+}
+
+// throughout reports whether something holds for every look of the span; over a gap
+// nobody looked.
+func (s *span) throughout(holds func(view) bool) bool {
+	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
 }

@@ -269,11 +269,10 @@ func TestUnlisted(t *testing.T) {
 	}
 	l := newLedger()
 	ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)))
-	var b *gpu.Book
 	for s := 1.0; s <= 30; s++ {
-		b = ask(t, l, blind(s))
+		ask(t, l, blind(s))
 	}
-	b = ask(t, l, look(31, []gpu.Process{p}), look(32, []gpu.Process{p}))
+	b := ask(t, l, look(31, []gpu.Process{p}), look(32, []gpu.Process{p}))
 	var got []gpu.ByMethod
 	for _, a := range b.Containers {
 		got = append(got, a.Energy)

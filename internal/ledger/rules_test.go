@@ -105,20 +105,24 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
 	}
 }
 
-// meansIt: exclusive energy was counted while a container was the only owner, idle
-// energy while the GPU was measured to do nothing, and no time twice.
+// meansIt: exclusive energy was counted while a container was the only owner,
+// shared energy while activity was known, idle energy while the GPU was measured to
+// do nothing, and no time twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	alone := map[gpu.Container]gpu.Millijoules{}
-	var idle gpu.Millijoules
-	var time time.Duration
+	var signal, idle gpu.Millijoules // counted with a signal, counted while idle
+	var took time.Duration
 	for _, s := range done {
+		took += s.to.at - s.from.at
 		if c, ok := s.alone(m.owner); ok {
 			alone[c] += s.energy
+		}
+		if s.signal() {
+			signal += s.energy
 		}
 		if s.idle() {
 			idle += s.energy
 		}
-		time += s.to.at - s.from.at
 	}
 	for i := range now.Containers {
 		a, was := &now.Containers[i], find(b.book, now.Containers[i].AccountKey)
@@ -128,13 +132,14 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		if got := a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]; got > alone[a.Container] {
 			m.t.Fatalf("%d mJ exclusive, but alone for %d mJ: %+v\n%+v", got, alone[a.Container], a, done)
 		}
-		if a.Allocated-was.Allocated > time || a.Active-was.Active > time {
-			m.t.Fatalf("more than %v was added: %+v after %+v", time, a, was)
+		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
+			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
 		}
+		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
 		idle -= a.Idle - was.Idle
 	}
-	if idle < 0 {
-		m.t.Fatalf("%d mJ more idle than the GPU was: %+v\n%+v", -idle, now, done)
+	if signal < 0 || idle < 0 {
+		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than the GPU was: %+v\n%+v", -signal, -idle, now, done)
 	}
 }
 

@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"maps"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
@@ -48,9 +52,7 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
-	for id, p := range later.processes {
-		s.processes[id] = p
-	}
+	maps.Copy(s.processes, later.processes)
 	for id, weight := range later.activity {
 		s.activity[id] += weight
 	}
