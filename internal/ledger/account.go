@@ -54,16 +54,19 @@ func (b *book) markAlive(iv *interval, parts []part) {
 }
 
 // openProcess returns the account of a process in its container's account. A held
-// account of another process with that PID is closed: both would be one series.
-// When there is no room, the process goes to the container's folded account.
+// account of an earlier process with that PID is closed: both would be one series.
+// A process whose PID a later one has already, by a list that was not renewed, goes
+// to the container's folded account, as does one for which there is no room.
 func (st *settlement) openProcess(a *gpu.ContainerAccount, p gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.ProcessID == p.ID }); i >= 0 {
 		return &a.Processes[i]
 	}
+	earlier := func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID && q.Start < p.ID.Start }
+	later := func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID && q.Start > p.ID.Start }
 	before := len(a.Processes)
-	a.Processes = slices.DeleteFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID })
+	a.Processes = slices.DeleteFunc(a.Processes, earlier)
 	st.room += before - len(a.Processes)
-	if st.room <= 0 {
+	if st.room <= 0 || slices.ContainsFunc(a.Processes, later) {
 		return foldedProcess(a, opened)
 	}
 	st.room--
@@ -73,6 +76,19 @@ func (st *settlement) openProcess(a *gpu.ContainerAccount, p gpu.Process, opened
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.Owner.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
 	return &a.Processes[len(a.Processes)-1]
+}
+
+// processAccounts counts the accounts that take room: the folded ones do not.
+func (b *book) processAccounts() int {
+	n := 0
+	for i := range b.Containers {
+		for _, p := range b.Containers[i].Processes {
+			if !p.Folded {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccount {

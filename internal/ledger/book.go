@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,11 +98,14 @@ func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
 	}
-	if b.listed == 0 || o.At.Boot-b.listed > patience {
+	if !b.knows(o.At) {
 		return nil, false
 	}
 	return b.list, true
 }
+
+// knows reports whether the last list of processes still counts at a moment.
+func (b *book) knows(at gpu.Instant) bool { return b.listed > 0 && at.Boot-b.listed <= patience }
 
 // identities returns the processes' names for ever, sorted.
 func identities(processes []gpu.Process) []gpu.ProcessID {
@@ -153,7 +157,7 @@ func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 			b.since = b.since.end(m)
 		}
 		b.suspect = &suspect{Mark: m, before: b.since}
-		b.since = newSighting(b.since.there(m.Processes))
+		b.since = b.after(m)
 	}
 }
 
@@ -197,7 +201,17 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 
 // begin makes m the start of the next interval.
 func (b *book) begin(m Mark) {
-	b.last, b.since = &m, newSighting(b.since.there(m.Processes))
+	b.last, b.since = &m, b.after(m)
+}
+
+// after returns a sighting that begins at m: with those who were there, if that is
+// known.
+func (b *book) after(m Mark) sighting {
+	s := newSighting(b.since.there(m.Processes))
+	s.places = maps.Clone(b.since.places)
+	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !slices.Contains(m.Processes, id) })
+	s.listed = b.knows(m.At)
+	return s
 }
 
 // settle charges the intervals whose fate is certain.

@@ -120,9 +120,7 @@ func (l *Ledger) room() int {
 	}
 	room := l.cfg.MaxProcesses
 	for _, b := range l.books {
-		for i := range b.Containers {
-			room -= len(b.Containers[i].Processes)
-		}
+		room -= b.processAccounts()
 	}
 	return room
 }

@@ -258,7 +258,8 @@ func TestKubeletLate(t *testing.T) {
 }
 
 // TestUnlisted: while the driver does not list processes, the last list counts for
-// ten seconds. After that nobody is known to be alone.
+// ten seconds. After that nobody is known to be alone, until two lists bound an
+// interval.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -268,15 +269,15 @@ func TestUnlisted(t *testing.T) {
 	}
 	l := newLedger()
 	ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)))
-	var b *gpu.Book
 	for s := 1.0; s <= 30; s++ {
-		b = ask(t, l, blind(s))
+		ask(t, l, blind(s))
 	}
+	b := ask(t, l, look(31, []gpu.Process{p}), look(32, []gpu.Process{p}))
 	var got []gpu.ByMethod
 	for _, a := range b.Containers {
 		got = append(got, a.Energy)
 	}
-	want := []gpu.ByMethod{{gpu.Exclusive: 10 * 300_000, gpu.Allocated: 300_000}, {gpu.Allocated: 19 * 300_000}}
+	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 2 * 300_000}, {gpu.Allocated: 19 * 300_000}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("train and serve (-want +got):\n%s", diff)
 	}

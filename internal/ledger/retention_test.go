@@ -108,6 +108,37 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
+// TestPIDReuseAtCap: one that takes over a PID takes over the room of its account.
+func TestPIDReuseAtCap(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	again := p
+	again.ID.Start += 5
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
+	ask(t, l, look(0, []gpu.Process{p, q}), look(1, []gpu.Process{p, q}))
+	ps := ask(t, l, look(2, []gpu.Process{again, q}), look(3, []gpu.Process{again, q})).Containers[0].Processes
+	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}
+
+// TestPIDReuseUnlisted: a list that is not renewed does not bring back a process
+// whose PID another one has by now: its account would fall.
+func TestPIDReuseUnlisted(t *testing.T) {
+	p := process(21, in(train))
+	again := p
+	again.ID.Start += 5
+	looks := []ledger.Observation{look(0, []gpu.Process{p})}
+	for s := 1.0; s <= 3; s++ {
+		o := look(s, nil)
+		o.ProcessesKnown, o.Activity = false, []ledger.Activity{{again, 1}}
+		looks = append(looks, o)
+	}
+	ps := ask(t, newLedger(), looks...).Containers[0].Processes
+	if len(ps) != 2 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() != 900_000 || !ps[1].Folded {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}
+
 func TestProcessCap(t *testing.T) {
 	var all []gpu.Process
 	for pid := range uint32(10) {

@@ -13,7 +13,7 @@ type sighting struct {
 	// mig is how the GPU was divided at the last look, places where processes were.
 	mig    *gpu.MIG
 	places map[gpu.ProcessID]string
-	// listed is set if the processes were known at every look.
+	// listed is set if the processes were known at its start and at every look.
 	listed bool
 	// signal is set if the driver told activity at every look.
 	signal bool

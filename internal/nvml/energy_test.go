@@ -167,3 +167,18 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 		}
 	}
 }
+
+// TestMeterOfANewDriver is chosen anew when a driver is loaded that has a better
+// one.
+func TestMeterOfANewDriver(t *testing.T) {
+	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
+	s := d.open(gputest.NewClock().Now)
+	gputest.Check(t, gputest.Read(t, s), d.node)
+	d.fields[d.node.GPUs[0].Device.UUID] = "energy_gpu=5000"
+	d.node.Loads++
+	d.write()
+	report := gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return err == nil })
+	if scope, energy := report.Devices[0].EnergyScope, *report.Readings[0].Energy; scope != gpu.ScopeGPU || energy != 5000 {
+		t.Errorf("scope %q, energy %d", scope, energy)
+	}
+}

@@ -3,10 +3,12 @@ package nvml
 import (
 	"context"
 	"testing"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate is inside the package: a call of a session that is closed right before
-// it begins cannot be arranged from outside.
+// TestGate is, as the next one, inside the package: what is closed right before a call
+// begins cannot be arranged from outside.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)
@@ -35,4 +37,21 @@ func TestGate(t *testing.T) {
 	g.admit(second)
 	want("opened anew", first, false)
 	want("opened anew", second, true)
+}
+
+// TestRetiredSet takes no GPU any more, and a set that is taking one is not
+// retired.
+func TestRetiredSet(t *testing.T) {
+	var set eventSet
+	set.mu.RLock()
+	if set.retire() {
+		t.Error("retired while a GPU is being registered")
+	}
+	set.mu.RUnlock()
+	if !set.retire() {
+		t.Error("not retired")
+	}
+	if _, r := set.register(nil); r == gonvml.SUCCESS {
+		t.Error("a GPU was registered with a retired set")
+	}
 }

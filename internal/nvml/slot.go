@@ -72,26 +72,37 @@ func (l *look) drop() {
 }
 
 // drain takes in the looks that came after their Read had ended, so that the
-// next ones can begin at once.
+// next ones can begin at once. A reading that is too old by now is dropped.
 func (d *session) drain(t *tally) {
+	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
 		s.belated = nil
-		if l, ok := s.lane.poll(); ok {
-			t.add(l.err)
-			s.belated = d.accept(s, l)
+		l, ok := s.lane.poll()
+		if !ok {
+			continue
 		}
+		if now-l.began > maxLate {
+			l.drop()
+		}
+		t.add(l.err)
+		d.accept(s, l)
+		s.belated = l.reading
 	}
 }
 
 // collect takes in the looks that came back before ctx ended, and reports the
-// devices that are known and the readings there are.
+// devices that are known and the readings there are. A look that is still late is
+// left to the next drain.
 func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	report := gpu.Report{Driver: d.driver}
 	for _, s := range d.slots {
 		reading := s.belated
-		if l, ok := s.lane.take(ctx); ok {
-			t.add(l.err)
-			reading = latest(reading, d.accept(s, l))
+		if !s.lane.late {
+			if l, ok := s.lane.take(ctx); ok {
+				t.add(l.err)
+				d.accept(s, l)
+				reading = latest(reading, l.reading)
+			}
 		}
 		s.tell(d.cfg.Log)
 		if s.board == nil {
@@ -105,21 +116,16 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	return report
 }
 
-// accept takes in a look and returns its reading, unless that is too old.
-func (d *session) accept(s *slot, l look) *gpu.Reading {
-	now := d.cfg.Now().Boot
-	if s.lane.late && now-l.began > maxLate {
-		l.drop()
-	}
+// accept notes what a look says of its slot.
+func (d *session) accept(s *slot, l look) {
 	s.board, s.err = l.board, l.err
 	if l.memory.device.UUID != "" {
 		s.device = l.memory.device
 		d.memories.keep(l.memory)
 	}
 	if l.board == nil {
-		s.again = now + identityRetry
+		s.again = d.cfg.Now().Boot + identityRetry
 	}
-	return l.reading
 }
 
 // latest returns the newer of two readings of a GPU, either of which may be

@@ -227,7 +227,7 @@ func TestLateReading(t *testing.T) {
 }
 
 // TestStaleReading lets a reading hang for too long to be of one moment. It is
-// dropped, and what the GPU says now is read at once.
+// dropped, though the next one is late too, which then tells of its samples.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -236,12 +236,14 @@ func TestStaleReading(t *testing.T) {
 			s := d.open(clock.Now)
 			gputest.Read(t, s)
 			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
+			began := clock.Now()
 			gputest.Read(t, s)
 			clock.Advance(age)
+			d.lines = nil
 			now := &d.node.GPUs[1].Reading
 			now.Power, now.Contexts = new(gpu.Watts(900)), []gpu.Context{{PID: 77}}
-			now.Samples = []gpu.Sample{{PID: 77, At: clock.Now().Wall, SM: 1}}
-			d.healed()
+			now.Samples = []gpu.Sample{{PID: 77, At: began.Wall.Add(time.Millisecond), SM: 1}}
+			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
 			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
 			gputest.Check(t, report, d.node)
 			if at := report.Readings[1].At; at != clock.Now() {

@@ -1,0 +1,209 @@
+package ledger_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A board is one GPU of a machine: what is true of it, and notes of what the ledger
+// was shown of it, from which follows what its book may say.
+type board struct {
+	uuid        string
+	counter     gpu.Millijoules
+	processes   map[uint32]gpu.Process
+	allocations []gpu.Allocation
+	// reloaded is set if the counter began anew after the last mark, restarted if
+	// the exporter did.
+	reloaded, restarted bool
+
+	// last is the newest mark; between are the looks since, which had no reading or
+	// a wrong one.
+	last    mark
+	between []view
+	spans   []span // not settled yet, oldest first
+	list    []gpu.ProcessID
+	listed  time.Duration // when the driver gave that list
+
+	// settled is the mark up to which the book is settled, energy what it holds.
+	settled mark
+	energy  gpu.Millijoules
+	book    *gpu.Book // as it was last published
+	// held is when a container last held or used the GPU, used when a process did,
+	// as far as it is settled.
+	held map[gpu.Container]time.Duration
+	used map[gpu.ProcessID]time.Duration
+}
+
+// A view is what one look saw.
+type view struct {
+	list    []gpu.ProcessID // holding a context, by a list no older than ten seconds
+	active  []gpu.ProcessID
+	signal  bool // activity was known
+	blind   bool // there is no such list
+	idle    bool // utilisation was measured 0, and nobody was active
+	holders []gpu.Container
+}
+
+// A mark is a right reading of the counter.
+type mark struct {
+	at      time.Duration
+	counter gpu.Millijoules
+	view
+}
+
+// A span lies between two marks. The ledger settles it as a whole.
+type span struct {
+	from, to  mark
+	between   []view
+	energy    gpu.Millijoules
+	restarted bool
+}
+
+func newBoard(uuid string) *board {
+	return &board{
+		uuid: uuid, counter: 50_000_000, processes: map[uint32]gpu.Process{},
+		book: &gpu.Book{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
+	}
+}
+
+// allocate gives the board to some containers; x chooses them, y how they hold it.
+func (b *board) allocate(x, y byte) {
+	b.allocations = nil
+	for i, c := range containers {
+		if x>>i&1 == 1 {
+			h := holds(c, int(y>>i&1)+1)
+			h.Live = y>>(i+4)&1 == 0
+			b.allocations = append(b.allocations, h)
+		}
+	}
+}
+
+// note remembers what the ledger was shown. A right reading ends a span.
+func (b *board) note(o ledger.Observation, right bool) {
+	v := b.view(o)
+	if o.Energy == nil || !right {
+		b.between = append(b.between, v)
+		return
+	}
+	to := mark{at: o.At.Boot, counter: *o.Energy, view: v}
+	s := span{from: b.last, to: to, between: b.between, restarted: b.restarted}
+	if !b.reloaded {
+		s.energy = to.counter - b.last.counter
+	}
+	if b.last.at == 0 {
+		b.settled = to
+	} else {
+		b.spans = append(b.spans, s)
+	}
+	b.last, b.between, b.reloaded, b.restarted = to, nil, false, false
+}
+
+func (b *board) view(o ledger.Observation) view {
+	if o.ProcessesKnown {
+		b.list, b.listed = nil, o.At.Boot
+		for _, p := range o.Processes {
+			b.list = append(b.list, p.ID)
+		}
+	}
+	v := view{signal: o.ActivityKnown, idle: o.Utilization != nil && *o.Utilization == 0 && len(o.Activity) == 0}
+	if v.blind = o.At.Boot-b.listed > 10*time.Second; !v.blind {
+		v.list = b.list
+	}
+	for _, a := range o.Activity {
+		v.active = append(v.active, a.Process.ID)
+	}
+	for _, h := range o.Allocations {
+		if o.AllocationsKnown {
+			v.holders = append(v.holders, h.Container)
+		}
+	}
+	return v
+}
+
+// restart forgets what was not settled, and so not saved.
+func (b *board) restart() {
+	b.last, b.between, b.spans = b.settled, nil, nil
+	b.list, b.listed = nil, 0
+	b.restarted, b.reloaded = true, false
+}
+
+// settle takes the spans up to a moment out of the notes.
+func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
+	n := 0
+	for n < len(b.spans) && b.spans[n].to.at <= upTo {
+		s := b.spans[n]
+		b.settled = s.to
+		b.energy += s.energy
+		for _, c := range s.to.holders {
+			b.held[c] = s.to.at
+		}
+		for _, id := range s.to.list {
+			b.used[id] = s.to.at
+			if o := owner(id); o.Kind == gpu.OwnerContainer {
+				b.held[o.Container] = s.to.at
+			}
+		}
+		n++
+	}
+	done := b.spans[:n]
+	b.spans = b.spans[n:]
+	return done
+}
+
+// absence returns how long ago a pod was last on the GPU or held it: one of its
+// containers that have an account.
+func (b *board) absence(pod gpu.Container) time.Duration {
+	var last time.Duration
+	for _, a := range b.book.Containers {
+		if a.Namespace == pod.Namespace && a.Pod == pod.Pod && a.PodUID == pod.PodUID {
+			last = max(last, b.held[a.Container])
+		}
+	}
+	return b.settled.at - last
+}
+
+// gap reports whether nobody was looking.
+func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
+
+// alone returns the container that was the only owner all along, or over a gap at
+// both ends, as far as the ledger was shown.
+func (s *span) alone(owner ledger.Owners) (gpu.Container, bool) {
+	ids := slices.Concat(s.from.list, s.to.list)
+	blind := s.from.blind || s.to.blind
+	if !s.gap() {
+		ids = append(ids, s.to.active...)
+		for _, v := range s.between {
+			ids = slices.Concat(ids, v.list, v.active)
+			blind = blind || v.blind
+		}
+	}
+	if blind || len(ids) == 0 {
+		return gpu.Container{}, false
+	}
+	first := owner(ids[0])
+	for _, id := range ids {
+		if owner(id) != first {
+			return gpu.Container{}, false
+		}
+	}
+	return first.Container, first.Kind == gpu.OwnerContainer
+}
+
+// idle reports whether the GPU was measured to do nothing all along.
+func (s *span) idle() bool {
+	return s.throughout(func(v view) bool { return v.idle })
+}
+
+// signal reports whether activity was known all along.
+func (s *span) signal() bool {
+	return s.throughout(func(v view) bool { return v.signal })
+}
+
+// throughout reports whether something holds for every look of the span; over a gap
+// nobody looked.
+func (s *span) throughout(holds func(view) bool) bool {
+	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
+}

@@ -1,0 +1,234 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"maps"
+	"math/bits"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A machine drives a ledger with a stream of random events. It knows its boards,
+// which the ledger sees only through what it is shown, and after every event it
+// checks what must always hold.
+type machine struct {
+	t   *testing.T
+	cfg ledger.Config
+	l   *ledger.Ledger
+
+	now    time.Duration
+	boards []*board
+	starts uint64                      // processes started so far
+	named  map[gpu.ProcessID]gpu.Owner // final owners, late ones too
+	known  bool                        // the kubelet answers
+}
+
+func newMachine(t *testing.T) *machine {
+	cfg := ledger.Config{Tick: time.Second, Retention: 30 * time.Second, MaxProcesses: 6}
+	m := &machine{
+		t: t, cfg: cfg, l: ledger.New(cfg), now: time.Hour,
+		boards: []*board{newBoard("GPU-1"), newBoard("GPU-2")},
+		named:  map[gpu.ProcessID]gpu.Owner{}, known: true,
+	}
+	for _, b := range m.boards {
+		m.show(b, m.look(b, seesAll), true)
+	}
+	return m
+}
+
+// containers are few, so that events meet each other.
+var containers = []gpu.Container{
+	train, serve,
+	{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "sidecar"},
+	{Namespace: "ml", Pod: "train-0", PodUID: "uid-again", Container: "main"},
+}
+
+// event applies one random event to one board. The byte sight says what is seen of
+// it, x and y choose its details.
+func (m *machine) event(kind, sight, x, y byte) {
+	b, pid := m.boards[kind>>7], uint32(x%5)+1
+	switch kind % 14 {
+	case 0, 1, 2, 3: // time passes, with or without activity
+		m.pass(time.Duration(y%3+1)*500*time.Millisecond, 100+gpu.Watts(x)*2)
+		m.tick(b, sight, y)
+	case 4: // a process starts; its name may come late; a PID may be reused
+		m.starts++
+		id := gpu.ProcessID{PID: pid, Start: m.starts}
+		b.processes[pid] = gpu.Process{ID: id, Name: "p"}
+		if y%4 != 0 {
+			m.name(id, y)
+		}
+	case 5: // a process ends
+		delete(b.processes, pid)
+	case 6: // late names
+		for _, p := range m.current(b) {
+			if p.Owner.Kind == gpu.OwnerPending {
+				m.name(p.ID, y)
+			}
+		}
+	case 7: // the kubelet gives and takes
+		b.allocate(x, y)
+	case 8: // the kubelet does not answer, or does again
+		m.known = !m.known
+	case 9: // one reading that is wrong
+		m.glitch(b, sight, x)
+	case 10: // the driver is loaded again
+		m.reload(b, sight, gpu.Millijoules(x)*1000)
+	case 11: // nobody looks for a while
+		m.pass(time.Duration(x%60+1)*time.Second, 250)
+		m.show(b, m.look(b, sight), true)
+	case 12: // the exporter restarts from its saved state
+		m.restart(sight)
+	case 13: // the counter cannot be read for some ticks
+		for i := range int(x % 16) {
+			m.pass(time.Second, 200)
+			m.tick(b, bits.RotateLeft8(sight, i)&^seesEnergy, y)
+		}
+	}
+}
+
+// pass lets the boards draw power for some time, the second a little more.
+func (m *machine) pass(d time.Duration, w gpu.Watts) {
+	m.now += d
+	for i, b := range m.boards {
+		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
+	}
+}
+
+func (m *machine) name(id gpu.ProcessID, y byte) {
+	owners := []gpu.Owner{{Kind: gpu.OwnerHost}, {Kind: gpu.OwnerUnmapped}}
+	for _, c := range containers {
+		owners = append(owners, in(c))
+	}
+	m.named[id] = owners[int(y)%len(owners)]
+}
+
+func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
+
+// current returns the processes on a board, as far as they are named.
+func (m *machine) current(b *board) []gpu.Process {
+	var out []gpu.Process
+	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {
+		p := b.processes[pid]
+		p.Owner = m.named[p.ID]
+		out = append(out, p)
+	}
+	return out
+}
+
+// What a look sees: each is known unless its two bits of the byte sight are zero.
+const (
+	seesUtilization byte = 0b00_00_00_11
+	seesProcesses   byte = 0b00_00_11_00
+	seesActivity    byte = 0b00_11_00_00
+	seesEnergy      byte = 0b11_00_00_00
+	seesAll         byte = 0b01_01_01_01
+)
+
+// look returns what the driver and the kubelet say of a board now. Of utilisations
+// that are known, one third is not 0.
+func (m *machine) look(b *board, sight byte) ledger.Observation {
+	o := ledger.Observation{
+		UUID:        b.uuid,
+		At:          gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(m.now), Boot: m.now},
+		Energy:      new(b.counter),
+		MaxPower:    700,
+		Utilization: [4]*float64{nil, new(0.0), new(0.0), new(0.5)}[sight&seesUtilization],
+
+		ProcessesKnown: sight&seesProcesses != 0,
+		ActivityKnown:  sight&seesActivity != 0,
+		Allocations:    b.allocations, AllocationsKnown: m.known,
+	}
+	if o.ProcessesKnown {
+		o.Processes = m.current(b)
+	}
+	return o
+}
+
+// tick is an ordinary look, which sees the activity of some processes and may not
+// see the counter.
+func (m *machine) tick(b *board, sight, y byte) {
+	o := m.look(b, sight)
+	if sight&seesEnergy == 0 {
+		o.Energy = nil
+	}
+	for _, p := range m.current(b) {
+		if y>>(p.ID.PID%8)&1 == 1 {
+			o.Activity = append(o.Activity, ledger.Activity{Process: p, Weight: uint32(y) * p.ID.PID})
+		}
+	}
+	m.show(b, o, true)
+}
+
+// show lets the ledger see a board, and then once more at the same moment, which it
+// must ignore.
+func (m *machine) show(b *board, o ledger.Observation, right bool) {
+	m.l.Observe(o)
+	again := o
+	again.Energy, again.Processes, again.Activity = new(b.counter+1), nil, nil
+	m.l.Observe(again)
+	b.note(o, right)
+	m.l.Settle(o.At, m.owner)
+	m.check()
+}
+
+// glitch shows one reading that is wrong, then a right one.
+func (m *machine) glitch(b *board, sight, x byte) {
+	m.pass(time.Second, 300)
+	o := m.look(b, sight)
+	*o.Energy = []gpu.Millijoules{b.counter / 2, b.counter + 1e12}[x%2]
+	if *o.Energy < b.last.counter || *o.Energy > b.counter {
+		m.show(b, o, false)
+	}
+	m.pass(time.Second, 300)
+	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
+}
+
+// reload lets a board count anew, unless that could not be told from the old count.
+// Two readings confirm it; what was consumed before the first is not known.
+func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
+	if fresh+1_000_000 >= b.last.counter {
+		return
+	}
+	m.pass(time.Second, 300)
+	b.counter, b.reloaded = fresh, true
+	m.show(b, m.look(b, sight), true)
+	m.pass(time.Second, 300)
+	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
+}
+
+// restart goes through the state's file format, as a real restart does. Intervals
+// that were not settled are not saved: if the driver was loaded again in one of
+// them, the counter falls once more after the restart.
+func (m *machine) restart(sight byte) {
+	data, err := json.Marshal(m.l.State())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var s ledger.State
+	if err := json.Unmarshal(data, &s); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := s.Check(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.l = ledger.Restore(m.cfg, s)
+	for _, b := range m.boards {
+		b.restart()
+	}
+	m.check()
+	for _, b := range m.boards {
+		m.pass(time.Second, 100)
+		switch missing := b.last.counter - b.counter; {
+		case missing > 1_000_000:
+			m.reload(b, sight, b.counter)
+		case missing > 0:
+			m.pass(10*time.Second, 100) // until it cannot be told from the old count
+		}
+		m.show(b, m.look(b, sight), true)
+	}
+}

@@ -1,0 +1,160 @@
+package ledger_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// check holds every book against its board and against what was published before.
+func (m *machine) check() {
+	m.t.Helper()
+	books, accounts := m.l.Books(), 0
+	for _, b := range m.boards {
+		now := books[b.uuid]
+		if now == nil {
+			continue // before its first look
+		}
+		done := b.settle(now.Settled.Boot, m.owner)
+		m.followsBoard(b, now)
+		m.neverFalls(b, now)
+		m.meansIt(b, now, done)
+		for i := range now.Containers {
+			accounts += m.addsUp(&now.Containers[i])
+		}
+		b.book = now
+	}
+	if accounts > m.cfg.MaxProcesses {
+		m.t.Fatalf("%d process accounts, the cap is %d", accounts, m.cfg.MaxProcesses)
+	}
+}
+
+// followsBoard: a book balances, holds what its board counted up to one of the
+// readings, and is at most ten seconds behind.
+func (m *machine) followsBoard(b *board, now *gpu.Book) {
+	if now.Energy != now.Sum() {
+		m.t.Fatalf("out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
+	}
+	if now.Settled.Boot != b.settled.at || now.Energy != b.energy {
+		m.t.Fatalf("the book holds %d mJ at %v, the board had counted %d at %v", now.Energy, now.Settled.Boot, b.energy, b.settled.at)
+	}
+	if len(b.spans) > 0 && m.now-b.spans[0].to.at >= 10*time.Second {
+		m.t.Fatalf("not settled up to a reading of %v ago", m.now-b.spans[0].to.at)
+	}
+}
+
+// addsUp: processes and idle energy are parts of their container, and each PID is
+// one series. It returns the number of process accounts.
+func (m *machine) addsUp(a *gpu.ContainerAccount) int {
+	var inside gpu.Millijoules
+	pids := map[uint32]bool{}
+	for _, p := range a.Processes {
+		inside += p.Energy.Sum()
+		if !p.Folded && pids[p.PID] {
+			m.t.Fatalf("two accounts of PID %d in one container: %+v", p.PID, a)
+		}
+		if !p.Folded {
+			pids[p.PID] = true
+		}
+	}
+	if inside > a.Energy.Sum() || a.Idle > a.Energy.Sum() {
+		m.t.Fatalf("processes %d mJ, idle %d mJ, container %d mJ", inside, a.Idle, a.Energy.Sum())
+	}
+	return len(pids)
+}
+
+// neverFalls: nothing that was published falls. An account ends only when its pod
+// neither held nor used the GPU for the retention time.
+func (m *machine) neverFalls(b *board, now *gpu.Book) {
+	was := b.book
+	fell := now.Energy < was.Energy || now.Retired < was.Retired || now.Resets < was.Resets || now.Rejected < was.Rejected
+	for r := range now.Unattributed {
+		fell = fell || now.Unattributed[r] < was.Unattributed[r]
+	}
+	if fell {
+		m.t.Fatalf("a total fell:\n%+v\n%+v", was, now)
+	}
+	for i := range was.Containers {
+		old := &was.Containers[i]
+		if a := find(now, old.AccountKey); a != nil {
+			m.accountNeverFalls(b, old, a)
+		} else if b.absence(old.Container) <= m.cfg.Retention {
+			m.t.Fatalf("the account of a pod that was there %v ago ended: %+v", b.absence(old.Container), old)
+		}
+	}
+}
+
+// accountNeverFalls: inside a container's account, that of a process ends only when
+// the process was gone for the retention time, or its PID belongs to another.
+func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
+	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active {
+		m.t.Fatalf("an account fell:\n%+v\n%+v", was, now)
+	}
+	for _, old := range was.Processes {
+		same := func(p gpu.ProcessAccount) bool { return p.ProcessID == old.ProcessID && p.Folded == old.Folded }
+		heir := func(p gpu.ProcessAccount) bool { return p.PID == old.PID && p.Start > old.Start }
+		i := slices.IndexFunc(now.Processes, same)
+		switch {
+		case i >= 0 && less(now.Processes[i].Energy, old.Energy):
+			m.t.Fatalf("a process fell:\n%+v\n%+v", old, now.Processes[i])
+		case i >= 0 || slices.ContainsFunc(now.Processes, heir):
+		case old.Folded || b.settled.at-b.used[old.ProcessID] <= m.cfg.Retention:
+			m.t.Fatalf("the account of a process that was there %v ago ended: %+v\n%+v", b.settled.at-b.used[old.ProcessID], old, now)
+		}
+	}
+}
+
+// meansIt: exclusive energy was counted while a container was the only owner,
+// shared energy while activity was known, idle energy while the GPU was measured to
+// do nothing, and no time twice.
+func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
+	alone := map[gpu.Container]gpu.Millijoules{}
+	var signal, idle gpu.Millijoules // counted with a signal, counted while idle
+	var took time.Duration
+	for _, s := range done {
+		took += s.to.at - s.from.at
+		if c, ok := s.alone(m.owner); ok {
+			alone[c] += s.energy
+		}
+		if s.signal() {
+			signal += s.energy
+		}
+		if s.idle() {
+			idle += s.energy
+		}
+	}
+	for i := range now.Containers {
+		a, was := &now.Containers[i], find(b.book, now.Containers[i].AccountKey)
+		if was == nil {
+			was = &gpu.ContainerAccount{}
+		}
+		if got := a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]; got > alone[a.Container] {
+			m.t.Fatalf("%d mJ exclusive, but alone for %d mJ: %+v\n%+v", got, alone[a.Container], a, done)
+		}
+		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
+			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
+		}
+		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
+		idle -= a.Idle - was.Idle
+	}
+	if signal < 0 || idle < 0 {
+		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than the GPU was: %+v\n%+v", -signal, -idle, now, done)
+	}
+}
+
+func find(b *gpu.Book, key gpu.AccountKey) *gpu.ContainerAccount {
+	if i := slices.IndexFunc(b.Containers, func(a gpu.ContainerAccount) bool { return a.AccountKey == key }); i >= 0 {
+		return &b.Containers[i]
+	}
+	return nil
+}
+
+func less(a, b gpu.ByMethod) bool {
+	for i := range a {
+		if a[i] < b[i] {
+			return true
+		}
+	}
+	return false
+}
