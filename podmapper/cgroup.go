@@ -19,6 +19,9 @@ type cgroup struct {
 	containerID string
 	// host is set if the process is in no pod.
 	host bool
+	// slurmJob is the id of the Slurm job that the process belongs to, on the host
+	// or inside a container; usually empty.
+	slurmJob string
 }
 
 // parseCgroup reads the file's lines <hierarchy>:<controllers>:<path>, one for
@@ -35,7 +38,7 @@ func parseCgroup(file string) (cgroup, error) {
 		case err != nil:
 			unread = err
 		case c.host:
-			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID)}
+			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID), slurmJob: cmp.Or(host.slurmJob, c.slurmJob)}
 		default:
 			if pod, err = pod.merge(c); err != nil {
 				return cgroup{}, err
@@ -60,7 +63,7 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 		return cgroup{}, fmt.Errorf("lines disagree: pod %q or %q, container %.12q or %.12q",
 			c.podUID, d.podUID, c.containerID, d.containerID)
 	}
-	return cgroup{podUID: uid, containerID: id}, nil
+	return cgroup{podUID: uid, containerID: id, slurmJob: cmp.Or(c.slurmJob, d.slurmJob)}, nil
 }
 
 // parseCgroupLine reads one line.
@@ -81,6 +84,15 @@ func parseCgroupLine(line string) (cgroup, error) {
 // process's path may end in " (deleted)".
 func parseCgroupPath(path string) cgroup {
 	segments := strings.Split(strings.TrimSuffix(path, " (deleted)"), "/")[1:]
+	c := parseSegments(segments)
+	if (c != cgroup{}) {
+		c.slurmJob = slurmJobOf(segments)
+	}
+	return c
+}
+
+// parseSegments reads the segments of a path.
+func parseSegments(segments []string) cgroup {
 	for i, s := range segments {
 		slice, rest, _ := strings.Cut(s, ":") // runc writes <slice>:<prefix>:<id> where the kubelet means systemd and it does not
 		uid, isPod := podOfSegment(slice, segments[:i])
@@ -94,9 +106,13 @@ func parseCgroupPath(path string) cgroup {
 	return parsePodlessPath(segments)
 }
 
+// dashes gives a UID its dashes back, which in the name of a slice separate its
+// parents.
+var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
+
 // podOfSegment returns the pod's UID, not yet checked, if the segment is the
 // cgroup of a pod: kubepods[-<class>]-pod<uid>.slice by the systemd driver, with
-// the UID's dashes as underscores, or pod<uid> below kubepods[/<class>] by the
+// the UID's dashes as underscores or escaped as systemd does, or pod<uid> below kubepods[/<class>] by the
 // cgroupfs driver. Elsewhere, "pod" inside a name means nothing.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
@@ -104,7 +120,7 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 		if i < 0 || !isKubepods(slice[:i]) {
 			return "", false
 		}
-		return strings.ReplaceAll(slice[i+len("-pod"):], "_", "-"), true
+		return dashes.Replace(slice[i+len("-pod"):]), true
 	}
 	uid, ok = strings.CutPrefix(s, "pod")
 	if !ok || len(above) == 0 {
@@ -133,10 +149,34 @@ func parsePodlessPath(segments []string) cgroup {
 	if up > 0 && up == len(segments) {
 		return cgroup{}
 	}
-	if id := containerIDOf(segments[up]); up > 0 && id != "" {
+	id := firstContainerID(segments)
+	if id != "" && (up > 0 && containerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimes)) {
 		return cgroup{containerID: id}
 	}
-	return cgroup{host: true, containerID: firstContainerID(segments)}
+	return cgroup{host: true, containerID: id}
+}
+
+// isRuntimes reports whether a segment is made by a runtime for containers of pods
+// only: containerd's namespace of the kubelet and the scopes of both runtimes, where
+// the kubelet has no cgroups for its pods, and Kata's cgroup of what it needs itself.
+func isRuntimes(s string) bool {
+	return s == "k8s.io" || s == "kata_overhead" ||
+		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")
+}
+
+// slurmJobOf returns the id of the Slurm job in the segments, or "": that of job_<id>
+// below slurmstepd.scope with cgroup v2, below uid_<uid> with v1.
+func slurmJobOf(segments []string) string {
+	for i, s := range segments {
+		job, ok := strings.CutPrefix(s, "job_")
+		if !ok || i == 0 || !isDigits(job) {
+			continue
+		}
+		if above := segments[i-1]; strings.HasSuffix(above, "slurmstepd.scope") || strings.HasPrefix(above, "uid_") {
+			return job
+		}
+	}
+	return ""
 }
 
 // isKubepods reports whether the name of a slice says that it holds pods. Names
@@ -154,11 +194,11 @@ func firstContainerID(segments []string) string {
 }
 
 // containerIDOf returns the container id of a segment such as <id>,
-// cri-containerd-<id>.scope, crio-conmon-<id>.scope or cri-containerd:<id>, or ""
-// if it holds none.
+// cri-containerd-<id>.scope, crio-conmon-<id>.scope, cri-containerd:<id> or
+// kata_<id>, or "" if it holds none.
 func containerIDOf(segment string) string {
 	s := strings.TrimSuffix(segment, ".scope")
-	id := s[strings.LastIndexAny(s, "-:")+1:]
+	id := s[strings.LastIndexAny(s, "-:_")+1:]
 	if !validContainerID(id) {
 		return ""
 	}

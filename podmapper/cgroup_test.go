@@ -57,6 +57,32 @@ func TestParseCgroup(t *testing.T) {
 		{"hybrid: v1 names the pod", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/system.slice/containerd.service", inPod},
 		{"hybrid: one line has no id", "4:memory:/kubepods/pod" + uid + "\n0::/kubepods/pod" + uid + "/" + id, inPod},
 
+		{"hybrid: v2 names the pod", "1:name=systemd:/system.slice/containerd.service\n0::/kubepods/pod" + uid + "/" + id, inPod},
+		{"v1, the kubelet uses some hierarchies", "12:rdma:/\n4:memory:/kubepods/pod" + uid + "/" + id + "\n3:cpu,cpuacct:/kubepods/pod" + uid + "/" + id + "\n1:name=systemd:/\n", inPod},
+		{"escaped dashes", "0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", `\x2d`) + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"cgroup root of its own", "0::/kubelet/kubepods/burstable/pod" + uid + "/" + id, inPod},
+		{"cgroup root with dashes", "0::/my.slice/my-root.slice/my-root-kubepods.slice/my-root-kubepods-burstable.slice/my-root-kubepods-burstable-pod" + uidSlice + ".slice/crio-" + id + ".scope", inPod},
+		{"kind, cgroup v1", "4:memory:/docker/" + otherID + "/kubelet/kubepods/besteffort/pod" + uid + "/" + id, inPod},
+		{"private namespace, other class", "0::/../../../besteffort/pod" + uid + "/" + id, inPod},
+		{"private namespace, guaranteed, cgroupfs", "0::/../../../pod" + uid + "/" + id, inPod},
+		{"private namespace, static pod", "0::/../../kubepods-burstable-pod" + hash + ".slice/crio-" + id + ".scope", cgroup{podUID: hash, containerID: id}},
+		{"gVisor", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"Kata", "0::/kubepods/burstable/pod" + uid + "/kata_" + id, inPod},
+		{"Kata systemd", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/kata_" + id + ".scope", inPod},
+		{"Kata overhead", "0::/kata_overhead/" + id, cgroup{containerID: id}},
+		{"no cgroups for pods, containerd", "4:memory:/k8s.io/" + id, cgroup{containerID: id}},
+		{"no cgroups for pods, systemd", "0::/system.slice/cri-containerd-" + id + ".scope", cgroup{containerID: id}},
+		{"no cgroups for pods, cri-o", "0::/system.slice/crio-" + id + ".scope", cgroup{containerID: id}},
+		{"Slurm in a container", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", cgroup{podUID: uid, containerID: id, slurmJob: "4711"}},
+		{"Slurm in one hierarchy", "4:memory:/kubepods/pod" + uid + "/" + id + "/slurm/uid_1000/job_12/step_batch\n1:name=systemd:/kubepods/pod" + uid + "/" + id, cgroup{podUID: uid, containerID: id, slurmJob: "12"}},
+
+		{"Slurm on the host", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", cgroup{host: true, slurmJob: "4711"}},
+		{"Slurm on the host, second daemon", "0::/system.slice/node1_slurmstepd.scope/job_3/step_0", cgroup{host: true, slurmJob: "3"}},
+		{"Slurm on the host, v1", "9:devices:/slurm/uid_1000/job_12/step_0\n1:name=systemd:/system.slice/slurmd.service", cgroup{host: true, slurmJob: "12"}},
+		{"no Slurm job", "0::/system.slice/job_12/step_0", onHost},
+		{"Slurm job without a number", "0::/system.slice/slurmstepd.scope/job_x", onHost},
+		{"user service", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-pod.slice/jupyter.service", onHost},
+		{"rootless podman", "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope/container", cgroup{host: true, containerID: id}},
 		{"root", "0::/", onHost},
 		{"host service", "0::/system.slice/sshd.service", onHost},
 		{"host user", "0::/user.slice/user-1000.slice/session-3.scope", onHost},
@@ -72,6 +98,8 @@ func TestParseCgroup(t *testing.T) {
 		{"container id too short", "0::/kubepods/pod" + uid + "/" + id[1:], cgroup{podUID: uid}},
 		{"two pods", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/kubepods/pod" + otherUID + "/" + id, cgroup{}},
 		{"two containers", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/kubepods/pod" + uid + "/" + otherID, cgroup{}},
+		{"escaped dashes of a short UID", "0::/kubepods.slice/kubepods-pod3f1c2b9a\\x2d7d54.slice/" + id, cgroup{}},
+		{"Slurm job of nobody", "0::/kubepods.slice/slurmstepd.scope/job_12", cgroup{}},
 		{"empty", "", cgroup{}},
 		{"no colon", "kubepods", cgroup{}},
 		{"no hierarchy", "x::/", cgroup{}},
@@ -99,6 +127,8 @@ func FuzzCgroup(f *testing.F) {
 	f.Add("0::/system.slice/containerd.service/kubepods-pod" + uidSlice + ".slice:cri-containerd:" + id)
 	f.Add("0::/docker/" + id)
 	f.Add("0::/..")
+	f.Add("0::/k8s.io/" + id + "/system.slice/slurmstepd.scope/job_12/step_0")
+	f.Add("0::/kubepods/pod" + strings.ReplaceAll(uid, "-", `\x2d`) + "/kata_" + id)
 	f.Fuzz(func(t *testing.T, file string) {
 		c, err := parseCgroup(file)
 		switch {
@@ -110,7 +140,9 @@ func FuzzCgroup(f *testing.F) {
 			t.Errorf("%+v is on the host and in a pod", c)
 		case (err != nil) != (c == cgroup{}):
 			t.Errorf("%+v with error %v", c, err)
-		case c.podUID != "" && !strings.Contains(strings.ReplaceAll(file, "_", "-"), "pod"+c.podUID):
+		case c.slurmJob != "" && (!isDigits(c.slurmJob) || !strings.Contains(file, "job_"+c.slurmJob)):
+			t.Errorf("Slurm job %q is not in the file", c.slurmJob)
+		case c.podUID != "" && !strings.Contains(dashes.Replace(file), "pod"+c.podUID):
 			t.Errorf("UID %q is not in the file", c.podUID)
 		}
 	})

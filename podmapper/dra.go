@@ -1,6 +1,7 @@
 package podmapper
 
 import (
+	"slices"
 	"strings"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -17,9 +18,8 @@ const draDriver = "gpu.nvidia.com"
 // The kubelet adds the CDI devices of the claim's earlier devices in front of a
 // device's own, so the last one counts.
 func parseClaimed(r *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
-	cdi := r.GetCdiDevices()
-	for i := len(cdi) - 1; i >= 0; i-- {
-		_, id, _ := strings.Cut(cdi[i].GetName(), "=")
+	for _, device := range slices.Backward(r.GetCdiDevices()) {
+		_, id, _ := strings.Cut(device.GetName(), "=")
 		if name, ok := parseUUID(id); ok {
 			return name, id, true
 		}
