@@ -34,10 +34,10 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  make run SCENARIO=gb200     another simulated node"
-	@echo "  make check FUZZTIME=1m      fuzz for longer"
+	@echo "  make run SCENARIO=gb200       another simulated node"
+	@echo "  make check FUZZTIME=1m        fuzz for longer"
 
 .PHONY: build
 build: ## build the exporter, the simulated node and its fake driver into bin/
@@ -56,6 +56,10 @@ test: ## run all tests; needs no GPU and no cluster
 .PHONY: check
 check: tidy lint generated binary race fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
+
+.PHONY: e2e-kubelet
+e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
+	@test/e2e/kubelet/run
 
 .PHONY: bench
 bench: ## run the benchmarks
@@ -80,7 +84,7 @@ tidy:
 lint:
 	@echo "lint: formatting (gofumpt), go vet, golangci-lint, actionlint"
 	@$(GOLANGCI_LINT) fmt --diff
-	@go vet ./...
+	@go vet -tags e2e ./...
 	@$(GOLANGCI_LINT) run ./...
 	@$(ACTIONLINT)
 

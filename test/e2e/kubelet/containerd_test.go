@@ -1,0 +1,143 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// containerdConfig uses the kubelet's cgroup driver, copies file systems instead
+// of stacking them (the images are tiny and any file system will do), and lets a
+// root without CAP_SYS_RESOURCE start containers (restrict_oom_score_adj).
+const containerdConfig = `version = 2
+root = "DIR/containerd/root"
+state = "/run/containerd"
+
+[grpc]
+address = "/run/containerd/containerd.sock"
+
+[plugins."io.containerd.grpc.v1.cri"]
+restrict_oom_score_adj = true
+sandbox_image = "` + pauseImage + `"
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "native"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = false
+`
+
+// startContainerd starts containerd and gives it the images.
+func startContainerd(t *testing.T, dir string) {
+	t.Helper()
+	config := filepath.Join(dir, "containerd.toml")
+	check(t, os.WriteFile(config, []byte(strings.ReplaceAll(containerdConfig, "DIR", dir)), 0o644))
+	start(t, dir, "containerd", "--config", config)
+	eventually(t, "containerd answers", func() bool {
+		_, err := ctr("version")
+		return err == nil
+	})
+	archive := filepath.Join(dir, "image.tar")
+	check(t, writeImage(archive, filepath.Join(dir, "workload")))
+	_, err := ctr("images", "import", "--snapshotter=native", archive)
+	check(t, err)
+}
+
+// ctr asks containerd about the containers of Kubernetes.
+func ctr(args ...string) (string, error) {
+	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
+}
+
+// running is what containerd says of a running container: the other side of what
+// gpuledger finds out without containerd.
+type running struct {
+	gpu.Container
+	ID      string
+	Sandbox bool     // the pod's pause container
+	PIDs    []uint32 // the container's first process first
+	Devices []string // what the device plugin put into its environment
+}
+
+// containers returns the running containers, sorted by name. One that ends
+// meanwhile is left out.
+func containers(t *testing.T) []running {
+	t.Helper()
+	list, err := ctr("tasks", "list")
+	check(t, err)
+	var found []running
+	for line := range strings.Lines(list) {
+		task := strings.Fields(line)
+		if len(task) != 3 || task[2] != "RUNNING" {
+			continue
+		}
+		if r, ok := inspect(task[0], task[1]); ok {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, compareRunning)
+	return found
+}
+
+// compareRunning orders by pod and container.
+func compareRunning(a, b running) int {
+	return cmp.Or(
+		cmp.Compare(a.Pod, b.Pod),
+		cmp.Compare(a.PodUID, b.PodUID),
+		cmp.Compare(a.Container.Container, b.Container.Container),
+	)
+}
+
+// inspect asks for one container. Its labels are the kubelet's, through the CRI.
+func inspect(id, pid string) (running, bool) {
+	out, err := ctr("containers", "info", id)
+	if err != nil {
+		return running{}, false
+	}
+	var info struct{ Labels map[string]string }
+	if err := json.Unmarshal([]byte(out), &info); err != nil {
+		return running{}, false
+	}
+	l := info.Labels
+	r := running{ID: id, Sandbox: l["io.cri-containerd.kind"] == "sandbox", Container: gpu.Container{
+		Namespace: l["io.kubernetes.pod.namespace"], Pod: l["io.kubernetes.pod.name"],
+		PodUID: l["io.kubernetes.pod.uid"], Container: l["io.kubernetes.container.name"],
+	}}
+	out, err = ctr("tasks", "ps", id)
+	if err != nil {
+		return running{}, false
+	}
+	for line := range strings.Lines(out) {
+		if n, err := strconv.ParseUint(strings.Fields(line)[0], 10, 32); err == nil {
+			r.PIDs = append(r.PIDs, uint32(n))
+		}
+	}
+	slices.Sort(r.PIDs) // a child is younger than its parent
+	r.Devices = devicesOf(pid)
+	return r, len(r.PIDs) > 0
+}
+
+// devicesOf reads which devices a process was given.
+func devicesOf(pid string) []string {
+	env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
+	if err != nil {
+		return nil
+	}
+	for v := range strings.SplitSeq(string(env), "\x00") {
+		if devices, ok := strings.CutPrefix(v, devicesVariable+"="); ok {
+			return strings.Split(devices, ",")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// exporterURL is where gpuledger listens, in the network of the test.
+const exporterURL = "http://127.0.0.1:9840"
+
+// testExporter runs the exporter as it is shipped, with the paths of production,
+// beside a fake driver that shows the containers' real processes. The names and
+// the books have to be right, through a restart of the kubelet.
+func (n *node) testExporter(t *testing.T) {
+	n.run(t, trainer())
+	n.run(t, server())
+	all := slices.DeleteFunc(containers(t), func(r running) bool { return r.Sandbox })
+	n.startDriver(t, all)
+	t.Setenv("GPULEDGER_FAKE_NVML_STATE", n.driverState())
+	exporter := start(t, n.dir, filepath.Join(n.dir, "gpuledger"),
+		"--web.listen-address=127.0.0.1:9840", "--node.name="+nodeName, "--tick=500ms", "--log.format=json",
+		"--nvml.library="+filepath.Join(n.dir, "libnvidia-ml.so.1"))
+
+	var p page
+	ready := func() bool {
+		p = scrape()
+		return p.up("processes", "container_logs", "pod_resources") && len(charged(p)) == len(holders(all))
+	}
+	eventually(t, "every container that holds a GPU is charged for it", ready)
+	checkPage(t, p, all)
+
+	n.kubelet.stop(t)
+	eventually(t, "the exporter says that there is no kubelet", func() bool { return !scrape().up("pod_resources") })
+	n.startKubelet()
+	eventually(t, "the exporter understands the new kubelet", ready)
+	checkPage(t, p, all)
+	exporter.stop(t)
+	log, err := os.ReadFile(exporter.log)
+	check(t, err)
+	t.Logf("log of gpuledger:\n%s", log)
+}
+
+// checkPage: names, UIDs and container ids are those of containerd, nobody is
+// unmapped, and the books balance.
+func checkPage(t *testing.T, p page, all []running) {
+	t.Helper()
+	for _, r := range holders(all) {
+		of := map[string]string{"namespace": r.Namespace, "pod": r.Pod, "pod_uid": r.PodUID, "container": r.Container.Container}
+		for _, uuid := range r.Devices {
+			of["UUID"] = uuid
+			of["resource"], of["sharing"] = resource, "exclusive"
+			if len(p.find("gpuledger_container_gpu_info", of)) != 1 {
+				t.Errorf("gpuledger_container_gpu_info%v is missing", of)
+			}
+			delete(of, "resource")
+			delete(of, "sharing")
+			for _, pid := range r.PIDs {
+				of["pid"], of["container_id"] = fmt.Sprint(pid), r.ID
+				if len(p.find("gpuledger_process_info", of)) != 1 {
+					t.Errorf("gpuledger_process_info%v is missing", of)
+				}
+				delete(of, "pid")
+				delete(of, "container_id")
+			}
+		}
+	}
+	if got := p.sum("gpuledger_processes", map[string]string{"mapped": "false"}); got != 0 {
+		t.Errorf("%v processes are unmapped", got)
+	}
+	for _, reason := range []string{"host", "unmapped", "unknown", "gap"} {
+		if got := p.sum("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); got != 0 {
+			t.Errorf("%v J are unattributed for reason %s", got, reason)
+		}
+	}
+	for _, uuid := range gpus {
+		of := map[string]string{"UUID": uuid}
+		energy, accounts := p.sum("gpuledger_gpu_energy_joules_total", of), p.sum("gpuledger_container_energy_joules_total", of)+
+			p.sum("gpuledger_unattributed_energy_joules_total", of)+p.sum("gpuledger_retired_energy_joules_total", of)
+		if math.Round(energy*1000) != math.Round(accounts*1000) {
+			t.Errorf("%s: the board counted %v J, the accounts hold %v J", uuid, energy, accounts)
+		}
+	}
+}
+
+// holders returns the containers that were given devices.
+func holders(all []running) []running {
+	return slices.DeleteFunc(slices.Clone(all), func(r running) bool { return len(r.Devices) == 0 })
+}
+
+// charged returns the containers that have paid for energy they used alone.
+func charged(p page) map[gpu.Container]bool {
+	found := make(map[gpu.Container]bool)
+	for _, m := range p.find("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
+		l := labels(m)
+		if m.GetCounter().GetValue() > 0 {
+			found[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
+		}
+	}
+	return found
+}
+
+// page is one scrape; empty while there is nothing to scrape.
+type page map[string]*dto.MetricFamily
+
+func scrape() page {
+	response, err := http.Get(exporterURL + "/metrics")
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	p, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// find returns the samples of a metric whose labels include the given ones.
+func (p page) find(name string, want map[string]string) []*dto.Metric {
+	var found []*dto.Metric
+	for _, m := range p[name].GetMetric() {
+		have := labels(m)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return have[k] != want[k] }) {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func (p page) sum(name string, want map[string]string) float64 {
+	var sum float64
+	for _, m := range p.find(name, want) {
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	return sum
+}
+
+// up reports whether all of the given stages are.
+func (p page) up(stages ...string) bool {
+	return !slices.ContainsFunc(stages, func(s string) bool {
+		return p.sum("gpuledger_stage_up", map[string]string{"stage": s}) != 1
+	})
+}
+
+func labels(m *dto.Metric) map[string]string {
+	all := make(map[string]string, len(m.GetLabel()))
+	for _, l := range m.GetLabel() {
+		all[l.GetName()] = l.GetValue()
+	}
+	return all
+}
+
+func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }
+
+// startDriver keeps the fake driver's state up to date: GPUs that draw 200 W, each
+// with the processes of the containers that hold it. Package fakes says what the
+// fields mean.
+func (n *node) startDriver(t *testing.T, all []running) {
+	t.Helper()
+	began := time.Now()
+	write := func() error {
+		var s strings.Builder
+		s.WriteString("driver\tversion=580.82.07\tnvml=13.580.82.07\tgeneration=1\tloaded=1\n")
+		energy := time.Since(began).Milliseconds() * 200 // mJ
+		for i, uuid := range gpus {
+			fmt.Fprintf(&s, "gpu\tindex=%d\tuuid=%s\tminor=%d\tbus=00000000:%02X:00.0\tname=NVIDIA H100 80GB HBM3\tserial=165000000000%d\tenergy=%d\tpower=200000\tpower_limit=700000\tpower_max=700000\tprocesses=1\n",
+				i, uuid, i, 0x10+i, i, 1_000_000+energy)
+		}
+		for _, r := range all {
+			for _, uuid := range r.Devices {
+				for _, pid := range r.PIDs {
+					fmt.Fprintf(&s, "process\tgpu=%s\tpid=%d\tkind=compute\tmemory=%d\n", uuid, pid, 1<<30)
+				}
+			}
+		}
+		written := n.driverState() + ".new"
+		if err := os.WriteFile(written, []byte(s.String()), 0o644); err != nil {
+			return err
+		}
+		return os.Rename(written, n.driverState())
+	}
+	check(t, write())
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		var err error
+		for err == nil {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case <-tick.C:
+				err = write()
+			}
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		check(t, <-done)
+	})
+}

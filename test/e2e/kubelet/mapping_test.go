@@ -1,0 +1,299 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// TestRealKubelet runs one node. Each part makes pods of its own and removes them.
+func TestRealKubelet(t *testing.T) {
+	n := startNode(t)
+	t.Run("processes and allocations", n.testMapping)
+	t.Run("init containers", n.testInit)
+	t.Run("finished pod", n.testFinished)
+	t.Run("another pod of the same name", n.testSameName)
+	t.Run("kubelet restart", n.testRestart)
+	t.Run("pods API", n.testPodsAPI)
+	t.Run("pods API watch", n.testPodsAPIWatch)
+	t.Run("exporter", n.testExporter)
+}
+
+// newMapper returns a mapper with the paths of production.
+func newMapper() *podmapper.Mapper {
+	log := slog.New(slog.DiscardHandler)
+	return podmapper.New(podmapper.Config{
+		ProcFS: "/proc", ContainerLogs: containerLogs, PodResources: podResources,
+		Now: host.Now, Log: log, Stages: stage.New(log, host.Now),
+	})
+}
+
+// testMapping: every process and every allocation leads to its container, and the
+// processes around them to none.
+func (n *node) testMapping(t *testing.T) {
+	n.run(t, trainer())
+	n.run(t, server())
+	n.run(t, longName())
+	m := newMapper()
+	check(t, m.Refresh(t.Context()))
+
+	all := containers(t)
+	checkProcesses(t, m, all)
+	checkAllocations(t, m, all)
+	if got := len(m.Allocations().List); got != len(gpus) {
+		t.Errorf("%d allocations, want %d", got, len(gpus))
+	}
+	links, err := os.ReadDir(containerLogs)
+	check(t, err)
+	if !slices.ContainsFunc(links, func(l os.DirEntry) bool { return len(l.Name()) == 255 }) {
+		t.Error("the kubelet cut no log link's name")
+	}
+	for what, pid := range map[string]int{"the test": os.Getpid(), "the kubelet": n.kubelet.cmd.Process.Pid} {
+		p, ok := m.Process(uint32(pid))
+		if want := (gpu.Owner{Kind: gpu.OwnerHost}); !ok || p.Owner != want {
+			t.Errorf("%s belongs to %+v, want %+v", what, p.Owner, want)
+		}
+	}
+	for _, r := range all {
+		t.Logf("%s %s: %s", r.Pod, cmp.Or(r.Container.Container, "pause"), cgroupOf(t, r.PIDs[0]))
+	}
+}
+
+// checkProcesses holds what the mapper says of the containers' processes against
+// what containerd says.
+func checkProcesses(t *testing.T, m *podmapper.Mapper, all []running) {
+	t.Helper()
+	for _, r := range all {
+		want := gpu.Owner{Kind: gpu.OwnerContainer, Container: r.Container, ContainerID: r.ID}
+		if r.Sandbox { // a process of the pod, and of no container that has a name
+			want = gpu.Owner{Kind: gpu.OwnerPending, ContainerID: r.ID}
+		}
+		for _, pid := range r.PIDs {
+			p, ok := m.Process(pid)
+			if !ok {
+				t.Errorf("there is no process %d", pid)
+			}
+			if diff := gocmp.Diff(want, p.Owner); diff != "" {
+				t.Errorf("owner of process %d (-containerd +gpuledger):\n%s", pid, diff)
+			}
+		}
+	}
+}
+
+// checkAllocations holds the allocations against what the device plugin put into
+// the containers' environment.
+func checkAllocations(t *testing.T, m *podmapper.Mapper, all []running) {
+	t.Helper()
+	want := gpu.Allocations{Known: true, List: []gpu.Allocation{}}
+	for _, r := range all {
+		for _, uuid := range r.Devices {
+			want.List = append(want.List, gpu.Allocation{
+				UUID: uuid, Container: r.Container, Resource: resource,
+				Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+			})
+		}
+	}
+	slices.SortFunc(want.List, func(a, b gpu.Allocation) int { return cmp.Compare(a.UUID, b.UUID) })
+	if diff := gocmp.Diff(want, m.Allocations()); diff != "" {
+		t.Errorf("allocations (-device plugin +gpuledger):\n%s", diff)
+	}
+}
+
+// testInit: the kubelet hands an init container's devices on to the containers after
+// it, and says from the start that these have them. The process is the init
+// container's all the same. A native sidecar keeps its devices to itself.
+func (n *node) testInit(t *testing.T) {
+	p := batch()
+	p.containers = []container{{name: "prepare", kind: initial, gpus: 1}, {name: "proxy", kind: nativeSidecar, gpus: 1}, {name: "main", gpus: 1}}
+	n.write(t, p)
+	t.Cleanup(func() { n.remove(t, p) })
+	first := n.await(t, pod{p.name, p.uid, p.containers[:1]})
+	m := newMapper()
+	check(t, m.Refresh(t.Context()))
+	checkProcesses(t, m, containers(t))
+	if holder := holderOf(m, first[0].Devices[0]); holder.Container != "proxy" || holder.PodUID != p.uid {
+		t.Errorf("while the init container runs its device is held by %+v, want the native sidecar", holder)
+	}
+	check(t, syscall.Kill(int(first[0].PIDs[0]), syscall.SIGTERM))
+	second := n.await(t, pod{p.name, p.uid, p.containers[1:]})
+	check(t, m.Refresh(t.Context()))
+	checkProcesses(t, m, containers(t))
+	checkAllocations(t, m, second)
+}
+
+// holderOf returns who holds a GPU.
+func holderOf(m *podmapper.Mapper, uuid string) gpu.Container {
+	for _, a := range m.Allocations().List {
+		if a.UUID == uuid {
+			return a.Container
+		}
+	}
+	return gpu.Container{}
+}
+
+// testFinished: a pod that ran to its end holds nothing any more.
+func (n *node) testFinished(t *testing.T) {
+	batch := batch()
+	up := n.run(t, batch)
+	n.run(t, server())
+	m := newMapper()
+	check(t, m.Refresh(t.Context()))
+	checkAllocations(t, m, containers(t))
+	before, _ := m.Process(up[0].PIDs[0])
+
+	check(t, syscall.Kill(int(up[0].PIDs[0]), syscall.SIGTERM))
+	eventually(t, "the process is gone", func() bool {
+		_, ok := m.Process(up[0].PIDs[0])
+		return !ok
+	})
+	eventually(t, "the pause container is gone too", func() bool { return !runs(t, batch) })
+	check(t, m.Refresh(t.Context()))
+	for _, a := range m.Allocations().List {
+		if a.Container.Pod == batch.fullName() && a.Live {
+			t.Errorf("the finished pod still holds %s", a.UUID)
+		}
+	}
+	if got := m.Owner(before.ID); got != before.Owner {
+		t.Errorf("owner of the ended process: %+v, was %+v", got, before.Owner)
+	}
+	eventually(t, "the kubelet lists it no more", func() bool { return !listed(t, batch) })
+	check(t, m.Refresh(t.Context()))
+	checkAllocations(t, m, containers(t)) // the other pod's
+}
+
+// runs reports whether any container of a pod runs, the pause container included.
+func runs(t *testing.T, p pod) bool {
+	t.Helper()
+	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Pod == p.fullName() })
+}
+
+// listed reports whether the kubelet says that a pod holds devices.
+func listed(t *testing.T, p pod) bool {
+	t.Helper()
+	list, err := listPodResources()
+	check(t, err)
+	return slices.ContainsFunc(list, func(r *podresources.PodResources) bool {
+		return r.GetName() == p.fullName() && slices.ContainsFunc(r.GetContainers(), func(c *podresources.ContainerResources) bool {
+			return len(c.GetDevices()) > 0
+		})
+	})
+}
+
+// testSameName: a pod that is created again under its old name is another pod.
+func (n *node) testSameName(t *testing.T) {
+	old := server()
+	again := old
+	again.uid = newUID()
+	first := n.run(t, old)
+	m := newMapper()
+	check(t, m.Refresh(t.Context()))
+	before, _ := m.Process(first[0].PIDs[0])
+
+	n.write(t, again) // in the place of the old one
+	for ended := false; !ended; {
+		check(t, m.Refresh(t.Context()))
+		ended = !alive(first[0].PIDs[0])
+		for _, a := range m.Allocations().List {
+			if uid := a.Container.PodUID; uid != "" && uid != old.uid && uid != again.uid {
+				t.Errorf("%s is held by a pod with UID %s", a.UUID, uid)
+			}
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	second := n.await(t, again)
+	check(t, m.Refresh(t.Context()))
+	checkProcesses(t, m, containers(t))
+	checkAllocations(t, m, containers(t))
+	if second[0].PodUID != again.uid || second[0].ID == first[0].ID {
+		t.Errorf("containerd runs %+v, want a new pod", second[0])
+	}
+	if got := m.Owner(before.ID); got != before.Owner || got.Container.PodUID != old.uid {
+		t.Errorf("owner of the old pod's process: %+v, was %+v", got, before.Owner)
+	}
+}
+
+func alive(pid uint32) bool { return syscall.Kill(int(pid), 0) == nil }
+
+// testRestart: without a kubelet the last answer stands, and the first answer of a
+// new one is understood.
+func (n *node) testRestart(t *testing.T) {
+	n.run(t, trainer())
+	m := newMapper()
+	check(t, m.Refresh(t.Context()))
+	all, socket := containers(t), inode(podResources)
+
+	n.kubelet.stop(t)
+	if inode(podResources) != socket {
+		t.Error("the stopped kubelet took its socket along")
+	}
+	if err := m.Refresh(t.Context()); err == nil {
+		t.Error("a poll without a kubelet has no error")
+	}
+	checkProcesses(t, m, all)
+	checkAllocations(t, m, all)
+
+	n.startKubelet()
+	if inode(podResources) == socket {
+		t.Error("the new kubelet's socket is the old one")
+	}
+	n.awaitPolls(t, m, len(m.Allocations().List))
+	if diff := gocmp.Diff(all, containers(t)); diff != "" {
+		t.Errorf("containers (-before the restart +after it):\n%s", diff)
+	}
+	checkProcesses(t, m, all)
+	checkAllocations(t, m, all)
+
+	n.run(t, server()) // the new kubelet, the old mapper
+	check(t, m.Refresh(t.Context()))
+	checkProcesses(t, m, containers(t))
+	checkAllocations(t, m, containers(t))
+}
+
+// awaitPolls polls until a number of allocations is known again, for no longer than
+// two polls of production take. A new kubelet answers at once, but with an empty
+// list until it has read its manifests.
+func (n *node) awaitPolls(t *testing.T, m *podmapper.Mapper, allocations int) {
+	t.Helper()
+	began, polls, empty := time.Now(), 0, 0
+	for len(m.Allocations().List) != allocations || polls == 0 {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the new kubelet's list has %d allocations, want %d", len(m.Allocations().List), allocations)
+		}
+		check(t, m.Refresh(t.Context()))
+		polls++
+		if len(m.Allocations().List) == 0 {
+			empty++
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	t.Logf("understood after %v and %d polls, of which the first %d had an empty list", time.Since(began), polls, empty)
+}
+
+// cgroupOf returns a line of a process's cgroups that names its pod.
+func cgroupOf(t *testing.T, pid uint32) string {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	check(t, err)
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, "kubepods") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "none"
+}

@@ -1,0 +1,138 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kubeletRoot is where the kubelet has to live: the device plugins' folder in it
+// is a constant of their API.
+const kubeletRoot = "/var/lib/kubelet"
+
+// nodeIP is the node's address. The kubelet takes none of the loopback network;
+// this one (RFC 5737) exists in the test's network namespace only.
+const nodeIP = "192.0.2.1"
+
+// kernelSettings are what a kubelet sets for the whole machine.
+var kernelSettings = []string{
+	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// obstacle says why the tests may not or cannot run on this machine.
+func obstacle() error {
+	if os.Getuid() != 0 {
+		return errors.New("a kubelet needs root")
+	}
+	for _, program := range []string{"containerd", "ctr", "runc", "ip"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(os.Getenv(programsEnv), "kubelet")); err != nil {
+		return errors.New("there is no kubelet; make e2e-kubelet builds one")
+	}
+	if files, _ := os.ReadDir(kubeletRoot); len(files) > 0 {
+		return fmt.Errorf("%s is not empty: this machine is, or was, a Kubernetes node", kubeletRoot)
+	}
+	if err := removeCgroups(); err != nil {
+		return fmt.Errorf("cgroups of pods are in use: %w", err)
+	}
+	for _, h := range hierarchies() {
+		probe := filepath.Join(h, "gpuledger-e2e")
+		if err := os.Mkdir(probe, 0o755); err != nil {
+			return fmt.Errorf("no cgroups can be made: %w", err)
+		}
+		_ = os.Remove(probe)
+	}
+	if out, err := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "true").CombinedOutput(); err != nil {
+		return fmt.Errorf("no namespaces can be made: %s", out)
+	}
+	return nil
+}
+
+// moveIn turns the new namespaces into a machine for one node.
+func moveIn(dir string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	// In /run, no systemd is seen either, so that nobody asks it for cgroups.
+	for _, path := range []string{"/run", "/var/log", kubeletRoot} {
+		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0755"); err != nil {
+			return fmt.Errorf("mount %s: %w", path, err)
+		}
+	}
+	for _, s := range kernelSettings {
+		if err := shadow(dir, filepath.Join("/proc/sys", s)); err != nil {
+			return fmt.Errorf("shadow %s: %w", s, err)
+		}
+	}
+	for _, args := range []string{"link set lo up", "address add " + nodeIP + "/32 dev lo"} {
+		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %s", args, out)
+		}
+	}
+	return nil
+}
+
+// shadow lets writes to a file of the kernel go to a copy. The machine's own
+// settings are never changed, so that none has to be restored.
+func shadow(dir, file string) error {
+	value, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(dir, filepath.Base(file))
+	if err := os.WriteFile(kept, value, 0o644); err != nil {
+		return err
+	}
+	return unix.Mount(kept, file, "", unix.MS_BIND, "")
+}
+
+// hierarchies returns the cgroup file systems: one for each controller of version
+// 1, or the one of version 2.
+func hierarchies() []string {
+	const root = "/sys/fs/cgroup"
+	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
+		return []string{root}
+	}
+	found, _ := filepath.Glob(root + "/*/cgroup.procs") // the pattern is well formed
+	for i, f := range found {
+		found[i] = filepath.Dir(f)
+	}
+	return found
+}
+
+// removeCgroups removes what a kubelet leaves in every hierarchy. A cgroup with
+// processes stays, and is an error.
+func removeCgroups() error {
+	var errs []error
+	for _, h := range hierarchies() {
+		errs = append(errs, removeCgroup(filepath.Join(h, "kubepods")))
+	}
+	return errors.Join(errs...)
+}
+
+func removeCgroup(dir string) error {
+	children, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, c := range children {
+		if c.IsDir() {
+			err = errors.Join(err, removeCgroup(filepath.Join(dir, c.Name())))
+		}
+	}
+	return errors.Join(err, unix.Rmdir(dir))
+}

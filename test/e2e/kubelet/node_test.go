@@ -1,0 +1,98 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// node is a Kubernetes node without a cluster.
+type node struct {
+	t       *testing.T
+	dir     string
+	kubelet *daemon
+	plugin  *plugin
+}
+
+// startNode starts containerd, the kubelet and a device plugin.
+func startNode(t *testing.T) *node {
+	t.Helper()
+	n := &node{t: t, dir: os.Getenv(insideEnv), plugin: &plugin{}}
+	check(t, os.Mkdir(filepath.Join(n.dir, "manifests"), 0o755))
+	t.Cleanup(func() { showLogs(t, n.dir) }) // at the end
+	startContainerd(t, n.dir)
+	t.Cleanup(n.plugin.stop)
+	n.startKubelet()
+	return n
+}
+
+// program is one of those that the script run built.
+func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
+
+// run gives the kubelet a manifest and waits until all of the pod's containers run.
+func (n *node) run(t *testing.T, p pod) []running {
+	t.Helper()
+	n.write(t, p)
+	t.Cleanup(func() { n.remove(t, p) })
+	return n.await(t, p)
+}
+
+// await waits until exactly the given containers of a pod run, and returns them
+// without the pause container.
+func (n *node) await(t *testing.T, p pod) []running {
+	t.Helper()
+	var up []running
+	eventually(t, p.fullName()+" runs", func() bool {
+		up = slices.DeleteFunc(containers(t), func(r running) bool {
+			return r.Sandbox || r.Pod != p.fullName() || p.uid != "" && r.PodUID != p.uid
+		})
+		return len(up) == len(p.containers) && !slices.ContainsFunc(p.containers, func(c container) bool {
+			return !slices.ContainsFunc(up, c.isUp)
+		})
+	})
+	return up
+}
+
+// isUp reports whether a running container is the one that was wanted, with all
+// its processes and its log link, which the kubelet makes just after the start.
+func (c container) isUp(r running) bool {
+	processes := 1
+	if c.withChild {
+		processes = 2
+	}
+	return r.Container.Container == c.name && len(r.PIDs) == processes && isLinked(r)
+}
+
+func isLinked(r running) bool {
+	links, _ := os.ReadDir(containerLogs) // none before the first container
+	return slices.ContainsFunc(links, func(l os.DirEntry) bool {
+		log, _ := os.Readlink(filepath.Join(containerLogs, l.Name()))
+		return strings.HasSuffix(filepath.Dir(log), "_"+r.PodUID+"/"+r.Container.Container)
+	})
+}
+
+// write puts a manifest in place in one go.
+func (n *node) write(t *testing.T, p pod) {
+	t.Helper()
+	data, err := json.Marshal(p.manifest())
+	check(t, err)
+	written := filepath.Join(n.dir, "manifest.json")
+	check(t, os.WriteFile(written, data, 0o644))
+	check(t, os.Rename(written, n.manifest(p)))
+}
+
+func (n *node) manifest(p pod) string { return filepath.Join(n.dir, "manifests", p.name+".json") }
+
+// remove takes a pod away and waits until nothing of it runs.
+func (n *node) remove(t *testing.T, p pod) {
+	t.Helper()
+	check(t, os.Remove(n.manifest(p)))
+	eventually(t, p.fullName()+" is gone", func() bool {
+		return !slices.ContainsFunc(containers(t), func(r running) bool { return r.Pod == p.fullName() })
+	})
+}

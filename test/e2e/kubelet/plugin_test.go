@@ -1,0 +1,124 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+const (
+	resource = "nvidia.com/gpu"
+	// devicesVariable is how a device plugin tells the container, and its runtime,
+	// which devices it got.
+	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
+	endpoint        = "gpuledger-e2e.sock"
+)
+
+// gpus are the devices that the plugin offers.
+var gpus = []string{
+	"GPU-5e000000-0000-4000-8000-000000000001",
+	"GPU-5e000000-0000-4000-8000-000000000002",
+	"GPU-5e000000-0000-4000-8000-000000000003",
+	"GPU-5e000000-0000-4000-8000-000000000004",
+}
+
+// plugin is a device plugin.
+type plugin struct {
+	deviceplugin.UnimplementedDevicePluginServer
+	server *grpc.Server
+	// listed receives one value for each kubelet that got the list of devices.
+	listed chan struct{}
+}
+
+// register serves the plugin's socket and makes it known to the kubelet. A new
+// kubelet forgets its plugins and removes their sockets, so it has to be told anew.
+func (p *plugin) register(t *testing.T) {
+	t.Helper()
+	p.stop()
+	socket := filepath.Join(deviceplugin.DevicePluginPath, endpoint)
+	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	check(t, err)
+	p.server, p.listed = grpc.NewServer(), make(chan struct{}, 10)
+	deviceplugin.RegisterDevicePluginServer(p.server, p)
+	server := p.server
+	go func() { _ = server.Serve(listener) }() // it ends when it is stopped
+
+	conn, err := dial(deviceplugin.KubeletSocket)
+	check(t, err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = deviceplugin.NewRegistrationClient(conn).Register(ctx, &deviceplugin.RegisterRequest{
+		Version: deviceplugin.Version, Endpoint: endpoint, ResourceName: resource,
+	}, grpc.WaitForReady(true))
+	check(t, err)
+	<-p.listed
+}
+
+func (p *plugin) stop() {
+	if p.server != nil {
+		p.server.Stop()
+	}
+}
+
+// GetDevicePluginOptions says that the plugin needs no further calls.
+func (p *plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
+	return &deviceplugin.DevicePluginOptions{}, nil
+}
+
+// ListAndWatch lists the devices, which never change.
+func (p *plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
+	list := &deviceplugin.ListAndWatchResponse{}
+	for _, id := range gpus {
+		list.Devices = append(list.Devices, &deviceplugin.Device{ID: id, Health: deviceplugin.Healthy})
+	}
+	if err := stream.Send(list); err != nil {
+		return fmt.Errorf("send devices: %w", err)
+	}
+	p.listed <- struct{}{}
+	<-stream.Context().Done()
+	return nil
+}
+
+// Allocate tells each container what it got, by its environment.
+func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
+	answer := &deviceplugin.AllocateResponse{}
+	for _, c := range request.GetContainerRequests() {
+		answer.ContainerResponses = append(answer.ContainerResponses, &deviceplugin.ContainerAllocateResponse{
+			Envs: map[string]string{devicesVariable: strings.Join(c.GetDevicesIds(), ",")},
+		})
+	}
+	return answer, nil
+}
+
+// listPodResources asks the kubelet once, without gpuledger.
+func listPodResources() ([]*podresources.PodResources, error) {
+	conn, err := dial(podResources)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	answer, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	return answer.GetPodResources(), err
+}
+
+func dial(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}

@@ -1,0 +1,197 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// apiPod is the part of a core/v1 Pod that can serve gpuledger.
+type apiPod struct {
+	Metadata struct{ Name, Namespace, UID, DeletionTimestamp string }
+	Status   struct {
+		Phase             string
+		ContainerStatuses []apiContainer
+	}
+}
+
+type apiContainer struct {
+	Name, ContainerID string
+	State             struct {
+		Running, Terminated *struct{ StartedAt string }
+	}
+	AllocatedResourcesStatus []struct {
+		Name      string
+		Resources []struct{ ResourceID, Health string }
+	}
+}
+
+// devices returns the ids of the devices that a container was given.
+func (c apiContainer) devices() []string {
+	var ids []string
+	for _, s := range c.AllocatedResourcesStatus {
+		for _, r := range s.Resources {
+			ids = append(ids, r.ResourceID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// String is what a watch shows of a pod.
+func (p apiPod) String() string {
+	text := p.Metadata.Name + " " + p.Metadata.UID + " " + p.Status.Phase
+	for _, c := range p.Status.ContainerStatuses {
+		state := "waiting"
+		switch {
+		case c.State.Running != nil:
+			state = "running"
+		case c.State.Terminated != nil:
+			state = "terminated"
+		}
+		text += fmt.Sprintf(" %s=%s,%.24s,%v", c.Name, state, c.ContainerID, c.devices())
+	}
+	return text
+}
+
+// testPodsAPI: the kubelet's own list of pods says the same as pod-resources, log
+// links and cgroups together.
+func (n *node) testPodsAPI(t *testing.T) {
+	n.run(t, trainer())
+	n.run(t, server())
+	var want []running
+	for _, r := range containers(t) {
+		if !r.Sandbox {
+			r.PIDs = nil // not the kubelet's business
+			slices.Sort(r.Devices)
+			want = append(want, r)
+		}
+	}
+	var got []running
+	// A pod's status follows its containers by up to a second.
+	eventually(t, "the Pods API has all containers", func() bool {
+		got = n.apiContainers(t)
+		return gocmp.Equal(want, got)
+	})
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("containers (-containerd +Pods API):\n%s", diff)
+	}
+}
+
+// apiContainers returns the running containers by the kubelet's Pods API.
+func (n *node) apiContainers(t *testing.T) []running {
+	t.Helper()
+	out, err := output(n.program("podsapi"), "list", podsAPI)
+	check(t, err)
+	var list []running
+	for line := range strings.Lines(out) {
+		var p apiPod
+		check(t, json.Unmarshal([]byte(line), &p))
+		for _, c := range p.Status.ContainerStatuses {
+			if c.State.Running == nil {
+				continue
+			}
+			r := running{ID: strings.TrimPrefix(c.ContainerID, "containerd://"), Devices: c.devices()}
+			r.Namespace, r.Pod, r.PodUID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
+			r.Container.Container = c.Name
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, compareRunning)
+	return list
+}
+
+// testPodsAPIWatch: a watch tells a pod's life in order, and its end.
+func (n *node) testPodsAPIWatch(t *testing.T) {
+	events := n.watch(t)
+	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // the pods of the tests before, if any are left
+	}
+	p := batch()
+	n.write(t, p)
+	first := nextOf(t, events, p, func(apiEvent) bool { return true })
+	if first.Type != "ADDED" || len(first.Pod.Status.ContainerStatuses[0].devices()) != 1 {
+		t.Errorf("the pod begins with %s, want ADDED and a device", first)
+	}
+	nextOf(t, events, p, func(e apiEvent) bool { return e.Pod.Status.Phase == "Running" })
+	up := n.await(t, p)
+	check(t, syscall.Kill(int(up[0].PIDs[0]), syscall.SIGTERM))
+	nextOf(t, events, p, func(e apiEvent) bool { return e.Pod.Status.Phase == "Succeeded" })
+	n.remove(t, p)
+	nextOf(t, events, p, func(e apiEvent) bool { return e.Type == "DELETED" })
+}
+
+// nextOf returns the next event of a pod that meets a condition.
+func nextOf(t *testing.T, events <-chan apiEvent, p pod, ok func(apiEvent) bool) apiEvent {
+	t.Helper()
+	for {
+		e := next(t, events)
+		if e.Pod.Metadata.UID != p.uid {
+			continue
+		}
+		t.Log(e)
+		if ok(e) {
+			return e
+		}
+	}
+}
+
+// apiEvent is one event of a watch.
+type apiEvent struct {
+	Type string
+	Pod  apiPod
+}
+
+func (e apiEvent) String() string { return e.Type + " " + e.Pod.String() }
+
+// watch follows the Pods API until the test is over.
+func (n *node) watch(t *testing.T) <-chan apiEvent {
+	t.Helper()
+	cmd := exec.Command(n.program("podsapi"), "watch", podsAPI)
+	stdout, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	events := make(chan apiEvent, 1000)
+	go readEvents(stdout, events)
+	return events
+}
+
+func readEvents(r io.Reader, events chan<- apiEvent) {
+	defer close(events)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e apiEvent
+		if json.Unmarshal(lines.Bytes(), &e) == nil {
+			events <- e
+		}
+	}
+}
+
+func next(t *testing.T, events <-chan apiEvent) apiEvent {
+	t.Helper()
+	select {
+	case e, ok := <-events:
+		if !ok {
+			t.Fatal("the watch ended")
+		}
+		return e
+	case <-time.After(time.Minute):
+		t.Fatal("the watch says nothing any more")
+	}
+	return apiEvent{}
+}

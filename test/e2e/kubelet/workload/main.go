@@ -1,0 +1,29 @@
+//go:build e2e
+
+// Workload is the only program in the containers of the tests. It stands in for
+// the pause program and for programs that use GPUs: it waits until it is told to
+// end, alone, or with a child process if its argument is with-child.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	if slices.Contains(os.Args, "with-child") {
+		// It ends with its parent, the container's first process.
+		if err := exec.Command("/proc/self/exe").Start(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("devices:", os.Getenv("NVIDIA_VISIBLE_DEVICES"))
+	<-end
+}
