@@ -200,7 +200,7 @@ func TestHangingKubelet(t *testing.T) {
 
 func TestGarbageFromTheKubelet(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = 200 * time.Millisecond })
-	listener := n.listen()
+	listener := n.listen(n.socket)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {

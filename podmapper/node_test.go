@@ -32,6 +32,7 @@ type node struct {
 	t      testing.TB
 	dir    string
 	socket string
+	api    string // the socket of the Pods API
 	stages *stage.Set
 	uptime atomic.Int64 // the clock, in nanoseconds since boot
 	*podmapper.Mapper
@@ -40,13 +41,14 @@ type node struct {
 func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 	t.Helper()
 	dir := t.TempDir()
-	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "kubelet", "sock")} // a socket's path has 107 bytes
+	n := &node{t: t, dir: dir, socket: filepath.Join(dir, "kubelet", "sock"), api: filepath.Join(dir, "api")} // a socket's path has 107 bytes
 	n.uptime.Store(int64(time.Hour))
 	n.stages = stage.New(slog.New(slog.DiscardHandler), n.now)
 	cfg := podmapper.Config{
 		ProcFS:        n.path("proc"),
 		ContainerLogs: n.path("containers"),
 		PodResources:  n.socket,
+		PodsAPI:       n.api,
 		Poll:          10 * time.Second,
 		Now:           n.now,
 		Log:           slog.New(slog.DiscardHandler),
@@ -167,28 +169,36 @@ type kubelet struct {
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
+	k.stop = n.serveAt(n.socket, func(s *grpc.Server) { podresources.RegisterPodResourcesListerServer(s, k) })
+	return k
+}
+
+// serveAt starts a server at a socket, for the rest of the test or until it is
+// stopped.
+func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
+	n.t.Helper()
 	server := grpc.NewServer()
-	podresources.RegisterPodResourcesListerServer(server, k)
+	register(server)
 	served := make(chan error, 1)
-	listener := n.listen()
+	listener := n.listen(socket)
 	go func() { served <- server.Serve(listener) }()
-	k.stop = sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		server.Stop()
 		if err := <-served; err != nil {
 			n.t.Errorf("kubelet: %v", err)
 		}
 	})
-	n.t.Cleanup(k.stop)
-	return k
+	n.t.Cleanup(stop)
+	return stop
 }
 
-// listen makes the socket anew; like the kubelet's, it outlives its listener.
-func (n *node) listen() net.Listener {
+// listen makes a socket anew; like the kubelet's, it outlives its listener.
+func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
-	if err := os.Remove(n.socket); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
 		n.t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", n.socket)
+	listener, err := net.Listen("unix", socket)
 	check(n.t, err)
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	return listener

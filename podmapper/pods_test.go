@@ -1,0 +1,306 @@
+package podmapper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// podServer is the kubelet's end of the Pods API's socket.
+type podServer struct {
+	podsapi.UnimplementedPodsServer
+	pods atomic.Pointer[[][]byte]
+	err  error
+	stop func()
+}
+
+func (s *podServer) ListPods(context.Context, *podsapi.ListPodsRequest) (*podsapi.ListPodsResponse, error) {
+	return &podsapi.ListPodsResponse{Pods: *s.pods.Load()}, s.err
+}
+
+// servePods starts a Pods API with the given pods.
+func (n *node) servePods(pods ...[]byte) *podServer {
+	n.t.Helper()
+	s := &podServer{}
+	s.pods.Store(&pods)
+	s.stop = n.serveAt(n.api, func(g *grpc.Server) { podsapi.RegisterPodsServer(g, s) })
+	return s
+}
+
+func (s *podServer) now(pods ...[]byte) { s.pods.Store(&pods) }
+
+// message marshals fields that are strings or messages, given as number and value.
+func message(fields ...any) []byte {
+	var data []byte
+	for i := 0; i < len(fields); i += 2 {
+		data = protowire.AppendTag(data, protowire.Number(fields[i].(int)), protowire.BytesType)
+		switch v := fields[i+1].(type) {
+		case string:
+			data = protowire.AppendString(data, v)
+		case []byte:
+			data = protowire.AppendBytes(data, v)
+		}
+	}
+	return data
+}
+
+// apiPod is the pod of a container in a phase; ids are those of its containers, by
+// name, of which the others have none yet.
+func apiPod(c gpu.Container, phase string, ids map[string]string, others ...string) []byte {
+	spec := message(2, message(1, c.Container))
+	for _, name := range others {
+		spec = append(spec, message(2, message(1, name))...)
+	}
+	state := message(1, phase)
+	for name, id := range ids {
+		state = append(state, message(8, message(1, name, 2, message(2, ""), 8, "containerd://"+id))...)
+	}
+	return message(1, message(1, c.Pod, 3, c.Namespace, 5, c.PodUID), 2, spec, 3, state)
+}
+
+// With the Pods API nothing else is needed to name a container.
+func TestPodsAPINames(t *testing.T) {
+	n := newNode(t)
+	static := trainer
+	static.PodUID = strings.Repeat("e", 32)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.servePods(
+		apiPod(static, "Running", map[string]string{"trainer": id}, "sidecar"),
+		apiPod(notebook, "Running", map[string]string{"jupyter": "short"}),
+	)
+	n.start(10, 5, "python3", cgroupPath(static, id))
+	n.start(11, 5, "python3", cgroupPath(static, otherID))
+	n.start(12, 5, "runsc-sandbox", cgroupPath(notebook, strings.Repeat("5", 64)))
+	n.poll()
+	n.wantStage(stage.PodsAPI, true)
+	wantOwner(t, n.process(10).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: static, ContainerID: id})
+	wantOwner(t, n.process(11).Owner, gpu.Owner{ContainerID: otherID})
+	wantOwner(t, n.process(12).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: notebook, ContainerID: strings.Repeat("5", 64)})
+	n.wantHeld(exclusive(gpuA, static, true))
+}
+
+// A pod holds its devices from its admission to its end, whatever its processes.
+func TestPodsAPIKnowsWhoLives(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // to the end
+	api := n.servePods(apiPod(notebook, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	for phase, live := range map[string]bool{"Pending": true, "Running": true, "Succeeded": false, "Failed": false} {
+		api.now(apiPod(trainer, phase, nil))
+		n.poll()
+		n.wantHeld(exclusive(gpuA, trainer, live))
+	}
+	n.exit(10)
+	api.now(apiPod(trainer, "Pending", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+// Between two lists of the Pods API a name passed to another pod: what was said of
+// it in between may be about either.
+func TestPodsAPIAndARecreatedPod(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	api := n.servePods(apiPod(trainer, "Running", nil))
+	n.link(trainer, id)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+
+	api.now(apiPod(reborn, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, true))
+
+	api.now(apiPod(reborn, "Failed", nil), apiPod(trainer, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	api.now(apiPod(reborn, "Running", nil), apiPod(trainer, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+}
+
+// Without an answer of the Pods API the other witnesses are asked, and what it said
+// before is not forgotten.
+func TestPodsAPIFails(t *testing.T) {
+	tests := []struct {
+		name string
+		fail func(*podServer)
+		want string
+	}{
+		{"not ready", func(s *podServer) { s.err = status.Error(codes.FailedPrecondition, "Kubelet is initializing") }, "Kubelet is initializing"},
+		{"down", func(s *podServer) { s.stop() }, "list pods"},
+		{"garbage", func(s *podServer) { s.now(apiPod(trainer, "Running", nil), []byte("\xff")) }, "read a pod"},
+		{"nobody", func(s *podServer) { s.now(nil) }, "no pod can be named"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.serve(holds(holder(trainer, "", gpuA)))
+			api := n.servePods(apiPod(trainer, "Running", nil))
+			n.link(trainer, id)
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+
+			tt.fail(api)
+			n.pollFails(tt.want)
+			n.wantStage(stage.PodsAPI, false)
+			n.wantStage(stage.PodResources, true)
+			n.wantHeld(exclusive(gpuA, trainer, false))
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.pollFails(tt.want)
+			n.wantHeld(exclusive(gpuA, trainer, true))
+
+			n.answer(holder(trainer, "", gpuB)) // another pod's, by what is remembered
+			n.pollFails(tt.want)
+			n.wantHeld(exclusive(gpuB, nameless, false))
+		})
+	}
+}
+
+// An older kubelet has no Pods API, also where its directory was made by a mount.
+func TestNoPodsAPI(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	n.poll()
+	for _, s := range n.stages.Snapshot() {
+		if s.Name == string(stage.PodsAPI) {
+			t.Error("a Pods API was asked that does not exist")
+		}
+	}
+}
+
+func TestBigAnswerOfThePodsAPI(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	big := append(apiPod(notebook, "Running", nil), message(99, strings.Repeat("x", 6<<20))...)
+	n.servePods(big, apiPod(trainer, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+// A container may ask for nvidia.com/gpu and be served by DRA; the Pods API says so.
+func TestExtendedResource(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
+	served := message(2, "train-0-extended-resources-x7k2p", 1, message(1, "trainer", 2, "nvidia.com/gpu", 3, "request-0"))
+	api := n.servePods(append(apiPod(trainer, "Running", nil), message(3, message(18, served))...))
+	want := gpu.Allocation{
+		Device: gpu.DeviceName{Minor: new(1)}, Container: trainer, Resource: "nvidia.com/gpu",
+		Claim: "train-0-extended-resources-x7k2p", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+	}
+	n.poll()
+	n.wantHeld(want)
+	api.now(apiPod(trainer, "Running", nil))
+	n.poll()
+	want.Resource = ""
+	n.wantHeld(want)
+}
+
+// claimer is a pod with one container that holds devices by a claim.
+func claimer(c gpu.Container, claim string, names ...string) *podresources.PodResources {
+	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Namespace}
+	for _, name := range names {
+		r.ClaimResources = append(r.ClaimResources, &podresources.ClaimResource{
+			DriverName: "gpu.nvidia.com", PoolName: "node-1", DeviceName: name,
+		})
+	}
+	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{
+		{Name: c.Container, DynamicResources: []*podresources.DynamicResource{r}},
+	}}
+}
+
+// Directories of logs tell the UIDs where the runtime writes no log files, and a
+// pod's only container.
+func TestPodLogs(t *testing.T) {
+	dir := func(c gpu.Container) string {
+		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Namespace, c.Pod, c.PodUID, c.Container)
+	}
+	initContainer := trainer
+	initContainer.Container = "fetch"
+	two := holder(trainer, "", gpuA)
+	two.Containers = append(two.Containers, &podresources.ContainerResources{Name: "sidecar"})
+	other := gpu.Owner{ContainerID: id}
+	tests := []struct {
+		name   string
+		listed *podresources.PodResources
+		logs   []gpu.Container
+		owner  gpu.Owner
+	}{
+		{"only container", holder(trainer, "", gpuA), []gpu.Container{trainer}, trains},
+		{"beside another pod", holder(trainer, "", gpuA), []gpu.Container{trainer, notebook}, trains},
+		{"of two that are to come", two, []gpu.Container{trainer}, other},
+		{"init container", holder(trainer, "", gpuA), []gpu.Container{initContainer}, other},
+		{"after an init container", holder(trainer, "", gpuA), []gpu.Container{initContainer, trainer}, other},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t, func(c *podmapper.Config) { c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods" })
+			n.serve(holds(tt.listed))
+			for _, c := range tt.logs {
+				n.write(dir(c), "")
+			}
+			n.write("pods/lost+found/x", "")
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+			wantOwner(t, n.process(10).Owner, tt.owner)
+		})
+	}
+}
+
+func TestPodLogsOfARecreatedPod(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods" })
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.pollFails("list pod logs")
+	n.write("pods/ml-team_train-0_"+uid+"/trainer/0.log", "")
+	n.write("pods/ml-team_train-0_"+otherUID+"/trainer/0.log", "")
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.start(10, 5, "python3", cgroupPath(reborn, id))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, true))
+	n.remove("pods/ml-team_train-0_" + otherUID)
+	n.exit(10)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+}
+
+// The Pods API names a container that has no link, as soon as its process appears.
+func TestRunAsksForAnUnknownContainer(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
+	check(t, os.RemoveAll(n.path("containers")))
+	k := n.serve(holds())
+	api := n.servePods()
+	n.run()
+	n.waitPolled()
+	k.wait(t)
+	p := n.start(10, 5, "python3", cgroupPath(trainer, id))
+	api.now(apiPod(trainer, "Running", map[string]string{"trainer": id}, "sidecar"))
+	wantOwner(t, n.process(10).Owner, pending)
+	k.wait(t)
+	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // waits for the one under way
+		t.Error(err)
+	}
+	wantOwner(t, n.Owner(p), trains)
+}
