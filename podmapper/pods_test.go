@@ -255,7 +255,9 @@ func TestPodLogs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t, func(c *podmapper.Config) { c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods" })
+			n := newNode(t, func(c *podmapper.Config) {
+				c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
+			})
 			n.serve(holds(tt.listed))
 			for _, c := range tt.logs {
 				n.write(dir(c), "")
@@ -270,7 +272,9 @@ func TestPodLogs(t *testing.T) {
 }
 
 func TestPodLogsOfARecreatedPod(t *testing.T) {
-	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods" })
+	n := newNode(t, func(c *podmapper.Config) {
+		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
+	})
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.pollFails("list pod logs")
 	n.write("pods/ml-team_train-0_"+uid+"/trainer/0.log", "")

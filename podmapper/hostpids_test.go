@@ -1,0 +1,94 @@
+package podmapper_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// A PID namespace of our own shows nobody else's processes.
+func TestSeesHost(t *testing.T) {
+	const own = "pid:[4026532817]"
+	slice := strings.ReplaceAll(uid, "-", "_")
+	self := "0::/kubepods.slice/kubepods-pod" + slice + ".slice/cri-containerd-" + id + ".scope"
+	tests := []struct {
+		name, namespace, self, first string
+		want                         bool
+	}{
+		{"host", hostPIDs, self, "0::/init.scope", true},
+		{"host, private cgroups", hostPIDs, "0::/", "0::/../../../init.scope", true},
+		{"host, nothing readable", hostPIDs, "", "", true},
+		{"kind", own, self, "0::/init.scope", true},
+		{"kind, private cgroups", own, "0::/", "0::/../../../../init.scope", true},
+		{"kind, cgroup v1", own, "4:memory:/docker/" + otherID + "/kubelet/kubepods/pod" + uid + "/" + id, "4:memory:/docker/" + otherID + "/init.scope", true},
+
+		{"own", own, self, self, false},
+		{"own, private cgroups", own, "0::/", "0::/", false},
+		{"own, sub-cgroups", own, "0::/app.scope", "0::/init.scope", false},
+		{"pause of our own pod", own, "0::/", "0::/../cri-containerd-" + otherID + ".scope", false},
+		{"pause of our own pod, cgroupfs", own, "0::/", "0::/../" + otherID, false},
+		{"another pod's", own, "0::/", "0::/../../kubepods-pod" + slice + ".slice/cri-containerd-" + otherID + ".scope", false},
+		{"own, cgroup v1", own, "4:memory:/kubepods/pod" + uid + "/" + id, "4:memory:/kubepods/pod" + uid + "/" + otherID, false},
+		{"own, nothing readable", own, "", "", false},
+		{"own, garbage", own, "garbage", "garbage", false},
+		{"a container without a pod", own, "4:memory:/docker/" + id, "4:memory:/docker/" + id, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.serve(holds())
+			n.namespace(tt.namespace)
+			n.write("proc/self/cgroup", tt.self+"\n")
+			n.start(1, 1, "init", "")
+			n.write("proc/1/cgroup", tt.first+"\n")
+			if got := n.SeesHost(); got != tt.want {
+				t.Errorf("SeesHost = %v before the first poll, want %v", got, tt.want)
+			}
+			if err := n.Refresh(t.Context()); err != nil && !strings.Contains(err.Error(), "unreadable") {
+				t.Error(err)
+			}
+			if got := n.SeesHost(); got != tt.want {
+				t.Errorf("SeesHost = %v, want %v", got, tt.want)
+			}
+			n.wantStage(stage.HostPIDs, tt.want)
+		})
+	}
+}
+
+// A tree that does not show us is in a namespace that is not ours.
+func TestSeesNoHostWithoutSelf(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	n.remove("proc/self")
+	n.poll()
+	if n.SeesHost() {
+		t.Error("SeesHost without /proc/self")
+	}
+	n.wantStage(stage.HostPIDs, false)
+	n.namespace(hostPIDs)
+	n.poll()
+	if !n.SeesHost() {
+		t.Error("SeesHost = false once /proc/self can be read")
+	}
+}
+
+// Without the host's PIDs no process proves that a pod lives. Then the kubelet's
+// list does, for a pod whose logs are there.
+func TestLivesWithoutProcesses(t *testing.T) {
+	n := newNode(t)
+	n.namespace("pid:[4026532817]")
+	link := n.link(trainer, id)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	n.remove(link)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.link(reborn, otherID)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, true))
+	n.servePods(apiPod(reborn, "Failed", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, reborn, false))
+}

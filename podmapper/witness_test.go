@@ -1,0 +1,103 @@
+package podmapper_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// A pod that ends is dead at once, not at the next poll.
+func TestPodEndsBetweenPolls(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(*node)
+	}{
+		{"gone", func(n *node) { n.exit(10) }},
+		{"exiting", func(n *node) { n.write("proc/10/stat", statLine(10, 5, "python3", 4)) }},
+		{"PID reused", func(n *node) { n.start(10, 6, "python3", cgroupPath(trainer, id)) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.link(notebook, otherID)
+			n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB)))
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.start(20, 5, "python3", cgroupPath(notebook, otherID))
+			n.poll()
+			before := n.Allocations()
+			n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, notebook, true))
+			tt.end(n)
+			n.wantHeld(exclusive(gpuA, trainer, false), exclusive(gpuB, notebook, true))
+			if !before.List[0].Live {
+				t.Error("the end of a pod changed an answer that was given before")
+			}
+		})
+	}
+}
+
+// A pod lives as long as any of its processes that are remembered.
+func TestOneWitnessIsEnough(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	for i := range uint32(20) {
+		n.start(10+i, uint64(100-i), "python3", cgroupPath(trainer, id))
+	}
+	n.poll()
+	for i := range uint32(20) {
+		if i != 12 { // of the eight oldest
+			n.exit(10 + i)
+		}
+	}
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	n.exit(22)
+	n.start(30, 200, "python3", cgroupPath(trainer, id)) // came since
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+// The end of a pod's last witness is worth a poll out of turn.
+func TestRunPollsForAnEndedPod(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "sh", cgroupPath(trainer, id))
+	n.run()
+	n.waitPolled()
+	k.wait(t)
+	n.exit(10)
+	n.start(11, 6, "python3", cgroupPath(trainer, id))
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	k.wait(t)
+	n.poll() // waits for the one under way
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+// A process whose start time is the same is not read again: what stands in its
+// cgroup's place cannot be read at all.
+func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.poll()
+	first := n.process(10)
+	n.pass(time.Minute)
+	n.poll()
+	n.remove("proc/10/cgroup")
+	check(t, os.Mkdir(n.path("proc/10/cgroup"), 0o755))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	if diff := cmp.Diff(first, n.process(10)); diff != "" {
+		t.Errorf("second answer (-first +second):\n%s", diff)
+	}
+	n.write("proc/10/stat", statLine(10, 6, "python3", 0))
+	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
+}
