@@ -42,7 +42,8 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
 	})
 	mapper := podmapper.New(podmapper.Config{
-		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodResources: cfg.PodResources,
+		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodLogs: cfg.PodLogs,
+		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp,
 		Now: now, Log: log, Stages: stages,
 	})
 	return &Node{Source: source, Mapper: mapper, Sampler: sampler.New(sampler.Config{

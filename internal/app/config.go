@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/podmapper"
 )
 
 // Config is what the flags say.
@@ -29,7 +31,10 @@ type Config struct {
 	ProcFS        string
 	SysFS         string
 	ContainerLogs string
+	PodLogs       string
 	PodResources  string
+	PodsAPI       string
+	Resources     pattern
 	StatePath     string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
@@ -57,6 +62,9 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`folder` where procfs is mounted")
 	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`folder` where sysfs is mounted")
 	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`folder` of the kubelet's container log links")
+	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`folder` of the pods' logs, read where container log links are missing")
+	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used where it exists")
+	fs.TextVar(&c.Resources, "kubelet.resource-pattern", &pattern{regexp.MustCompile(podmapper.DefaultResources)}, "`regexp` that matches the names of the resources whose devices are GPUs")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API")
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
@@ -97,7 +105,9 @@ func (c *Config) validate() error {
 	absolute("path.procfs", c.ProcFS)
 	absolute("path.sysfs", c.SysFS)
 	absolute("path.container-logs", c.ContainerLogs)
+	absolute("path.pod-logs", c.PodLogs)
 	absolute("kubelet.pod-resources-socket", c.PodResources)
+	absolute("kubelet.pods-api-socket", c.PodsAPI)
 	absolute("state.path", c.StatePath)
 	if c.NVMLLibrary != "" {
 		absolute("nvml.library", c.NVMLLibrary)
@@ -121,6 +131,21 @@ func (c *Config) validate() error {
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// pattern is a flag that holds a regular expression.
+type pattern struct{ *regexp.Regexp }
+
+func (p pattern) MarshalText() ([]byte, error) {
+	if p.Regexp == nil {
+		return nil, nil
+	}
+	return []byte(p.String()), nil
+}
+
+func (p *pattern) UnmarshalText(text []byte) (err error) {
+	p.Regexp, err = regexp.Compile(string(text))
+	return err
+}
 
 // addresses is a flag that may be given more than once. The first one replaces
 // the default.

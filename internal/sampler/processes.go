@@ -56,9 +56,9 @@ func (p *processes) attend(r gpu.Reading) attendance {
 	return who
 }
 
-// mpsServer is the process through which the clients of MPS work. Samples may name
-// it instead of them.
-const mpsServer = "nvidia-cuda-mps-server"
+// mpsServer is the name of nvidia-cuda-mps-server, through which the clients of MPS
+// work, as the kernel cuts it. Samples may name it instead of them.
+const mpsServer = "nvidia-cuda-mps"
 
 // dismissServer leaves an MPS server out while a client of it is there: the work is
 // the client's. What samples say of the server tells nothing of any client.

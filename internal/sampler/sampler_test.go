@@ -567,7 +567,7 @@ func TestMPS(t *testing.T) {
 	w.runs(first, 42, train)
 	w.runs(first, 43, serve)
 	w.mps = map[uint32]bool{42: true, 43: true}
-	server := gpu.Process{ID: gpu.ProcessID{PID: 9, Start: 7}, Name: "nvidia-cuda-mps-server", Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	server := gpu.Process{ID: gpu.ProcessID{PID: 9, Start: 7}, Name: "nvidia-cuda-mps", Owner: gpu.Owner{Kind: gpu.OwnerHost}}
 	w.processes[9], w.owners[server.ID] = server, server.Owner
 	w.contexts[first] = append(w.contexts[first], 9)
 	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}

@@ -206,15 +206,13 @@ func (n *Node) Flags() []string {
 		"--path.procfs=" + n.proc.dir,
 		"--path.sysfs=" + filepath.Join(n.dir, "sys"),
 		"--path.container-logs=" + n.logs.dir,
+		"--path.pod-logs=" + filepath.Join(n.dir, "log", "pods"),
 		"--kubelet.pod-resources-socket=" + podResourcesSocket(n.dir),
+		"--kubelet.pods-api-socket=" + podsAPISocket(n.dir),
 		"--state.path=" + filepath.Join(n.dir, "state"),
 		"--node.name=" + n.world.scenario.Node,
 	}
 }
-
-// PodsAPIFlag returns the flag for the kubelet's Pods API, for exporters that know
-// it. Its socket is there in the scenarios that have one.
-func (n *Node) PodsAPIFlag() string { return "--kubelet.pods-api-socket=" + podsAPISocket(n.dir) }
 
 // Env returns the environment of the process that loads the fake driver library.
 func (n *Node) Env() []string {

@@ -3,6 +3,7 @@ package simnode_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func decodePod(t *testing.T, data []byte) apiPod {
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
-	client := podsapi.NewPodsClient(connect(t, n.PodsAPIFlag()))
+	client := podsapi.NewPodsClient(connect(t, flagOf(n, "--kubelet.pods-api-socket=")))
 	list, err := client.ListPods(t.Context(), &podsapi.ListPodsRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +113,14 @@ func logLinks(t *testing.T, node string) map[string]string {
 // A kubelet without the Pods API has neither its socket nor its directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
-	_, socket, _ := strings.Cut(n.PodsAPIFlag(), "=")
+	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")
 	if _, err := os.Stat(filepath.Dir(socket)); !os.IsNotExist(err) {
 		t.Errorf("directory of the socket: %v", err)
 	}
+}
+
+// flagOf returns one of the flags of a node.
+func flagOf(n *simnode.Node, name string) string {
+	flags := n.Flags()
+	return flags[slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, name) })]
 }
