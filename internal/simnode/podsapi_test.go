@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
 // apiPod is what the Pods API tells of a pod.

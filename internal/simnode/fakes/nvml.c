@@ -33,29 +33,37 @@
  *            temperature utilization memory_utilization   C, %, %
  *            memory_used memory_total                     bytes
  *            sm_clock memory_clock                        MHz
- *            processes=1 samples=1 mig=1                  what the GPU supports
+ *            processes=1 samples=1                        what the GPU supports
+ *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on it: GPU_IS_LOST
+ *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
+ *            gi_slices ci_slices memory_mib               instance and its GPU instance
+ *            profile start size                           of the GPU instance; absent: no permission
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
+ *            gi ci                                        the MIG device on whose list alone it stands
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
  *   row      gpu time pid sm mem                          a row of process utilisation, given as it is
  *   xid      gpu seq code                                 given once to every event set older than it
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
+ *            The faults of a GPU are also those of its MIG devices, which may
+ *            have others of their own.
  *            fail:<nvmlReturn>   that return code; nvmlEventSetWait gives the code
  *                                of any GPU that is registered with the set
  *            delay:<ms>          the call takes so long
  *            hang                until the directive leaves the file
  *            drop                the GPU is not counted or enumerated; a process
- *                                list is empty; there are no samples
+ *                                list is empty; there are no samples; of a MIG
+ *                                device the index is left empty
  *            blank               success, and nothing: "", 0, 0xff in platform info
  *            glitch-low          half the energy
  *            glitch-high         10^12 mJ too much energy
  *
  * What is kept of the driver's ways: sizing calls answer INSUFFICIENT_SIZE, and a
  * list may grow before the second call; samples are those newer than lastSeen,
- * NOT_FOUND if there are none; MIG refuses utilisation; platform info takes
- * struct versions 1 and 2; initialisations are counted; what a GPU cannot do is
- * NOT_SUPPORTED and never 0.
+ * NOT_FOUND if there are none; MIG mode refuses utilisation, and lists processes
+ * by MIG device only; platform info takes struct versions 1 and 2;
+ * initialisations are counted; what a GPU cannot do is NOT_SUPPORTED and never 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -64,9 +72,11 @@
 
 enum { POLL_MS = 20 };
 
-/* A handle outlives the records: it names its GPU and the generation it is of. */
+/* A handle outlives the records: it names its GPU, or its MIG device and the GPU
+ * that is on, and the generation it is of. */
 struct nvmlDevice_st {
     char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE];
+    char gpu[NVML_DEVICE_UUID_V2_BUFFER_SIZE]; /* the same, but for a MIG device */
     unsigned long long generation;
     struct nvmlDevice_st *next;
 };
@@ -89,15 +99,19 @@ static unsigned long long init_generation;
 struct call {
     const char *name; /* without a version suffix */
     const struct nvmlDevice_st *device;
-    struct record *gpu;
+    struct record *gpu; /* or MIG device */
+    struct record *board; /* the GPU of either */
     char value[64]; /* for the log */
 };
 
 /* The argument of a directive in force for the call, or NULL. */
 static const char *told(const struct call *c, const char *what)
 {
-    return directive(c->name, c->device ? c->device->uuid : "", what);
+    const char *argument = directive(c->name, c->device ? c->device->uuid : "", what);
+    return argument || !c->device ? argument : directive(c->name, c->device->gpu, what);
 }
+
+static int is_mig(const struct nvmlDevice_st *device) { return strcmp(device->uuid, device->gpu) != 0; }
 
 /* Whether the driver, the initialisation and the GPU of a call are there. */
 static nvmlReturn_t alive(struct call *c)
@@ -117,8 +131,11 @@ static nvmlReturn_t alive(struct call *c)
         return NVML_SUCCESS;
     if (c->device->generation != init_generation)
         return NVML_ERROR_UNINITIALIZED;
-    c->gpu = gpu_by_uuid(c->device->uuid);
-    return !c->gpu || is(c->gpu, "lost", "1") ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+    c->board = by_uuid("gpu", c->device->gpu);
+    if (!c->board || is(c->board, "lost", "1"))
+        return NVML_ERROR_GPU_IS_LOST;
+    c->gpu = by_uuid(is_mig(c->device) ? "instance" : "gpu", c->device->uuid);
+    return c->gpu ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* Takes the lock and begins a call. The caller must end it, whatever this returns. */
@@ -247,14 +264,6 @@ nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, u
     return ret;
 }
 
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
-{
-    nvmlReturn_t ret = small_call("nvmlDeviceGetMigMode", device, "mig", current);
-    if (ret == NVML_SUCCESS)
-        *pending = *current;
-    return ret;
-}
-
 /* ---- library and enumeration ---- */
 
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
@@ -322,7 +331,8 @@ static unsigned int rank(unsigned long long index)
     return n;
 }
 
-static nvmlDevice_t handle_of(const char *uuid)
+/* The handle of a GPU, or of a MIG device on it. */
+static nvmlDevice_t handle_of(const char *uuid, const char *gpu)
 {
     struct nvmlDevice_st *h = handles;
     while (h && (h->generation != init_generation || strcmp(h->uuid, uuid) != 0))
@@ -330,6 +340,7 @@ static nvmlDevice_t handle_of(const char *uuid)
     if (!h) {
         h = calloc(1, sizeof *h);
         snprintf(h->uuid, sizeof h->uuid, "%s", uuid);
+        snprintf(h->gpu, sizeof h->gpu, "%s", gpu);
         h->generation = init_generation;
         h->next = handles;
         handles = h;
@@ -354,7 +365,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
     refresh();
     for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
         if (!dropped(g) && rank(number(g, "index", 0)) == index)
-            handle = handle_of(uuid_of(g, "uuid")).handle;
+            handle = handle_of(uuid_of(g, "uuid"), uuid_of(g, "uuid")).handle;
     pthread_mutex_unlock(&lock);
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetHandleByIndex", handle);
     if (ret == NVML_SUCCESS && !handle)
@@ -523,19 +534,27 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
 
 /* ---- processes ---- */
 
+/* Whether a process is listed by the GPU or MIG device that was asked. */
+static int stands_on(const struct record *process, const struct call *c)
+{
+    if (!is_mig(c->device))
+        return !is(c->gpu, "mig", "1");
+    return number(process, "gi", -1) == number(c->gpu, "gi", 0) && number(process, "ci", -1) == number(c->gpu, "ci", 0);
+}
+
 /* Fills a caller's list of *size entries; entries beyond it are only counted. */
 static unsigned int list_processes(const struct call *c, const char *kind, unsigned int size, nvmlProcessInfo_t *infos)
 {
     unsigned int n = 0;
     for (struct record *p = next("process", NULL); p; p = next("process", p)) {
-        if (!is(p, "gpu", c->device->uuid) || !is(p, "kind", kind))
+        if (!is(p, "gpu", c->device->gpu) || !is(p, "kind", kind) || !stands_on(p, c))
             continue;
         if (infos && n < size)
             infos[n] = (nvmlProcessInfo_t){
                 .pid = (unsigned int)number(p, "pid", 0),
                 .usedGpuMemory = number(p, "memory", (unsigned long long)NVML_VALUE_NOT_AVAILABLE),
-                .gpuInstanceId = 0xffffffff,
-                .computeInstanceId = 0xffffffff,
+                .gpuInstanceId = (unsigned int)number(p, "gi", 0xffffffff),
+                .computeInstanceId = (unsigned int)number(p, "ci", 0xffffffff),
             };
         n++;
     }
@@ -547,7 +566,7 @@ static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const ch
 {
     struct call c;
     nvmlReturn_t ret = begin(&c, name, device.handle);
-    if (ret == NVML_SUCCESS && !is(c.gpu, "processes", "1"))
+    if (ret == NVML_SUCCESS && !is(c.board, "processes", "1"))
         ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS) {
         unsigned int size = *count;
@@ -738,7 +757,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
     }
     if (ret == NVML_SUCCESS)
         *data = (nvmlEventData_t){
-            .device = handle_of(uuid_of(event, "gpu")),
+            .device = handle_of(uuid_of(event, "gpu"), uuid_of(event, "gpu")),
             .eventType = nvmlEventTypeXidCriticalError,
             .eventData = number(event, "code", 0),
             .gpuInstanceId = 0xffffffff,
@@ -746,3 +765,5 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
         };
     return end(&c, ret);
 }
+
+#include "mig.c"

@@ -126,11 +126,12 @@ static const char *uuid_of(const struct record *r, const char *key)
     return uuid ? uuid : "";
 }
 
-static struct record *gpu_by_uuid(const char *uuid)
+/* The record of a name that has a UUID. */
+static struct record *by_uuid(const char *name, const char *uuid)
 {
-    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
-        if (is(g, "uuid", uuid))
-            return g;
+    for (struct record *r = next(name, NULL); r; r = next(name, r))
+        if (is(r, "uuid", uuid))
+            return r;
     return NULL;
 }
 
