@@ -1,0 +1,150 @@
+package podmapper_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// Real processes in real cgroups, of every version that the machine has, named as
+// the kubelet and the runtimes name them.
+func TestRealCgroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may make cgroups")
+	}
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Skip(err)
+	}
+	slice := strings.ReplaceAll(uid, "-", "_")
+	tests := []struct {
+		name, path string
+		want       gpu.Owner
+	}{
+		{"cgroupfs", "kubepods/burstable/pod" + uid + "/" + id, trains},
+		{"systemd", "kubepods.slice/kubepods-pod" + slice + ".slice/cri-containerd-" + id + ".scope", trains},
+		{"CRI-O", "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice/crio-" + id + ".scope/container", trains},
+		{"Slurm inside", "kubepods/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_1/step_0", trains},
+		{"service", "system.slice/nvidia-persistenced.service", host},
+		{"Docker", "docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
+	}
+	for version, hierarchy := range hierarchies(t) {
+		for _, tt := range tests {
+			t.Run(version+" "+tt.name, func(t *testing.T) {
+				n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
+				n.link(trainer, id)
+				n.serve(holds(holder(trainer, "", gpuA)))
+				sleeper := startSleeper(t, newCgroup(t, hierarchy, tt.path))
+				inPod := tt.want.Kind == gpu.OwnerContainer
+				n.poll()
+				n.wantHeld(exclusive(gpuA, trainer, inPod))
+
+				p := n.process(uint32(sleeper.Process.Pid))
+				wantOwner(t, p.Owner, tt.want)
+				if p.Name != "sleep" || time.Since(p.StartTime).Abs() > time.Minute {
+					t.Errorf("process %q began %v, want a sleep that began now", p.Name, p.StartTime)
+				}
+				stop(t, sleeper)
+				n.wantHeld(exclusive(gpuA, trainer, false))
+				if _, ok := n.Process(p.ID.PID); ok {
+					t.Error("Process found a process that ended")
+				}
+			})
+		}
+	}
+}
+
+// hierarchies returns where a cgroup can be made, by version, or skips the test.
+func hierarchies(t *testing.T) map[string]string {
+	t.Helper()
+	mounts, err := procfs.GetMounts()
+	check(t, err)
+	found := make(map[string]string)
+	var refused error
+	for _, m := range mounts {
+		version := map[string]string{"cgroup": "v1", "cgroup2": "v2"}[m.FSType]
+		if _, cpuset := m.SuperOptions["cpuset"]; version == "" || cpuset || found[version] != "" {
+			continue // a new cpuset has no CPUs, and takes no process
+		}
+		try := filepath.Join(m.MountPoint, "gpuledger-try-"+strconv.Itoa(os.Getpid()))
+		if err := errors.Join(os.Mkdir(try, 0o755), os.Remove(try)); err != nil {
+			refused = err
+			continue
+		}
+		found[version] = m.MountPoint
+	}
+	if len(found) == 0 {
+		t.Skip("no cgroup can be made here:", refused)
+	}
+	t.Log("cgroups:", found)
+	return found
+}
+
+// newCgroup makes a cgroup below one of this test's own, until the test ends.
+func newCgroup(t *testing.T, hierarchy, path string) string {
+	t.Helper()
+	dir := filepath.Join(hierarchy, fmt.Sprintf("gpuledger-test-%d", os.Getpid()))
+	for _, segment := range append([]string{""}, strings.Split(path, "/")...) {
+		dir = filepath.Join(dir, segment)
+		err := os.Mkdir(dir, 0o755)
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			t.Skip("no cgroup can be made here:", err)
+		}
+		check(t, err)
+		made := dir
+		t.Cleanup(func() { removeCgroup(t, made) })
+	}
+	return dir
+}
+
+// removeCgroup removes an empty cgroup, which is busy for a moment after its last
+// process ended.
+func removeCgroup(t *testing.T, dir string) {
+	for end := time.Now().Add(10 * time.Second); ; {
+		err := os.Remove(dir)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// startSleeper starts a process in a cgroup.
+func startSleeper(t *testing.T, cgroup string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	check(t, cmd.Start())
+	t.Cleanup(func() { stop(t, cmd) })
+	pid := strconv.Itoa(cmd.Process.Pid)
+	if err := os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+		t.Skip("no process can be moved here:", err)
+	}
+	return cmd
+}
+
+// stop ends a process and waits, once.
+func stop(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if cmd.ProcessState != nil {
+		return
+	}
+	check(t, cmd.Process.Kill())
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) {
+		t.Error(err)
+	}
+}
