@@ -40,6 +40,9 @@ func TestScenarios(t *testing.T) {
 				checkModuleTruth(t, n, p, spans)
 			case "churn":
 				checkChurn(t, p)
+			case "timeslice", "mps", "mig", "dra", "hog", "no-hostpid":
+				checkWho(t, n, p)
+				checkPods(t, sc.Name, p)
 			}
 		})
 	}
@@ -301,5 +304,67 @@ func checkResets(t *testing.T, n *simnode.Node, p page, dead string) {
 		if !found {
 			t.Errorf("%s: the book holds %d mJ, which does not follow from the readings %d", uuid, energy, read)
 		}
+	}
+}
+
+// checkWho: every container that truly used a GPU is charged for it, and nobody else.
+func checkWho(t *testing.T, n *simnode.Node, p page) {
+	t.Helper()
+	rows := truth(t, n)
+	for _, g := range rows[len(rows)-1].GPUs {
+		want, got := make(map[gpu.Container]bool), make(map[gpu.Container]bool)
+		for _, c := range g.Containers {
+			if c.Energy > 0 {
+				want[c.Container] = true
+			}
+		}
+		for _, m := range p.matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": g.UUID}) {
+			if l := labels(m); value(m) > 0 {
+				got[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: charged (-truth +page):\n%s", g.UUID, diff)
+		}
+	}
+}
+
+// checkPods holds what is special about the scenarios of shared GPUs.
+func checkPods(t *testing.T, scenario string, p page) {
+	t.Helper()
+	count := func(name string, want map[string]string) int { return len(p.matches(name, want)) }
+	energy := func(method string) gpu.Millijoules {
+		return p.millijoules("gpuledger_container_energy_joules_total", map[string]string{"method": method})
+	}
+	expect := func(what string, ok bool) {
+		if !ok {
+			t.Errorf("not so: %s", what)
+		}
+	}
+	strays, unused := p.sum("gpuledger_gpu_processes_without_allocation", nil), p.sum("gpuledger_gpu_allocations_without_process", nil)
+	switch scenario {
+	case "timeslice":
+		expect("six containers share by time-slicing", count("gpuledger_container_gpu_info", map[string]string{"sharing": "time-slicing"}) == 6)
+		expect("one of them holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.sum("gpuledger_container_gpu_replicas", nil) == 7)
+		expect("energy is shared", energy("shared") > 0 && energy("exclusive") == 0)
+	case "mps":
+		expect("clients are charged for holding: the samples name the server", energy("allocated") > 0 && energy("shared") == 0)
+		expect("the server has no account", count("gpuledger_container_energy_joules_total", map[string]string{"namespace": "kube-system"}) == 0)
+	case "mig":
+		expect("three MIG devices", count("gpuledger_mig_info", nil) == 3)
+		expect("three pods on instances", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 3)
+		expect("nothing on an instance is called measured", energy("allocated") > 0 && energy("shared") == 0)
+		expect("nobody uses what he was not given", strays == 0)
+	case "dra":
+		expect("claims have names", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
+		expect("a MIG device by DRA", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)
+		expect("nobody uses what he was not given", strays == 0)
+	case "hog":
+		expect("one process on a GPU that its pod was not given", strays == 1)
+		expect("one allocation without a process", unused == 1)
+		expect("the hog is seen", count("gpuledger_container_gpu_info", map[string]string{"sharing": "none"}) == 1)
+	case "no-hostpid":
+		expect("the stage says so", p.sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
+		expect("energy is charged for holding only", energy("allocated") > 0 && energy("exclusive")+energy("shared") == 0)
 	}
 }
