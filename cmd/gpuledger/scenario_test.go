@@ -40,8 +40,10 @@ func TestScenarios(t *testing.T) {
 				checkModuleTruth(t, n, p, spans)
 			case "churn":
 				checkChurn(t, p)
-			case "timeslice", "mps", "mig", "dra", "hog", "no-hostpid":
+			case "timeslice", "mps", "mig", "dra", "no-hostpid":
 				checkWho(t, n, p)
+				checkPods(t, sc.Name, p)
+			case "hog": // by its activity it pays all, the floor of the idle holder's GPU too
 				checkPods(t, sc.Name, p)
 			}
 		})
