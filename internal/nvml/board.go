@@ -24,6 +24,10 @@ type board struct {
 	// boot clock.
 	incomplete bool
 	again      time.Duration
+	// parts are the MIG devices that the device's MIG was made of, and divided is
+	// set once all of it was read: until they change it is not read again.
+	parts   []part
+	divided bool
 	// events is the set that the GPU was last to be registered with.
 	events *eventSet
 }

@@ -197,7 +197,34 @@ func gpuRecords(g gputest.GPU) []string {
 	if g.Device.MaxPower != 0 {
 		number(add, "power_max", &g.Device.MaxPower, 1000)
 	}
-	return append([]string{strings.Join(append(f, readingFields(g)...), "\t")}, processRecords(g)...)
+	if m := g.Device.MIG; m != nil {
+		add("mig", 1)
+		add("mig_slices", m.Slices)
+	}
+	lines := []string{strings.Join(append(f, readingFields(g)...), "\t")}
+	return append(append(lines, instanceRecords(g)...), processRecords(g)...)
+}
+
+// instanceRecords writes a GPU's MIG devices. A GPU instance with several has its
+// slices divided between them, as the names say.
+func instanceRecords(g gputest.GPU) (lines []string) {
+	if g.Device.MIG == nil {
+		return nil
+	}
+	for _, i := range g.Device.MIG.Instances {
+		for ci, uuid := range i.UUIDs {
+			name, place := i.Profile, ""
+			if len(i.UUIDs) > 1 {
+				name = "1c." + name
+			}
+			if i.ProfileID >= 0 {
+				place = fmt.Sprintf("\tprofile=%d\tstart=%d\tsize=1", i.ProfileID, i.Start)
+			}
+			lines = append(lines, fmt.Sprintf("instance\tgpu=%s\tuuid=%s\tgi=%s\tci=%d\tname=%s MIG %s\tgi_slices=%d\tci_slices=1%s",
+				g.Device.UUID, uuid, i.ID, ci, g.Device.Model, name, i.Slices, place))
+		}
+	}
+	return lines
 }
 
 func readingFields(g gputest.GPU) (f []string) {
@@ -238,6 +265,9 @@ func processRecords(g gputest.GPU) (lines []string) {
 		}
 		if c.MemoryUsed != nil {
 			memory = fmt.Sprintf("\tmemory=%d", *c.MemoryUsed)
+		}
+		if c.GPUInstance != "" {
+			memory += fmt.Sprintf("\tgi=%s\tci=0", c.GPUInstance)
 		}
 		lines = append(lines, fmt.Sprintf("process\tgpu=%s\tpid=%d\tkind=%s%s", g.Device.UUID, c.PID, kind, memory))
 	}

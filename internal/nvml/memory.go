@@ -39,14 +39,16 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened forgets the meters. A driver that was loaded again counts from zero
-// anyway, and may be a newer one with a better meter. The integrals stay: they
-// are counters of our own, and go on.
+// reopened forgets the meters, and how GPUs are divided. A driver that was loaded
+// again counts from zero anyway, may be a newer one with a better meter, and has
+// no MIG instance that was not made since. The integrals stay: they are counters
+// of our own, and go on.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for uuid, x := range m.byUUID {
 		x.meter, x.device.EnergySource, x.device.EnergyScope = meter{}, gpu.EnergyNone, ""
+		x.device.MIG = nil
 		m.byUUID[uuid] = x
 	}
 }

@@ -10,29 +10,53 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readContexts merges the three process lists, in which a process may stand more
-// than once, into one entry per process. Where a GPU has no graphics or MPS list
-// the compute list is the whole truth.
+// readContexts reads who holds a context. In MIG mode each MIG device is asked: the
+// lists of the whole GPU are then for privileged callers only, and name no
+// instance. One that tells nothing leaves all unknown, or its processes would seem
+// to have ended. What fails of MIG says nothing about the GPU itself, and so is an
+// inquiry of its own.
 func (b *board) readContexts(q *inquiry, r *gpu.Reading) {
-	contexts := make(map[uint32]gpu.Context)
-	list := func(symbol string, call func() ([]gonvml.ProcessInfo, ret), mps bool) {
-		processes, err := ask(q, symbol, call)
-		if err != nil {
-			return
-		}
-		r.ContextsKnown = true
-		for _, p := range processes {
-			contexts[p.Pid] = merged(contexts[p.Pid], p, mps)
-		}
+	mig := &inquiry{lib: b.lib, lost: q.lost}
+	if b.readMIG(mig) != nil {
+		return
 	}
-	list("nvmlDeviceGetComputeRunningProcesses", b.handle.GetComputeRunningProcesses, false)
-	list("nvmlDeviceGetGraphicsRunningProcesses", b.handle.GetGraphicsRunningProcesses, false)
-	list("nvmlDeviceGetMPSComputeRunningProcesses", b.handle.GetMPSComputeRunningProcesses, true)
+	contexts := make(map[uint32]gpu.Context)
+	if b.device.MIG == nil {
+		r.ContextsKnown = listContexts(q, part{handle: b.handle}, contexts)
+	} else {
+		r.ContextsKnown = !slices.ContainsFunc(b.parts, func(p part) bool { return !listContexts(mig, p, contexts) })
+	}
+	if !r.ContextsKnown {
+		return
+	}
 	delete(contexts, 0) // no process
 	for _, c := range contexts {
 		r.Contexts = append(r.Contexts, c)
 	}
 	slices.SortFunc(r.Contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
+}
+
+// listContexts merges the three process lists of a GPU or MIG device, in which a
+// process may stand more than once, into one entry per process. It reports whether
+// there was a list: where there is none of graphics or MPS the compute list is the
+// whole truth.
+func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
+	list := func(symbol string, call func() ([]gonvml.ProcessInfo, ret), mps bool) {
+		processes, err := ask(q, symbol, call)
+		if err != nil {
+			return
+		}
+		known = true
+		for _, row := range processes {
+			c := merged(contexts[row.Pid], row, mps)
+			c.GPUInstance = cmp.Or(c.GPUInstance, p.instance)
+			contexts[row.Pid] = c
+		}
+	}
+	list("nvmlDeviceGetComputeRunningProcesses", p.handle.GetComputeRunningProcesses, false)
+	list("nvmlDeviceGetGraphicsRunningProcesses", p.handle.GetGraphicsRunningProcesses, false)
+	list("nvmlDeviceGetMPSComputeRunningProcesses", p.handle.GetMPSComputeRunningProcesses, true)
+	return known
 }
 
 // merged adds one row to what is known of its process. Every list gives the

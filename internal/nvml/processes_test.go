@@ -124,14 +124,3 @@ func TestSamplesGrowBetweenCalls(t *testing.T) {
 		t.Errorf("%d calls: the list did not grow between two of them", got)
 	}
 }
-
-// TestMIG has no utilisation, and that is all.
-func TestMIG(t *testing.T) {
-	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
-	d := newDriver(t, n)
-	d.fields[n.GPUs[0].Device.UUID] = "mig=1"
-	d.write()
-	r := &n.GPUs[0].Reading
-	r.Utilization, r.SamplesKnown = nil, false
-	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
-}

@@ -38,6 +38,22 @@ func Full(i int) GPU {
 	return g
 }
 
+// Divided returns GPU i in MIG mode, where there is no utilisation: an instance with
+// two compute instances and one that may not be told in full.
+func Divided(i int) GPU {
+	g := Full(i)
+	g.Device.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
+		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, UUIDs: []string{mig(i, 0), mig(i, 1)}},
+		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, UUIDs: []string{mig(i, 2)}},
+	}}
+	g.Reading.Utilization, g.Reading.SamplesKnown = nil, false
+	g.Reading.Contexts[0].GPUInstance, g.Reading.Contexts[1].GPUInstance = "9", "2"
+	return g
+}
+
+// mig returns the UUID of a MIG device of GPU i.
+func mig(i, n int) string { return fmt.Sprintf("MIG-5a1f0000-0000-5000-8000-0000000000%d%d", i, n) }
+
 // Plain returns GPU i with an identity, an energy counter and power.
 func Plain(i int) GPU {
 	g := Bare(i)

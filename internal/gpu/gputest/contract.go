@@ -97,6 +97,28 @@ func testSamples(t *testing.T, open Open) {
 	}
 }
 
+// testMIG divides a GPU, divides it otherwise under the same ids, and makes it whole
+// again, while nothing else changes.
+func testMIG(t *testing.T, open Open) {
+	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
+	s, change := open(t, n, NewClock().Now)
+	Check(t, Read(t, s), n)
+
+	was := n.GPUs[0].Device.MIG.Instances
+	again := was[0] // its id and UUIDs too: drivers make them of the instance's place
+	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
+	none, first, reused := Divided(0), Divided(0), Divided(0)
+	none.Device.MIG.Instances, none.Reading.Contexts = nil, nil
+	first.Device.MIG.Instances, first.Reading.Contexts = was[:1], []gpu.Context{{PID: 7, GPUInstance: "2"}}
+	reused.Device.MIG.Instances = []gpu.Instance{again, was[1]}
+	for _, g := range []GPU{reused, first, none, Full(0), Divided(0), Divided(1)} {
+		n.GPUs[g.Device.Index] = g
+		change(n)
+		Check(t, Read(t, s), n)
+		Check(t, Read(t, s), n)
+	}
+}
+
 // testLost finds a GPU lost from the start, and loses and finds it again.
 func testLost(t *testing.T, open Open) {
 	clock := NewClock()

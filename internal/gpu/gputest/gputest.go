@@ -56,6 +56,7 @@ func Run(t *testing.T, open Open) {
 		"reports nil for what is not":     testAbsent,
 		"energy is exact":                 testEnergy,
 		"samples are given once":          testSamples,
+		"a GPU in MIG mode":               testMIG,
 		"a lost GPU leaves the others":    testLost,
 		"a stuck GPU delays no other":     testStuck,
 		"goes on after a driver reload":   testReload,
