@@ -1,11 +1,13 @@
 package podmapper
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -118,6 +120,43 @@ func FuzzDeviceID(f *testing.F) {
 		}
 		if !strings.HasPrefix(id, again) || name.MIG == nil && id != again {
 			t.Errorf("parseDeviceID of %q = %+v, which is %q", id, name, again)
+		}
+	})
+}
+
+// FuzzListing checks that what the kubelet lists becomes allocations that name a
+// device, of resources that were asked for.
+func FuzzListing(f *testing.F) {
+	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draDriver, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
+	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draDriver, "gpu-0-mig-1g10gb-19-3", "", "share")
+	f.Add("amd.com/gpu", "0000:0b:00.0", "::", "", "", "=", "")
+	f.Fuzz(func(t *testing.T, resource, id, secondID, driver, name, cdi, share string) {
+		claimed := &podresources.ClaimResource{
+			DriverName: driver, DeviceName: name, ShareId: &share, CdiDevices: []*podresources.CDIDevice{{Name: cdi}},
+		}
+		container := &podresources.ContainerResources{
+			Name: "trainer",
+			Devices: []*podresources.ContainerDevices{
+				{ResourceName: resource, DeviceIds: []string{id, secondID, id}},
+			},
+			DynamicResources: []*podresources.DynamicResource{
+				{ClaimName: "claim", ClaimResources: []*podresources.ClaimResource{claimed}},
+			},
+		}
+		pods := []*podresources.PodResources{{Namespace: "ml-team", Name: "train-0", Containers: []*podresources.ContainerResources{container}}}
+		l := readListing(pods, defaultResources, slog.New(slog.DiscardHandler))
+		list := l.allocations(nil, nil, nil)
+		if len(list) > 3 {
+			t.Errorf("%d allocations of three devices", len(list))
+		}
+		for _, a := range list {
+			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Minor != nil
+			if !named || a.Replicas < 1 || a.Live || a.Container.Container != "trainer" {
+				t.Errorf("allocation %+v", a)
+			}
+			if (a.Resource == "") == (a.Claim == "") || a.Resource != "" && !defaultResources.MatchString(a.Resource) {
+				t.Errorf("allocation of resource %q and claim %q", a.Resource, a.Claim)
+			}
 		}
 	})
 }

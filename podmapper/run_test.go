@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -167,21 +168,15 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 // BenchmarkRefresh is one poll of a node with 1,000 containers that hold a GPU
-// each and 500 processes, all known; the kubelet's own work is included.
+// each and 500 processes, all known. The kubelet's own work is included.
 func BenchmarkRefresh(b *testing.B) {
+	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
+	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })
+}
+
+func benchmarkRefresh(b *testing.B, api bool) {
 	n := newNode(b)
-	var pods []*podresources.PodResources
-	for i := range 1000 {
-		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
-		id := fmt.Sprintf("%064x", i)
-		c := gpu.Container{Namespace: "bench", Pod: fmt.Sprintf("pod-%d", i), PodUID: uid, Container: "main"}
-		n.link(c, id)
-		pods = append(pods, holder(c, "", fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)))
-		if i < 500 {
-			n.start(uint32(1000+i), uint64(i), "python3", cgroupPath(c, id))
-		}
-	}
-	n.serve(holds(pods...))
+	n.crowd(api)
 	n.poll()
 	n.pass(time.Minute)
 	n.poll()
@@ -191,6 +186,41 @@ func BenchmarkRefresh(b *testing.B) {
 		check(b, n.Refresh(b.Context()))
 	}
 	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+}
+
+// crowd puts 1,000 pods and 500 processes on the node. To the Pods API each pod is
+// worth 10 kB.
+func (n *node) crowd(api bool) {
+	n.t.Helper()
+	var listed []*podresources.PodResources
+	var pods [][]byte
+	for i := range 1000 {
+		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		id := fmt.Sprintf("%064x", i)
+		c := gpu.Container{Namespace: "bench", Pod: fmt.Sprintf("pod-%d", i), PodUID: uid, Container: "main"}
+		n.link(c, id)
+		listed = append(listed, holder(c, "", fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)))
+		pods = append(pods, append(apiPod(c, "Running", map[string]string{"main": id}), message(99, strings.Repeat("x", 10_000))...))
+		if i < 500 {
+			n.start(uint32(1000+i), uint64(i), "python3", cgroupPath(c, id))
+		}
+	}
+	n.serve(holds(listed...))
+	if api {
+		n.servePods(pods...)
+	}
+}
+
+// BenchmarkAllocations is what the sampler's question costs in every tick, with 500
+// pods whose life has to be proved.
+func BenchmarkAllocations(b *testing.B) {
+	n := newNode(b)
+	n.crowd(false)
+	n.poll()
+	b.ReportAllocs()
+	for b.Loop() {
+		n.Allocations()
+	}
 }
 
 // BenchmarkProcess is what a known process costs in every tick.
