@@ -149,12 +149,7 @@ func (held devices) holdings(pod podName) []holding {
 // finished pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
-	holders := make(map[string]int)
-	for _, h := range holdings {
-		if h.claim != "" {
-			holders[h.id]++
-		}
-	}
+	holders := claimants(holdings)
 	list := make([]gpu.Allocation, len(holdings))
 	for i, h := range holdings {
 		uid := uids[h.podName]
@@ -167,6 +162,19 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 		}
 	}
 	return list
+}
+
+// claimants counts the containers that hold each claimed device, by its id. The list
+// is sorted.
+func claimants(list []holding) map[string]int {
+	n := make(map[string]int)
+	for i, h := range list {
+		again := i > 0 && list[i-1].podName == h.podName && list[i-1].container == h.container && list[i-1].id == h.id
+		if h.claim != "" && !again {
+			n[h.id]++
+		}
+	}
+	return n
 }
 
 // sharing says how a device is held. Replicas may be shared by MPS as well, and a

@@ -307,6 +307,7 @@ func TestSharedClaims(t *testing.T) {
 	n.serve(holds(
 		claimer(trainer, "ours", "gpu-1", "gpu-2", "gpu-vfio-0"), claimer(notebook, "ours", "gpu-1"),
 		claimer(notebook, "monitor", "gpu-2"), part,
+		claimer(sidecar, "twice", "gpu-4"), claimer(sidecar, "again", "gpu-4"),
 	))
 	held := func(minor int, c gpu.Container, claim string) gpu.Allocation {
 		return gpu.Allocation{
@@ -314,11 +315,17 @@ func TestSharedClaims(t *testing.T) {
 			Sharing: gpu.SharingTimeSlicing, Replicas: 1,
 		}
 	}
+	alone := func(claim string) gpu.Allocation {
+		a := held(4, sidecar, claim)
+		a.Sharing = gpu.SharingExclusive
+		return a
+	}
 	n.poll()
 	n.wantHeld(
 		held(1, notebook, "ours"), held(1, trainer, "ours"),
 		held(2, notebook, "monitor"), held(2, trainer, "ours"),
 		held(3, notebook, "part"),
+		alone("again"), alone("twice"),
 	)
 }
 
