@@ -43,17 +43,18 @@ func printReport(path string) {
 func TestOldDriver(t *testing.T) {
 	tests := []struct {
 		name    string
+		node    func() gputest.Node
 		without []string
 		want    func(*gputest.GPU)
 	}{
-		{"newer functions", []string{
+		{"newer functions", pair, []string{
 			"nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetGpuFabricInfoV",
 			"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlEventSetFree",
 		}, func(g *gputest.GPU) {
 			g.Device.Platform, g.Device.Fabric = gpu.Platform{}, nil
 			g.Reading.Contexts = slices.DeleteFunc(g.Reading.Contexts, func(c gpu.Context) bool { return c.MPS })
 		}},
-		{"whatever can be done without", []string{
+		{"whatever can be done without", pair, []string{
 			"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
 			"nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetVbiosVersion",
 			"nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfo",
@@ -63,11 +64,32 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
 			"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization",
 			"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
+			"nvmlDeviceGetMigMode",
 		}, func(g *gputest.GPU) {
 			temperature := g.Reading.Temperature
 			*g = gputest.Bare(g.Device.Index)
 			g.Reading.Temperature = temperature
 		}},
+		{"MIG", divided, []string{
+			"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
+			"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo",
+			"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
+		}, func(g *gputest.GPU) {
+			if g.Device.MIG != nil { // the lists of the whole GPU are all there is, and empty
+				g.Device.MIG, g.Reading.Contexts = nil, nil
+			}
+		}},
+		{"the number of MIG devices", divided, []string{"nvmlDeviceGetMaxMigDeviceCount"}, undivided},
+		{"MIG devices", divided, []string{"nvmlDeviceGetMigDeviceHandleByIndex"}, undivided},
+		{"the ids of instances", divided, []string{"nvmlDeviceGetGpuInstanceId"}, undivided},
+		{"the slices of instances", divided, []string{"nvmlDeviceGetAttributes_v2"}, undivided},
+		{"the GPU's slices", divided, []string{"nvmlDeviceGetGpuInstanceProfileInfo"}, func(g *gputest.GPU) {
+			if g.Device.MIG != nil {
+				g.Device.MIG.Slices = 0
+			}
+		}},
+		{"instances", divided, []string{"nvmlDeviceGetGpuInstanceById"}, unplaced},
+		{"the place of instances", divided, []string{"nvmlGpuInstanceGetInfo"}, unplaced},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,7 +97,7 @@ func TestOldDriver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := pair()
+			n := tt.node()
 			newDriver(t, n)
 			program := exec.CommandContext(t.Context(), os.Args[0])
 			program.Env = append(os.Environ(), oldLibrary+"="+path)
@@ -93,5 +115,22 @@ func TestOldDriver(t *testing.T) {
 			}
 			gputest.Check(t, report, n)
 		})
+	}
+}
+
+// undivided is a GPU in MIG mode of which nothing is known but that.
+func undivided(g *gputest.GPU) {
+	if g.Device.MIG != nil {
+		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
+	}
+}
+
+// unplaced is a GPU in MIG mode that says of no instance where it is.
+func unplaced(g *gputest.GPU) {
+	if g.Device.MIG == nil {
+		return
+	}
+	for i := range g.Device.MIG.Instances {
+		g.Device.MIG.Instances[i].ProfileID, g.Device.MIG.Instances[i].Start = -1, -1
 	}
 }
