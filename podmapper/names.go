@@ -67,7 +67,7 @@ func newNames(cfg Config) *names {
 func (n *names) refresh() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	err := errors.Join(n.load(), n.logs.load())
+	err := n.load()
 	oldest := n.now().Boot - keepNames
 	for l, state := range n.links {
 		if state.used < oldest {
@@ -122,7 +122,7 @@ func (n *names) onlyOf(podUID string, now time.Time) (gpu.Container, bool) {
 	if c, ok := n.only[podUID]; ok {
 		return c, true
 	}
-	if n.logs.root == "" || podUID == "" || !n.extra.AllowN(now, 1) || n.logs.load() != nil {
+	if podUID == "" || !n.extra.AllowN(now, 1) {
 		return gpu.Container{}, false
 	}
 	return n.logs.only(podUID, n.onlyByName)
@@ -179,11 +179,11 @@ func (n *names) podUIDs() map[podName]map[string]bool {
 	return pods
 }
 
-// load reads the directory into the index. Links that lead nowhere we know, and
+// load reads the directories into the index. Links that lead nowhere we know, and
 // those that vanish meanwhile, are passed over.
 func (n *names) load() error {
 	began := n.now()
-	err := n.readDir(began.Boot)
+	err := errors.Join(n.readDir(began.Boot), n.logs.load())
 	n.stages.Observe(stage.ContainerLogs, began, err)
 	return err
 }

@@ -3,6 +3,7 @@ package podmapper
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,13 +20,13 @@ type podLogs struct {
 	dirs map[string]string // by UID
 }
 
-// load lists the pods.
+// load lists the pods. Where the directory is missing the links may do.
 func (l *podLogs) load() error {
 	if l.root == "" {
 		return nil
 	}
 	names, err := readNames(l.root)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list pod logs: %w", err)
 	}
 	l.pods = make(map[string]podName, len(names))

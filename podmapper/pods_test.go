@@ -276,7 +276,12 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
 	})
 	n.serve(holds(holder(trainer, "", gpuA)))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false)) // it is not there yet, which is no error
+	n.write("pods", "")
 	n.pollFails("list pod logs")
+	n.wantStage(stage.ContainerLogs, false)
+	n.remove("pods")
 	n.write("pods/ml-team_train-0_"+uid+"/trainer/0.log", "")
 	n.write("pods/ml-team_train-0_"+otherUID+"/trainer/0.log", "")
 	n.poll()
