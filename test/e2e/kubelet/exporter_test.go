@@ -35,7 +35,7 @@ func (n *node) testExporter(t *testing.T) {
 	all := slices.DeleteFunc(containers(t), func(r running) bool { return r.Sandbox })
 	n.startDriver(t, all)
 	t.Setenv("GPULEDGER_FAKE_NVML_STATE", n.driverState())
-	exporter := start(t, n.dir, filepath.Join(n.dir, "gpuledger"),
+	exporter := start(t, n.dir, "sh", "-c", inPod(t), filepath.Join(n.dir, "gpuledger"),
 		"--web.listen-address=127.0.0.1:9840", "--node.name="+nodeName, "--tick=500ms", "--log.format=json",
 		"--nvml.library="+filepath.Join(n.dir, "libnvidia-ml.so.1"))
 
@@ -56,6 +56,26 @@ func (n *node) testExporter(t *testing.T) {
 	log, err := os.ReadFile(exporter.log)
 	check(t, err)
 	t.Logf("log of gpuledger:\n%s", log)
+}
+
+// inPod returns a shell command that goes into the cgroup of a pod before it becomes
+// another program, as a sidecar with hostPID is in one: in this test's PID namespace
+// the exporter would otherwise take process 1 for its own container's, and see no
+// host. The kubelet knows neither this pod nor its place.
+func inPod(t *testing.T) string {
+	t.Helper()
+	uid := newUID()
+	var script strings.Builder
+	for _, h := range hierarchies() {
+		top := filepath.Join(h, "gpuledger-sidecar")
+		dir := filepath.Join(top, "kubepods", "pod"+uid, strings.Repeat("5e", 32))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			continue // a hierarchy that is not ours to change
+		}
+		t.Cleanup(func() { check(t, removeCgroup(top)) })
+		fmt.Fprintf(&script, "echo $$ 2>/dev/null >%s/cgroup.procs; ", dir)
+	}
+	return script.String() + `exec "$0" "$@"`
 }
 
 // checkPage: names, UIDs and container ids are those of containerd, nobody is

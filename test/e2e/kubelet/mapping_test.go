@@ -104,12 +104,12 @@ func checkAllocations(t *testing.T, m *podmapper.Mapper, all []running) {
 	for _, r := range all {
 		for _, uuid := range r.Devices {
 			want.List = append(want.List, gpu.Allocation{
-				UUID: uuid, Container: r.Container, Resource: resource,
+				Device: gpu.DeviceName{UUID: uuid}, Container: r.Container, Resource: resource,
 				Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 			})
 		}
 	}
-	slices.SortFunc(want.List, func(a, b gpu.Allocation) int { return cmp.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(want.List, func(a, b gpu.Allocation) int { return cmp.Compare(a.Device.UUID, b.Device.UUID) })
 	if diff := gocmp.Diff(want, m.Allocations()); diff != "" {
 		t.Errorf("allocations (-device plugin +gpuledger):\n%s", diff)
 	}
@@ -140,7 +140,7 @@ func (n *node) testInit(t *testing.T) {
 // holderOf returns who holds a GPU.
 func holderOf(m *podmapper.Mapper, uuid string) gpu.Container {
 	for _, a := range m.Allocations().List {
-		if a.UUID == uuid {
+		if a.Device.UUID == uuid {
 			return a.Container
 		}
 	}
@@ -166,7 +166,7 @@ func (n *node) testFinished(t *testing.T) {
 	check(t, m.Refresh(t.Context()))
 	for _, a := range m.Allocations().List {
 		if a.Container.Pod == batch.fullName() && a.Live {
-			t.Errorf("the finished pod still holds %s", a.UUID)
+			t.Errorf("the finished pod still holds %s", a.Device.UUID)
 		}
 	}
 	if got := m.Owner(before.ID); got != before.Owner {
@@ -211,7 +211,7 @@ func (n *node) testSameName(t *testing.T) {
 		ended = !alive(first[0].PIDs[0])
 		for _, a := range m.Allocations().List {
 			if uid := a.Container.PodUID; uid != "" && uid != old.uid && uid != again.uid {
-				t.Errorf("%s is held by a pod with UID %s", a.UUID, uid)
+				t.Errorf("%s is held by a pod with UID %s", a.Device.UUID, uid)
 			}
 		}
 		<-time.After(20 * time.Millisecond)
