@@ -54,6 +54,7 @@ type Mapper struct {
 	// refresh is held during a poll, so that the kubelet never has two calls of
 	// ours to answer. It guards the kubelet, the scan and what they last said.
 	refresh    sync.Mutex
+	hadPods    bool // the kubelet's last answer had pods in it
 	kubelet    kubelet
 	podsAPI    podsAPI
 	scan       podScan
@@ -204,11 +205,24 @@ func (m *Mapper) list(ctx context.Context) error {
 		return ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
-	if err == nil {
+	if err == nil && !m.doubts(len(pods)) {
 		m.listed = readListing(pods, m.cfg.Resources, m.cfg.Log)
 		m.names.learnOnly(m.listed.alone)
 	}
 	return err
+}
+
+// doubts reports whether an answer is not taken yet: one without any pod, after one
+// with pods. A kubelet that was just started gives it until it has read its pods,
+// some hundred milliseconds later. The next poll, which comes soon, decides.
+func (m *Mapper) doubts(pods int) bool {
+	if pods == 0 && m.hadPods {
+		m.hadPods = false
+		m.askSoon()
+		return true
+	}
+	m.hadPods = pods > 0
+	return false
 }
 
 // scanProcesses finds the pods that have processes.
