@@ -37,8 +37,8 @@ func (p *page) mig(m *gpu.MIG, uuid labels) {
 		return
 	}
 	for _, i := range m.Instances {
-		for _, device := range i.UUIDs {
-			if l := uuid.and(device, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
+		for _, device := range i.Devices {
+			if l := uuid.and(device.UUID, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
 				p.info(migInfo, l)
 			}
 		}

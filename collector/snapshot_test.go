@@ -184,7 +184,7 @@ func newMIG(n int) *gpu.MIG {
 	m := &gpu.MIG{Slices: 7}
 	for i := range n {
 		m.Instances = append(m.Instances, gpu.Instance{
-			ID: fmt.Sprint(i + 1), Profile: "1g.23gb", Slices: 1, UUIDs: []string{fmt.Sprintf("MIG-00000000-0000-4000-8000-%012d", i)},
+			ID: fmt.Sprint(i + 1), Profile: "1g.23gb", Slices: 1, Devices: []gpu.MIGDevice{{UUID: fmt.Sprintf("MIG-00000000-0000-4000-8000-%012d", i), Index: i}},
 		})
 	}
 	return m

@@ -84,8 +84,15 @@ type Instance struct {
 	Start     int `json:"start"`
 	// Slices is the number of the GPU's slices that are the instance's.
 	Slices int `json:"slices"`
-	// UUIDs are those of its MIG devices, one for each compute instance: MIG-….
-	UUIDs []string `json:"uuids"`
+	// Devices are its MIG devices, one for each compute instance.
+	Devices []MIGDevice `json:"devices"`
+}
+
+// MIGDevice is one compute instance of a GPU instance.
+type MIGDevice struct {
+	UUID string `json:"uuid"` // MIG-…
+	// Index is the driver's number of it on its GPU; the numbers may have holes.
+	Index int `json:"index"`
 }
 
 // EnergySource says where a GPU's energy readings come from.

@@ -87,7 +87,7 @@ type DeviceName struct {
 
 // MIGName names a MIG device of a GPU, in one of three ways.
 type MIGName struct {
-	Ordinal          *int   // the n-th one that the driver lists
+	Ordinal          *int   // the driver's index of it
 	Instance         string // its GPU instance id
 	ProfileID, Start *int   // its profile's number and where it begins
 }

@@ -212,16 +212,16 @@ func instanceRecords(g gputest.GPU) (lines []string) {
 		return nil
 	}
 	for _, i := range g.Device.MIG.Instances {
-		for ci, uuid := range i.UUIDs {
+		for ci, device := range i.Devices {
 			name, place := i.Profile, ""
-			if len(i.UUIDs) > 1 {
+			if len(i.Devices) > 1 {
 				name = "1c." + name
 			}
 			if i.ProfileID >= 0 {
 				place = fmt.Sprintf("\tprofile=%d\tstart=%d\tsize=1", i.ProfileID, i.Start)
 			}
 			lines = append(lines, fmt.Sprintf("instance\tgpu=%s\tuuid=%s\tgi=%s\tci=%d\tname=%s MIG %s\tgi_slices=%d\tci_slices=1%s",
-				g.Device.UUID, uuid, i.ID, ci, g.Device.Model, name, i.Slices, place))
+				g.Device.UUID, device.UUID, i.ID, ci, g.Device.Model, name, i.Slices, place))
 		}
 	}
 	return lines

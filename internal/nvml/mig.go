@@ -12,6 +12,7 @@ import (
 // A part is a MIG device, which is one compute instance of a GPU instance.
 type part struct {
 	handle   device // good for one reading: the driver may use it again for another
+	index    int    // the driver's, of MIG devices on their GPU
 	uuid     string
 	name     string
 	instance string // the GPU instance's id
@@ -20,7 +21,7 @@ type part struct {
 // same reports whether two looks at a MIG index saw one device. A UUID alone does
 // not tell: the driver makes it of the ids of the instances (NVIDIA
 // open-gpu-kernel-modules, gpu_uuid.c), and an id may soon be another profile's.
-func (p part) same(q part) bool { return p.uuid == q.uuid && p.name == q.name }
+func (p part) same(q part) bool { return p.index == q.index && p.uuid == q.uuid && p.name == q.name }
 
 // readMIG brings up to date how the GPU is divided, which may change at any time.
 // Its error says that this is not known now: what was known stays. While nothing
@@ -59,13 +60,13 @@ func (b *board) listParts(q *inquiry) (parts []part, err error) {
 	}
 	for i := range n {
 		handle, err := ask(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })
-		if is(err, gonvml.ERROR_NOT_FOUND) {
+		if is(err, gonvml.ERROR_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		p := part{handle: handle}
+		p := part{handle: handle, index: i}
 		if p.uuid, err = ask(q, "nvmlDeviceGetUUID", handle.GetUUID); err != nil {
 			return nil, err
 		}
@@ -100,7 +101,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 			}
 			i, m.Instances = len(m.Instances), append(m.Instances, instance)
 		}
-		m.Instances[i].UUIDs = append(m.Instances[i].UUIDs, p.uuid)
+		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.MIGDevice{UUID: p.uuid, Index: p.index})
 	}
 	b.device.MIG, b.parts, b.divided = m, parts, !q.unsure
 	return nil

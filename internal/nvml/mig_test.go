@@ -87,12 +87,12 @@ func TestMIGModeUnknown(t *testing.T) {
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
-	d.fault(n.GPUs[0].Device.MIG.Instances[1].UUIDs[0], "nvmlDeviceGetComputeRunningProcesses", "fail:3")
+	d.fault(n.GPUs[0].Device.MIG.Instances[1].Devices[0].UUID, "nvmlDeviceGetComputeRunningProcesses", "fail:3")
 	s := d.open(gputest.NewClock().Now)
 	if r := gputest.Read(t, s).Readings[0]; !r.ContextsKnown {
 		t.Error("contexts are unknown for want of one list of three")
 	}
-	d.fault(n.GPUs[0].Device.MIG.Instances[1].UUIDs[0], "*", "fail:15")
+	d.fault(n.GPUs[0].Device.MIG.Instances[1].Devices[0].UUID, "*", "fail:15")
 	n.GPUs[0].Reading.Contexts, n.GPUs[0].Reading.ContextsKnown = nil, false
 	gputest.Check(t, gputest.Read(t, s), n)
 }
@@ -101,9 +101,9 @@ func TestMIGDeviceFails(t *testing.T) {
 func TestMIGHole(t *testing.T) {
 	d, want := newDriver(t, divided()), divided()
 	first := &want.GPUs[0].Device.MIG.Instances[0]
-	d.fault(first.UUIDs[0], "nvmlDeviceGetMigDeviceHandleByIndex", "drop")
+	d.fault(first.Devices[0].UUID, "nvmlDeviceGetMigDeviceHandleByIndex", "drop")
 	s := d.open(gputest.NewClock().Now)
-	first.UUIDs = first.UUIDs[1:]
+	first.Devices = first.Devices[1:]
 	want.GPUs[0].Reading.Contexts = want.GPUs[0].Reading.Contexts[:1] // the other was on it
 	gputest.Check(t, gputest.Read(t, s), want)
 	d.healed()

@@ -29,7 +29,9 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 // find returns the GPU and the MIG instance of a name.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string, ok bool) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
-		return ds.findInstance(func(i gpu.Instance) bool { return slices.Contains(i.UUIDs, name.UUID) })
+		return ds.findInstance(func(i gpu.Instance) bool {
+			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.UUID == name.UUID })
+		})
 	}
 	if name.UUID != "" && name.MIG == nil {
 		return name.UUID, "", true
@@ -76,23 +78,13 @@ func meant(m *gpu.MIG, name *gpu.MIGName) func(gpu.Instance) bool {
 	case m == nil:
 		return nil
 	case name.Ordinal != nil:
-		uuid := nthDevice(m, *name.Ordinal)
-		return func(i gpu.Instance) bool { return uuid != "" && slices.Contains(i.UUIDs, uuid) }
+		return func(i gpu.Instance) bool {
+			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.Index == *name.Ordinal })
+		}
 	case name.Instance != "":
 		return func(i gpu.Instance) bool { return i.ID == name.Instance }
 	}
 	return func(i gpu.Instance) bool {
 		return name.ProfileID != nil && name.Start != nil && i.ProfileID == *name.ProfileID && i.Start == *name.Start
 	}
-}
-
-// nthDevice returns the UUID of the n-th MIG device that the driver lists.
-func nthDevice(m *gpu.MIG, n int) string {
-	for _, i := range m.Instances {
-		if n >= 0 && n < len(i.UUIDs) {
-			return i.UUIDs[n]
-		}
-		n -= len(i.UUIDs)
-	}
-	return ""
 }

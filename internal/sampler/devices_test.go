@@ -11,8 +11,8 @@ import (
 // TestDeviceNames: every way of naming a device leads to its account.
 func TestDeviceNames(t *testing.T) {
 	mig := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
-		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, UUIDs: []string{"MIG-a"}},
-		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, UUIDs: []string{"MIG-b", "MIG-c"}},
+		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: "MIG-a", Index: 1}}},
+		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, Devices: []gpu.MIGDevice{{UUID: "MIG-b", Index: 0}, {UUID: "MIG-c", Index: 4}}},
 	}}
 	type place struct{ UUID, Instance string }
 	tests := []struct {
@@ -28,8 +28,9 @@ func TestDeviceNames(t *testing.T) {
 		{"MIG device by UUID", gpu.DeviceName{UUID: "MIG-c"}, []place{{second, "5"}}},
 		{"no such MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
 		{"MIG device by instance", gpu.DeviceName{UUID: second, MIG: &gpu.MIGName{Instance: "1"}}, []place{{second, "1"}}},
-		{"MIG device by order", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(2)}}, []place{{second, "5"}}},
-		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(3)}}, nil},
+		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(2)}}, nil},
+		{"MIG device by its index", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(4)}}, []place{{second, "5"}}},
+		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(5)}}, nil},
 		{"MIG device by place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
 		{"another profile there now", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(14), Start: new(4)}}, nil},
 		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.MIGName{Instance: "1"}}, nil},

@@ -43,8 +43,8 @@ func Full(i int) GPU {
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
-		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, UUIDs: []string{mig(i, 0), mig(i, 1)}},
-		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, UUIDs: []string{mig(i, 2)}},
+		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
+		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.MIGDevice{{UUID: mig(i, 2), Index: 2}}},
 	}}
 	g.Reading.Utilization, g.Reading.SamplesKnown = nil, false
 	g.Reading.Contexts[0].GPUInstance, g.Reading.Contexts[1].GPUInstance = "9", "2"
