@@ -218,12 +218,12 @@ func (b *book) after(m Mark) sighting {
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
-		parts, free := iv.divide(st.owners)
+		parts := iv.divide(st.owners)
 		final := st.now.Sub(iv.to.At) >= patience
 		if !final && slices.ContainsFunc(parts, func(p part) bool { return p.waits() }) {
 			return
 		}
-		b.charge(st, iv, parts, free)
+		b.charge(st, iv, parts)
 		b.Energy += iv.energy
 		b.Settled = iv.to.At
 		if iv.reset {

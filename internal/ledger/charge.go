@@ -8,12 +8,11 @@ import (
 
 // charge gives the energy of an interval to accounts. A gap stays with a container
 // only if nothing changed across it.
-func (b *book) charge(st *settlement, iv *interval, parts []part, free gpu.Millijoules) {
+func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv)
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
 	} else {
-		b.Unattributed[gpu.Idle] += free
 		for i := range parts {
 			b.chargePart(st, &parts[i])
 		}

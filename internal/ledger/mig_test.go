@@ -50,6 +50,9 @@ func TestMIG(t *testing.T) {
 		{"one container on both instances", []gpu.Process{first}, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(train, "2")}, amounts{
 			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "idle": 300_000,
 		}},
+		{"the whole GPU held", nil, []gpu.Allocation{holds(train, 1)}, amounts{
+			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "train  allocated": 300_000,
+		}},
 		{"the host on an instance", []gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
 	}
 	for _, tt := range tests {
@@ -88,6 +91,18 @@ func TestEmptyMIG(t *testing.T) {
 		return o
 	}
 	if b := ask(t, newLedger(), at(0), at(1)); b.Unattributed[gpu.Idle] != 300_000 {
+		t.Errorf("book: %+v", b)
+	}
+}
+
+// TestNoSuchInstance: a process on an instance that the layout does not have, as when
+// it was just destroyed, is on what is free.
+func TestNoSuchInstance(t *testing.T) {
+	at := func(s float64) ledger.Observation {
+		return onInstance(look(s, []gpu.Process{process(21, in(train))}), "9")
+	}
+	b := ask(t, newLedger(), at(0), at(1))
+	if len(b.Containers) != 1 || b.Containers[0].Energy[gpu.Allocated] == 0 || b.Containers[0].GPUInstance != "" {
 		t.Errorf("book: %+v", b)
 	}
 }

@@ -22,18 +22,19 @@ type part struct {
 }
 
 // divide resolves the processes of an interval to their owners, and divides it into
-// its parts: one, or one for each MIG instance. Without a signal of their activity
-// instances bear the energy by their slices; what the free slices bear is idle.
-func (iv *interval) divide(owners Owners) (parts []part, free gpu.Millijoules) {
+// its parts: one, or one for each MIG instance and one for what is free. Without a
+// signal of their activity instances bear the energy by their slices.
+func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	if iv.mig == nil {
-		return []part{iv.part("", iv.energy)}, 0
+		return []part{iv.part("", iv.energy)}
 	}
 	amounts := apportion(iv.energy, sliceWeights(iv.mig))
+	parts := make([]part, 0, len(amounts))
 	for k, i := range iv.mig.Instances {
 		parts = append(parts, iv.part(i.ID, amounts[k]))
 	}
-	return parts, amounts[len(amounts)-1]
+	return append(parts, iv.part("", amounts[len(amounts)-1]))
 }
 
 // sliceWeights returns the slices of each instance, and at the end the free ones.
@@ -62,26 +63,33 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part gathers who is on an instance.
+// part gathers who is on an instance. Who holds the whole GPU holds each of its
+// instances.
 func (iv *interval) part(instance string, energy gpu.Millijoules) part {
 	p := part{interval: iv, instance: instance, energy: energy}
 	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
-		if iv.mig == nil || iv.places[id] == instance {
+		if iv.place(id) == instance {
 			p.who.add(iv.processes[id], iv.activity[id])
 		}
 	}
 	p.who.sort()
-	for _, h := range iv.holders {
-		if h.GPUInstance == instance {
-			p.allocated = true
-		}
-	}
+	holds := func(h gpu.Allocation) bool { return h.GPUInstance == instance || h.GPUInstance == "" }
+	p.allocated = slices.ContainsFunc(iv.holders, holds)
 	for _, h := range iv.liveHolders() {
-		if h.GPUInstance == instance {
+		if holds(h) {
 			p.holders = append(p.holders, h)
 		}
 	}
 	return p
+}
+
+// place returns the instance a process is on, empty if the GPU has no such one.
+func (iv *interval) place(id gpu.ProcessID) string {
+	place := iv.places[id]
+	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Instance) bool { return i.ID == place }) {
+		return ""
+	}
+	return place
 }
 
 // alone reports whether the part has one owner and nobody else can be there.

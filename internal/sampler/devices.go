@@ -19,11 +19,22 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	for _, a := range list {
 		var ok bool
-		if a.UUID, a.GPUInstance, ok = ds.find(a.Device); ok {
-			out = append(out, a)
+		if a.UUID, a.GPUInstance, ok = ds.find(a.Device); !ok {
+			continue
 		}
+		if i := slices.IndexFunc(out, func(b gpu.Allocation) bool { return sameHolding(a, b) }); i >= 0 {
+			out[i].Replicas = max(out[i].Replicas, a.Replicas)
+			continue
+		}
+		out = append(out, a)
 	}
 	return out
+}
+
+// sameHolding reports whether one container holds one device in two ways, such as by
+// two claims. That is no more than one.
+func sameHolding(a, b gpu.Allocation) bool {
+	return a.UUID == b.UUID && a.GPUInstance == b.GPUInstance && a.Container == b.Container
 }
 
 // find returns the GPU and the MIG instance of a name.

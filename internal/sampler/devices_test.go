@@ -21,7 +21,7 @@ func TestDeviceNames(t *testing.T) {
 		want []place
 	}{
 		{"GPU by UUID", gpu.DeviceName{UUID: first}, []place{{first, ""}}},
-		{"GPU by index", gpu.DeviceName{Index: new(1)}, []place{{second, ""}}},
+		{"GPU by index", gpu.DeviceName{Index: new(0)}, []place{{first, ""}}},
 		{"GPU by minor number", gpu.DeviceName{Minor: new(7)}, []place{{first, ""}}},
 		{"no such index", gpu.DeviceName{Index: new(9)}, nil},
 		{"no name", gpu.DeviceName{}, nil},

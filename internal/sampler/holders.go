@@ -18,6 +18,11 @@ type tenant struct {
 	instance  string
 }
 
+// uses reports whether the tenant is on what its pod was given.
+func (t tenant) uses(a gpu.Allocation) bool {
+	return t.container.PodUID == a.Container.PodUID && (t.instance == a.GPUInstance || a.GPUInstance == "")
+}
+
 // usageOf compares the processes on a GPU with its allocations.
 func usageOf(uuid string, who attendance, allocations gpu.Allocations) usage {
 	var u usage
@@ -76,7 +81,7 @@ func (u *usage) holders() []gpu.Holder {
 // heldByPod returns the position of an allocation of the tenant's pod, or -1.
 func (u *usage) heldByPod(t tenant) int {
 	return slices.IndexFunc(u.held, func(a gpu.Allocation) bool {
-		return a.Container.PodUID == t.container.PodUID && a.GPUInstance == t.instance
+		return t.uses(a)
 	})
 }
 
@@ -95,10 +100,7 @@ func (u *usage) strays() int {
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {
-		used := func(t tenant) bool {
-			return t.container.PodUID == a.Container.PodUID && t.instance == a.GPUInstance
-		}
-		if !slices.ContainsFunc(u.tenants, used) {
+		if !slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) }) {
 			n++
 		}
 	}

@@ -59,6 +59,18 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// TestTwoClaims: a container that holds a GPU in two ways holds it once.
+func TestTwoClaims(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, train)
+	w.gives(first, train)
+	w.gives(first, serve)
+	g := w.ticks(w.sampler(), 3).GPUs[0]
+	if *g.Unused != 2 || g.Book.Containers[0].Energy != g.Book.Containers[1].Energy {
+		t.Errorf("%d unused; accounts %+v", *g.Unused, g.Book.Containers)
+	}
+}
+
 // TestUseUnknown: without the kubelet's word, or the driver's, nothing is counted.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)
