@@ -61,6 +61,17 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 	return l
 }
 
+// allGone reports whether there were holders of devices, of which none is in the
+// next answer.
+func (l listing) allGone(next listing) bool {
+	for name := range l.held {
+		if next.held[name] != nil {
+			return false
+		}
+	}
+	return len(l.held) > 0
+}
+
 // add adds a pod's devices. Old kubelets list a finished pod beside the one that
 // has its name now.
 func (l listing) add(name podName, held devices) {

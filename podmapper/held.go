@@ -8,8 +8,9 @@ import (
 )
 
 // publish makes the result of a poll visible. After a failed call the last
-// answer stands until it is too old, but a pod that died since is not live.
-func (m *Mapper) publish(listErr error, held []gpu.Allocation, found witnesses) {
+// answer of the kubelet stands until it is too old, as it does after one that was not
+// taken, but a pod that died since is not live.
+func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found witnesses) {
 	of := make(witnesses)
 	for _, a := range held {
 		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
@@ -20,7 +21,7 @@ func (m *Mapper) publish(listErr error, held []gpu.Allocation, found witnesses) 
 	defer m.mu.Unlock()
 	m.held, m.witnesses = held, of
 	m.noKubelet = errors.Is(listErr, errNoKubelet)
-	if listErr == nil {
+	if taken {
 		m.answered = new(m.cfg.Now().Boot)
 	}
 }

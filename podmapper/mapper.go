@@ -54,7 +54,7 @@ type Mapper struct {
 	// refresh is held during a poll, so that the kubelet never has two calls of
 	// ours to answer. It guards the kubelet, the scan and what they last said.
 	refresh    sync.Mutex
-	hadPods    bool // the kubelet's last answer had pods in it
+	doubted    bool // the kubelet's last answer was not taken
 	kubelet    kubelet
 	podsAPI    podsAPI
 	scan       podScan
@@ -137,7 +137,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	seesHost := m.watchHostPIDs()
 	namesErr := m.names.refresh()
 	known := m.names.podUIDs()
-	listErr := m.list(ctx)
+	taken, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)
 	found, scanErr := m.scanProcesses(ctx)
 	if ctx.Err() != nil {
@@ -150,11 +150,11 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case !seesHost:
 		live = listedNow(known)
 	}
-	if listErr == nil {
+	if taken {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(listErr, m.listed.allocations(m.uids, live, m.pods), found)
+	m.publish(taken, listErr, m.listed.allocations(m.uids, live, m.pods), found)
 	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
@@ -197,32 +197,37 @@ func (m *Mapper) endPoll() {
 	}
 }
 
-// list asks the kubelet and keeps its answer.
-func (m *Mapper) list(ctx context.Context) error {
+// list asks the kubelet, and reports whether its answer was taken for the last. If
+// not, that of before stands, and says nothing about pods that came since.
+func (m *Mapper) list(ctx context.Context) (taken bool, err error) {
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
 	if ctx.Err() != nil { // nobody's fault
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
-	if err == nil && !m.doubts(len(pods)) {
-		m.listed = readListing(pods, m.cfg.Resources, m.cfg.Log)
-		m.names.learnOnly(m.listed.alone)
+	if err != nil {
+		return false, err
 	}
-	return err
+	next := readListing(pods, m.cfg.Resources, m.cfg.Log)
+	if m.doubts(next) {
+		return false, nil
+	}
+	m.listed = next
+	m.names.learnOnly(next.alone)
+	return true, nil
 }
 
-// doubts reports whether an answer is not taken yet: one without any pod, after one
-// with pods. A kubelet that was just started gives it until it has read its pods,
-// some hundred milliseconds later. The next poll, which comes soon, decides.
-func (m *Mapper) doubts(pods int) bool {
-	if pods == 0 && m.hadPods {
-		m.hadPods = false
+// doubts reports whether an answer is not taken yet: one without any of the pods
+// that held GPUs before. A kubelet that was just started lists no pods, or only its
+// static ones, until it has read the others, some hundred milliseconds later. The
+// next answer, which comes soon, decides.
+func (m *Mapper) doubts(next listing) bool {
+	m.doubted = !m.doubted && m.listed.allGone(next)
+	if m.doubted {
 		m.askSoon()
-		return true
 	}
-	m.hadPods = pods > 0
-	return false
+	return m.doubted
 }
 
 // scanProcesses finds the pods that have processes.

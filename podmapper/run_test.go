@@ -234,22 +234,3 @@ func BenchmarkProcess(b *testing.B) {
 		n.Process(pid)
 	}
 }
-
-// TestEmptyAnswer: a kubelet that was just started lists no pod at all for a moment.
-// Only a second such answer is believed.
-func TestEmptyAnswer(t *testing.T) {
-	n := newNode(t)
-	n.link(trainer, id)
-	k := n.serve(holds(holder(trainer, "", gpuA)))
-	n.poll()
-	k.stop()
-	k = n.serve(holds())
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, false))
-	n.poll()
-	n.wantHeld()
-	k.stop()
-	n.serve(holds(holder(trainer, "", gpuA)))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, false))
-}

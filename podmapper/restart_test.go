@@ -1,0 +1,82 @@
+package podmapper_test
+
+import (
+	"testing"
+	"time"
+
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// A kubelet that was just started lists no pod, or its static ones only, for a
+// moment. Only a second such answer is believed.
+func TestAllHoldersGone(t *testing.T) {
+	proxy := &podresources.PodResources{
+		Namespace: "kube-system", Name: "kube-proxy-node",
+		Containers: []*podresources.ContainerResources{{Name: "kube-proxy"}},
+	}
+	for name, answer := range map[string][]*podresources.PodResources{"empty": nil, "static pods only": pods(proxy)} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.answer(proxy, holder(trainer, "", gpuA))
+			n.poll()
+			n.answer(answer...)
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+			n.poll()
+			n.wantHeld()
+			n.answer(proxy, holder(trainer, "", gpuA))
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+		})
+	}
+}
+
+// An answer that is not taken says nothing of the pod that has a holder's name now.
+func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
+	n := newNode(t)
+	link := n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.answer(holder(trainer, "", gpuA))
+	n.poll()
+
+	n.exit(10)
+	n.remove(link)
+	n.link(reborn, otherID)
+	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
+	n.answer()
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.answer(holder(reborn, "", gpuB))
+	n.poll()
+	n.wantHeld(exclusive(gpuB, reborn, true))
+}
+
+// The same by the word of the Pods API, which goes on while the kubelet's list fails.
+func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
+	n := newNode(t)
+	api := n.servePods(apiPod(trainer, "Running", nil))
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.poll()
+	k.stop()
+	api.now(apiPod(reborn, "Running", nil))
+	n.pollFails("list pod resources")
+	n.answer()
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.answer(holder(reborn, "", gpuB))
+	n.poll()
+	n.wantHeld(exclusive(gpuB, reborn, true))
+}
+
+// An answer that is not taken makes the one before no younger.
+func TestEmptyAnswerIsNoAnswer(t *testing.T) {
+	n := newNode(t)
+	n.answer(holder(trainer, "", gpuA))
+	n.poll()
+	n.pass(31 * time.Second)
+	n.answer()
+	n.poll()
+	n.wantUnknown()
+}
