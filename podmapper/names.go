@@ -40,6 +40,7 @@ type names struct {
 	// only holds the container of each pod that has only one, by UID and, as far as
 	// the pod-resources API tells, by name.
 	only       map[string]gpu.Container
+	onlySince  time.Duration // when the Pods API was asked for it, on the boot clock
 	onlyByName map[podName]string
 	// listing counts the readings of the directory.
 	listing uint64
@@ -78,9 +79,9 @@ func (n *names) refresh() error {
 	return err
 }
 
-// learn takes in what the Pods API says: the containers whose ids are known, and
-// those that are the only ones of their pods.
-func (n *names) learn(containers []logLink, only map[string]gpu.Container) {
+// learn takes in what the Pods API says that was asked at the given time: the
+// containers whose ids are known, and those that are the only ones of their pods.
+func (n *names) learn(containers []logLink, only map[string]gpu.Container, asked time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now().Boot
@@ -88,7 +89,7 @@ func (n *names) learn(containers []logLink, only map[string]gpu.Container) {
 		n.links[l] = linkState{listing: n.links[l].listing, used: now}
 		n.byID[l.id] = l
 	}
-	n.only = only
+	n.only, n.onlySince = only, asked
 }
 
 // learnOnly takes in the names of the pods that have only one container.
@@ -101,8 +102,9 @@ func (n *names) learnOnly(containers map[podName]string) {
 // lookup names the container with the given id, of the pod with the given UID
 // unless that is empty. The directory is read at once if the container is
 // unknown, as it is right after its start. The process of a sandbox (gVisor) has an
-// id that no container has; it is the container's if its pod has only one.
-func (n *names) lookup(podUID, id string) (gpu.Container, bool) {
+// id that no container has; it is the container's if its pod has only one, and had no
+// other when the process was first seen.
+func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Container, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
@@ -111,15 +113,17 @@ func (n *names) lookup(podUID, id string) (gpu.Container, bool) {
 		l, ok = n.find(podUID, id)
 	}
 	if !ok {
-		return n.onlyOf(podUID, now.Wall)
+		return n.onlyOf(podUID, seen, now.Wall)
 	}
 	n.links[l] = linkState{listing: n.links[l].listing, used: now.Boot}
 	return l.Container, true
 }
 
-// onlyOf names the only container of a pod.
-func (n *names) onlyOf(podUID string, now time.Time) (gpu.Container, bool) {
-	if c, ok := n.only[podUID]; ok {
+// onlyOf names the only container of a pod. An answer of the Pods API that is older
+// than the acquaintance with the process does not count: the process may be of an
+// ephemeral container that was added since.
+func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Container, bool) {
+	if c, ok := n.only[podUID]; ok && n.onlySince > seen {
 		return c, true
 	}
 	if podUID == "" || !n.extra.AllowN(now, 1) {

@@ -96,11 +96,12 @@ func (ps *pods) containers() []logLink {
 	return list
 }
 
-// alone returns, by UID, the container of each pod that has only one.
+// alone returns, by UID, the container of each pod that has only one, be it of any
+// kind, which was started.
 func (ps *pods) alone() map[string]gpu.Container {
 	alone := make(map[string]gpu.Container)
 	for uid, p := range ps.byUID {
-		if len(p.containers) == 1 && validName(p.containers[0]) {
+		if len(p.containers) == 1 && len(p.statuses) == 1 && p.statuses[0].name == p.containers[0] && validName(p.containers[0]) {
 			alone[uid] = p.named(p.containers[0])
 		}
 	}
@@ -123,6 +124,6 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 		return nil, err
 	}
 	ps := newPods(list)
-	m.names.learn(ps.containers(), ps.alone())
+	m.names.learn(ps.containers(), ps.alone(), began.Boot)
 	return ps, nil
 }

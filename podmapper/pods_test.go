@@ -86,13 +86,47 @@ func TestPodsAPINames(t *testing.T) {
 	)
 	n.start(10, 5, "python3", cgroupPath(static, id))
 	n.start(11, 5, "python3", cgroupPath(static, otherID))
-	n.start(12, 5, "runsc-sandbox", cgroupPath(notebook, strings.Repeat("5", 64)))
 	n.poll()
 	n.wantStage(stage.PodsAPI, true)
 	wantOwner(t, n.process(10).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: static, ContainerID: id})
 	wantOwner(t, n.process(11).Owner, gpu.Owner{ContainerID: otherID})
-	wantOwner(t, n.process(12).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: notebook, ContainerID: strings.Repeat("5", 64)})
 	n.wantHeld(exclusive(gpuA, static, true))
+}
+
+// A process whose container has no known id is the only container's if the Pods API
+// knows no other after the process came. Before, it may be a debugger's.
+func TestOnlyContainer(t *testing.T) {
+	sandbox := strings.Repeat("5", 64)
+	unnamed := gpu.Owner{ContainerID: sandbox}
+	debugger := trainer
+	debugger.Container = "debugger"
+	alone := apiPod(trainer, "Running", map[string]string{"trainer": id})
+	tests := []struct {
+		name string
+		now  []byte
+		want gpu.Owner
+	}{
+		{"only container", alone, gpu.Owner{Kind: gpu.OwnerContainer, Container: trainer, ContainerID: sandbox}},
+		{"not started", apiPod(trainer, "Running", nil), unnamed},
+		{"a debugger to come", append(alone, message(2, message(34, message(1, message(1, "debugger"))))...), unnamed},
+		{"a debugger", apiPod(trainer, "Running", map[string]string{"trainer": id, "debugger": sandbox}),
+			gpu.Owner{Kind: gpu.OwnerContainer, Container: debugger, ContainerID: sandbox}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.serve(holds())
+			api := n.servePods(alone)
+			n.poll()
+			n.start(12, 5, "runsc-sandbox", cgroupPath(trainer, sandbox))
+			wantOwner(t, n.process(12).Owner, unnamed)
+			n.pass(time.Second)
+			wantOwner(t, n.process(12).Owner, unnamed)
+			api.now(tt.now)
+			n.poll()
+			wantOwner(t, n.process(12).Owner, tt.want)
+		})
+	}
 }
 
 // A pod holds its devices from its admission to its end, whatever its processes.

@@ -23,8 +23,8 @@ type process struct {
 	unread bool
 	// asks counts the polls that were asked for because its container has no name.
 	asks int
-	// asked is when the process was last seen, on the boot clock.
-	asked time.Duration
+	// first and asked are when the process was first and last seen, on the boot clock.
+	first, asked time.Duration
 }
 
 // Process returns what /proc says now about a process that uses a GPU, or false
@@ -77,7 +77,7 @@ func (m *Mapper) read(pid uint32, st stat) (process, bool) {
 	if errors.Is(err, errGone) {
 		return process{}, false
 	}
-	p := process{cgroup: c, unread: err != nil}
+	p := process{cgroup: c, unread: err != nil, first: m.cfg.Now().Boot}
 	p.ID = gpu.ProcessID{PID: pid, Start: st.start}
 	p.Name = st.name
 	p.StartTime = m.startTime(st.start)
@@ -96,7 +96,7 @@ func (m *Mapper) resolve(p process) process {
 		p.Owner = gpu.Owner{Kind: gpu.OwnerUnmapped}
 	default:
 		p.Owner.ContainerID = c.containerID
-		if container, ok := m.names.lookup(c.podUID, c.containerID); ok {
+		if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
 			p.Owner.Kind, p.Owner.Container = gpu.OwnerContainer, container
 			m.expect(container)
 		} else if p.asks < maxAsks {
