@@ -1,7 +1,9 @@
 package podmapper
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,18 +39,33 @@ func (m *Mapper) watchHostPIDs() bool {
 }
 
 // checkHostPIDs returns an error unless the tree shows the processes of the host, in
-// the PID namespace that is also ours. That our status has a single NSpid would
-// prove nothing: it has one in a namespace of our own too.
+// the PID namespace that is also ours.
 func (t procTree) checkHostPIDs() error {
 	namespace, err := os.Readlink(filepath.Join(t.root, "self", "ns", "pid"))
 	if err != nil {
 		return fmt.Errorf("find our PID namespace: %w", err)
 	}
-	if namespace == initialPIDs || t.firstIsOutside() {
+	if namespace == initialPIDs || t.isOurs() && t.firstIsOutside() {
 		return nil
 	}
 	return fmt.Errorf("%s is not the host's: no process of another pod can be seen, and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)
+}
+
+// isOurs reports whether the tree is of our own PID namespace, the host's or not. In
+// that of the host, mounted elsewhere, we have a second NSpid in our status
+// (proc_pid_status(5)), which kernels before 4.1 do not tell.
+func (t procTree) isOurs() bool {
+	status, err := os.ReadFile(filepath.Join(t.root, "self", "status"))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	for line := range strings.Lines(string(status)) {
+		if pids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			return len(strings.Fields(pids)) == 1
+		}
+	}
+	return true
 }
 
 // firstIsOutside reports whether process 1 is outside our own pod, as it is when

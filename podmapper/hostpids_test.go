@@ -56,6 +56,35 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
+// The host's tree may be mounted beside a PID namespace of our own. Then it shows us
+// under two PIDs.
+func TestSeesHostByNSpid(t *testing.T) {
+	tests := []struct {
+		name, namespace, status string
+		want                    bool
+	}{
+		{"kind", "pid:[4026532817]", "Name:\tgpuledger\nNSpid:\t4711\n", true},
+		{"old kernel", "pid:[4026532817]", "Name:\tgpuledger\n", true},
+		{"host", hostPIDs, "Name:\tgpuledger\nNSpid:\t4711\n", true},
+
+		{"the host's tree", "pid:[4026532817]", "Name:\tgpuledger\nNSpid:\t4711\t1\n", false},
+		{"the host's tree, in kind", "pid:[4026532817]", "NSpid:\t4711\t95\t1\n", false},
+		{"garbage", "pid:[4026532817]", "NSpid:\n", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.namespace(tt.namespace)
+			n.write("proc/self/cgroup", "0::/\n")
+			n.write("proc/self/status", tt.status)
+			n.start(1, 1, "systemd", "/../../../../init.scope")
+			if got := n.SeesHost(); got != tt.want {
+				t.Errorf("SeesHost = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // A tree that does not show us is in a namespace that is not ours.
 func TestSeesNoHostWithoutSelf(t *testing.T) {
 	n := newNode(t)

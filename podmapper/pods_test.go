@@ -109,8 +109,10 @@ func TestOnlyContainer(t *testing.T) {
 		{"only container", alone, gpu.Owner{Kind: gpu.OwnerContainer, Container: trainer, ContainerID: sandbox}},
 		{"not started", apiPod(trainer, "Running", nil), unnamed},
 		{"a debugger to come", append(alone, message(2, message(34, message(1, message(1, "debugger"))))...), unnamed},
-		{"a debugger", apiPod(trainer, "Running", map[string]string{"trainer": id, "debugger": sandbox}),
-			gpu.Owner{Kind: gpu.OwnerContainer, Container: debugger, ContainerID: sandbox}},
+		{
+			"a debugger", apiPod(trainer, "Running", map[string]string{"trainer": id, "debugger": sandbox}),
+			gpu.Owner{Kind: gpu.OwnerContainer, Container: debugger, ContainerID: sandbox},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
