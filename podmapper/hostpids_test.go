@@ -3,6 +3,7 @@ package podmapper_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
@@ -120,4 +121,36 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.servePods(apiPod(reborn, "Failed", nil))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, false))
+}
+
+// Where nothing else can be seen the last word of the Pods API stands for three
+// polls, unless the logs know of another pod.
+func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
+	garbage := []byte("\xff")
+	n := newNode(t)
+	n.namespace("pid:[4026532817]")
+	n.serve(holds(holder(trainer, "", gpuA)))
+	api := n.servePods(apiPod(trainer, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	api.now(garbage)
+	n.pass(30 * time.Second)
+	n.pollFails("list pods")
+	n.wantHeld(exclusive(gpuA, trainer, true))
+
+	link := n.link(reborn, otherID)
+	n.pollFails("list pods")
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.remove(link)
+	n.pass(time.Second)
+	n.pollFails("list pods")
+	n.wantHeld(exclusive(gpuA, nameless, false))
+
+	n.link(trainer, id)
+	api.now(apiPod(trainer, "Failed", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	api.now(garbage)
+	n.pollFails("list pods")
+	n.wantHeld(exclusive(gpuA, trainer, false))
 }

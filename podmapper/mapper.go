@@ -143,13 +143,16 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	last := m.lastPods()
 	live := found.uids()
 	switch {
 	case now != nil:
 		live = now.live()
 	case !seesHost:
 		live = listedNow(known)
+		last.overrule(live)
 	}
+	last.addTo(known)
 	if taken {
 		m.identify(now, known, live)
 	}
@@ -171,6 +174,15 @@ func (m *Mapper) identify(now *pods, known map[podName]map[string]bool, live map
 	for name, uid := range m.uids {
 		m.identities[identity{name, uid}] = m.listed.held[name]
 	}
+}
+
+// lastPods returns the last answer of the Pods API while it stands, as long as one
+// of the kubelet's list would, else nil.
+func (m *Mapper) lastPods() *pods {
+	if m.pods != nil && m.cfg.Now().Boot-m.pods.asked > freshPolls*m.cfg.Poll {
+		return nil
+	}
+	return m.pods
 }
 
 // listedNow returns the UIDs of the pods that have logs. Where no process of theirs

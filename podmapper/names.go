@@ -168,19 +168,21 @@ func (n *names) podUIDs() map[podName]map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	pods := make(map[podName]map[string]bool)
-	add := func(name podName, uid string, now bool) {
-		if pods[name] == nil {
-			pods[name] = make(map[string]bool, 1)
-		}
-		pods[name][uid] = pods[name][uid] || now
-	}
 	for l, state := range n.links {
-		add(podName{l.Namespace, l.Pod}, l.PodUID, state.listing == n.listing && state.listing > 0)
+		addUID(pods, podName{l.Namespace, l.Pod}, l.PodUID, state.listing == n.listing && state.listing > 0)
 	}
 	for uid, name := range n.logs.pods {
-		add(name, uid, true)
+		addUID(pods, name, uid, true)
 	}
 	return pods
+}
+
+// addUID adds a pod that bears a name and may have logs now.
+func addUID(pods map[podName]map[string]bool, name podName, uid string, now bool) {
+	if pods[name] == nil {
+		pods[name] = make(map[string]bool, 1)
+	}
+	pods[name][uid] = pods[name][uid] || now
 }
 
 // load reads the directories into the index. Links that lead nowhere we know, and

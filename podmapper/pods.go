@@ -2,6 +2,7 @@ package podmapper
 
 import (
 	"context"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
@@ -12,10 +13,11 @@ type pods struct {
 	byUID map[string]*pod
 	// bearers holds, for each name, the pods that bear it.
 	bearers map[podName][]*pod
+	asked   time.Duration // when it was asked for, on the boot clock
 }
 
-func newPods(list []pod) *pods {
-	ps := &pods{make(map[string]*pod, len(list)), make(map[podName][]*pod, len(list))}
+func newPods(list []pod, asked time.Duration) *pods {
+	ps := &pods{make(map[string]*pod, len(list)), make(map[podName][]*pod, len(list)), asked}
 	for i := range list {
 		p := &list[i]
 		ps.byUID[p.uid] = p
@@ -75,6 +77,30 @@ func (ps *pods) live() map[string]bool {
 	return live
 }
 
+// overrule corrects what logs say of who lives.
+func (ps *pods) overrule(live map[string]bool) {
+	if ps == nil {
+		return
+	}
+	for uid, p := range ps.byUID {
+		if p.alive() {
+			live[uid] = true
+		} else {
+			delete(live, uid)
+		}
+	}
+}
+
+// addTo adds the pods to those that may bear their names.
+func (ps *pods) addTo(known map[podName]map[string]bool) {
+	if ps == nil {
+		return
+	}
+	for uid, p := range ps.byUID {
+		addUID(known, p.podName, uid, false)
+	}
+}
+
 // resourceOf returns the resource by which the claim of a holding was asked for.
 func (ps *pods) resourceOf(uid, container, claim string) string {
 	if ps == nil || ps.byUID[uid] == nil {
@@ -123,7 +149,7 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	if err != nil {
 		return nil, err
 	}
-	ps := newPods(list)
+	ps := newPods(list, began.Boot)
 	m.names.learn(ps.containers(), ps.alone(), began.Boot)
 	return ps, nil
 }
