@@ -9,8 +9,9 @@ import (
 
 // publish makes the result of a poll visible. After a failed call the last
 // answer of the kubelet stands until it is too old, as it does after one that was not
-// taken, but a pod that died since is not live.
-func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found witnesses) {
+// taken, but a pod that died since is not live. lifeTold says that
+// the Pods API told who lives.
+func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found witnesses, lifeTold bool) {
 	of := make(witnesses)
 	for _, a := range held {
 		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
@@ -19,7 +20,7 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.witnesses = held, of
+	m.held, m.witnesses, m.lifeTold = held, of, lifeTold
 	m.noKubelet = errors.Is(listErr, errNoKubelet)
 	if taken {
 		m.answered = new(m.cfg.Now().Boot)
@@ -30,12 +31,13 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 // by device and container; the list must not be changed. It is known while that
 // answer is at most three polls old. A host that has, and since the start had,
 // neither the kubelet's socket nor its directory is a host without a kubelet:
-// known to have given nothing away. A pod whose last known process ended since the
-// last poll is not live, and the next poll comes sooner.
+// known to have given nothing away. Once the last known process of a pod ended, the
+// next poll comes sooner; until then the pod is not live, unless the Pods API said
+// otherwise, which knows of pods between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, of, fresh := m.held, m.witnesses, m.fresh()
-	noKubelet := m.noKubelet
+	noKubelet, lifeTold := m.noKubelet, m.lifeTold
 	m.mu.Unlock()
 	switch {
 	case noKubelet:
@@ -43,7 +45,14 @@ func (m *Mapper) Allocations() gpu.Allocations {
 	case !fresh:
 		return gpu.Allocations{}
 	}
-	return gpu.Allocations{Known: true, List: m.recheck(held, of)}
+	dead := m.dead(of)
+	if len(dead) > 0 {
+		m.askSoon()
+	}
+	if len(dead) == 0 || lifeTold {
+		return gpu.Allocations{Known: true, List: held}
+	}
+	return gpu.Allocations{Known: true, List: without(held, dead)}
 }
 
 // fresh reports whether the kubelet's last answer still counts. The caller holds
@@ -52,18 +61,19 @@ func (m *Mapper) fresh() bool {
 	return m.answered != nil && m.cfg.Now().Boot-*m.answered <= freshPolls*m.cfg.Poll
 }
 
-// recheck returns the list without the lives of pods whose witnesses are gone.
-func (m *Mapper) recheck(held []gpu.Allocation, of witnesses) []gpu.Allocation {
+// dead returns the UIDs of the pods whose witnesses are gone.
+func (m *Mapper) dead(of witnesses) map[string]bool {
 	dead := make(map[string]bool)
 	for uid, list := range of {
 		if !m.proc.stillAlive(list) {
 			dead[uid] = true
 		}
 	}
-	if len(dead) == 0 {
-		return held
-	}
-	m.askSoon()
+	return dead
+}
+
+// without returns a copy of the list in which the given pods do not live.
+func without(held []gpu.Allocation, dead map[string]bool) []gpu.Allocation {
 	held = slices.Clone(held)
 	for i := range held {
 		held[i].Live = held[i].Live && !dead[held[i].Container.PodUID]

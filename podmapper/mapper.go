@@ -72,6 +72,8 @@ type Mapper struct {
 	bootTime  time.Time // zero until needed
 	held      []gpu.Allocation
 	witnesses witnesses // of the pods that hold something
+	// lifeTold is set if the Pods API said who lives, not the processes.
+	lifeTold bool
 	// answered is when the kubelet last gave an answer, nil if it never did.
 	answered  *time.Duration
 	noKubelet bool
@@ -157,7 +159,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(taken, listErr, m.listed.allocations(m.uids, live, m.pods), found)
+	m.publish(taken, listErr, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
 	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }

@@ -63,6 +63,25 @@ func TestOneWitnessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
+// The Pods API knows better than the processes: a container that crashed will be
+// started again. But it is worth a poll.
+func TestPodsAPIOverrulesWitnesses(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
+	api := n.servePods(apiPod(trainer, "Running", nil))
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.run()
+	n.waitPolled()
+	k.wait(t)
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	api.now(apiPod(trainer, "Failed", nil))
+	n.exit(10)
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	k.wait(t)
+	n.poll() // waits for the one under way
+	n.wantHeld(exclusive(gpuA, trainer, false))
+}
+
 // The end of a pod's last witness is worth a poll out of turn.
 func TestRunPollsForAnEndedPod(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
