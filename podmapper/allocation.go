@@ -26,7 +26,7 @@ type devices map[device]gpu.DeviceName
 
 // device is one GPU, MIG device or replica, in the kubelet's words.
 type device struct {
-	container string
+	container string // empty if several of the pod have its claim
 	resource  string // empty for a device of a claim
 	claim     string // empty for a device plugin's device
 	id        string // without the replica
@@ -51,6 +51,7 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 			held.addDevices(c, resources, log)
 			held.addClaimed(c, log)
 		}
+		held.joinClaims()
 		if len(p.GetContainers()) == 1 {
 			l.alone[name] = p.GetContainers()[0].GetName()
 		}
@@ -114,6 +115,25 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 				continue
 			}
 			held[device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId()}] = name
+		}
+	}
+}
+
+// joinClaims leaves one holding of each claimed device. The kubelet lists the whole
+// claim for every container of the pod that refers to it, also to a part of it, as
+// to the claim that stands for extended resources (KEP-5004).
+func (held devices) joinClaims() {
+	holders := make(map[device]int)
+	for d := range held {
+		d.container = ""
+		holders[d]++
+	}
+	for d, name := range maps.Clone(held) {
+		joined := d
+		joined.container = ""
+		if d.claim != "" && holders[joined] > 1 {
+			delete(held, d)
+			held[joined] = name
 		}
 	}
 }
@@ -190,7 +210,7 @@ func claimants(list []holding) map[string]int {
 
 // sharing says how a device is held. Replicas may be shared by MPS as well, and a
 // claimed device may have one holder that only watches it (admin access): the
-// kubelet says neither. Containers that hold the same claimed device share it.
+// kubelet says neither. Pods that hold the same claimed device share it.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:

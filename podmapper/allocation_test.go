@@ -329,6 +329,36 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
+// Which of a claim's devices each container of a pod has cannot be told.
+func TestClaimOfSeveralContainers(t *testing.T) {
+	const claim = "train-0-extended-resources-x7k2p"
+	n := newNode(t)
+	two := claimer(trainer, claim, "gpu-0", "gpu-1")
+	two.Containers = append(two.Containers, claimer(sidecar, claim, "gpu-0", "gpu-1").Containers...)
+	two.Containers = append(two.Containers, claimer(sidecar, "mine", "gpu-2").Containers...)
+	served := message(2, claim, 1, message(1, "trainer", 2, "nvidia.com/gpu"), 1, message(1, "sidecar", 2, "nvidia.com/gpu"))
+	n.servePods(append(apiPod(trainer, "Running", nil, "sidecar"), message(3, message(18, served))...), apiPod(notebook, "Running", nil))
+	held := func(minor int, c gpu.Container, sharing gpu.Sharing) gpu.Allocation {
+		return gpu.Allocation{
+			Device: gpu.DeviceName{Minor: &minor}, Container: c, Claim: claim,
+			Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: 1, Live: true,
+		}
+	}
+	anyOf := trainer
+	anyOf.Container = ""
+	mine := held(2, sidecar, gpu.SharingExclusive)
+	mine.Resource, mine.Claim = "", "mine"
+	n.answer(two)
+	n.poll()
+	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), held(1, anyOf, gpu.SharingExclusive), mine)
+
+	other := held(1, notebook, gpu.SharingTimeSlicing)
+	other.Resource = ""
+	n.answer(two, claimer(notebook, claim, "gpu-1"))
+	n.poll()
+	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
+}
+
 func TestResources(t *testing.T) {
 	tests := []struct {
 		resource, id string

@@ -28,8 +28,9 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 }
 
 // Allocations returns who holds which device, by the kubelet's last answer, sorted
-// by device and container; the list must not be changed. It is known while that
-// answer is at most three polls old. A host that has, and since the start had,
+// by device and container; the list must not be changed. The container of a claim's
+// device has no name if several of its pod have that claim: it is one of them. The
+// list is known while the answer is at most three polls old. A host that has, and since the start had,
 // neither the kubelet's socket nor its directory is a host without a kubelet:
 // known to have given nothing away. Once the last known process of a pod ended, the
 // next poll comes sooner; until then the pod is not live, unless the Pods API said

@@ -54,11 +54,11 @@ func (p *pod) named(container string) gpu.Container {
 	return gpu.Container{Namespace: p.namespace, Pod: p.pod, PodUID: p.uid, Container: container}
 }
 
-// resourceOf returns the resource by which a container asked for what the claim
-// gives it, or "" if there is none or it cannot be told.
+// resourceOf returns the resource by which a container, or any if that is not known,
+// asked for what the claim gives it, or "" if there is none or it cannot be told.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
-		if claim != p.claim || e.container != container || e.resource == resource {
+		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
 			continue
 		}
 		if resource != "" {

@@ -86,6 +86,7 @@ func TestResourceOf(t *testing.T) {
 		{"one resource", "one", "extended", "nvidia.com/gpu"},
 		{"two resources", "two", "extended", ""},
 		{"another container", "three", "extended", ""},
+		{"any container", "", "extended", ""},
 		{"another claim", "one", "other", ""},
 	}
 	for _, tt := range tests {

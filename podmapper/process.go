@@ -130,6 +130,9 @@ func (m *Mapper) expect(c gpu.Container) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.held {
+		if a.Container.Container == "" {
+			a.Container.Container = c.Container
+		}
 		if a.Container == c && a.Live {
 			return
 		}
