@@ -108,8 +108,10 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 // shares (KEP-5075) has an id for each.
 func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) {
 	for _, claim := range c.GetDynamicResources() {
+		before := make(map[string]*podresources.ClaimResource) // by driver
 		for _, r := range claim.GetClaimResources() {
-			name, id, ok := parseClaimed(r)
+			name, id, ok := parseClaimed(r, before[r.GetDriverName()])
+			before[r.GetDriverName()] = r
 			if !ok {
 				log.Debug("claimed device is no GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
 				continue

@@ -15,10 +15,9 @@ const draDriver = "gpu.nvidia.com"
 // parseClaimed reads one device of a resource claim. Its CDI devices decide if they
 // carry a UUID, since the number in a device's name is the driver's order in early
 // releases and the device's minor number in later ones, which nobody can tell apart.
-// The kubelet adds the CDI devices of the claim's earlier devices in front of a
-// device's own, so the last one counts.
-func parseClaimed(r *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
-	for _, device := range slices.Backward(r.GetCdiDevices()) {
+// Before is the device of the same driver that the claim lists before, if any.
+func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
+	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
 		if name, ok := parseUUID(id); ok {
 			return name, id, true
@@ -29,6 +28,16 @@ func parseClaimed(r *podresources.ClaimResource) (name gpu.DeviceName, id string
 	}
 	name, ok = parseDRAName(r.GetDeviceName())
 	return name, r.GetDeviceName(), ok
+}
+
+// ownCDI returns a device's own CDI devices, of which the last counts: the kubelet
+// puts those of the driver's earlier devices in front of them.
+func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
+	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
+	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
+		return all
+	}
+	return all[len(before):]
 }
 
 // parseDRAName reads the name of a device as NVIDIA's DRA driver publishes it:

@@ -90,9 +90,45 @@ func TestParseClaimed(t *testing.T) {
 			for _, name := range tt.cdi {
 				r.CdiDevices = append(r.CdiDevices, &podresources.CDIDevice{Name: name})
 			}
-			got, id, ok := parseClaimed(r)
+			got, id, ok := parseClaimed(r, nil)
 			if ok != tt.ok || ok && id != tt.id {
 				t.Errorf("parseClaimed = %q, %v, want %q, %v", id, ok, tt.id, tt.ok)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("parseClaimed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The kubelet lists with each device the CDI devices of those before it.
+func TestOwnCDI(t *testing.T) {
+	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
+	tests := []struct {
+		name        string
+		before, all []string
+		want        gpu.DeviceName
+	}{
+		{"first", nil, []string{a}, gpu.DeviceName{UUID: gpuID}},
+		{"second", []string{a}, []string{a, b}, gpu.DeviceName{UUID: migID}},
+		{"after one without", nil, []string{b}, gpu.DeviceName{UUID: migID}},
+		{"without any of its own", []string{a}, []string{a}, minor(1)},
+		{"own only", []string{a}, []string{b}, gpu.DeviceName{UUID: migID}},
+		{"fewer", []string{a, b}, []string{b}, gpu.DeviceName{UUID: migID}},
+		{"none", []string{a}, nil, minor(1)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resource := func(names []string) *podresources.ClaimResource {
+				r := &podresources.ClaimResource{DriverName: draDriver, DeviceName: "gpu-1"}
+				for _, name := range names {
+					r.CdiDevices = append(r.CdiDevices, &podresources.CDIDevice{Name: name})
+				}
+				return r
+			}
+			got, _, ok := parseClaimed(resource(tt.all), resource(tt.before))
+			if !ok {
+				t.Error("parseClaimed: no device")
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("parseClaimed (-want +got):\n%s", diff)
