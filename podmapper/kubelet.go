@@ -120,7 +120,8 @@ func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 type podCodec struct{ encoding.CodecV2 }
 
 // Unmarshal reads a ListPodsResponse: pods = 1. A pod that cannot be read spoils the
-// answer, since what is missing from it counts as gone.
+// answer, since what is missing from it counts as gone. One that can be read, but not
+// be found again, is passed over.
 func (podCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buffer.Free()
@@ -133,7 +134,9 @@ func (podCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		if err != nil {
 			return fmt.Errorf("read a pod: %w", err)
 		}
-		*pods = append(*pods, p)
+		if p.wellFormed() {
+			*pods = append(*pods, p)
+		}
 		return nil
 	})
 }

@@ -2,7 +2,6 @@ package podmapper
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -85,10 +84,13 @@ func parsePod(data []byte) (p pod, err error) {
 	if err != nil {
 		return pod{}, err
 	}
-	if !validUID(p.uid) || !validName(p.namespace) || !validName(p.pod) {
-		return pod{}, fmt.Errorf("no pod can be named %.100q in %.100q with UID %.100q", p.pod, p.namespace, p.uid)
-	}
 	return p, nil
+}
+
+// wellFormed reports whether the pod can be that of a process. The UID of a static pod
+// may be any text in its manifest.
+func (p *pod) wellFormed() bool {
+	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }
 
 // parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5,

@@ -187,7 +187,6 @@ func TestPodsAPIFails(t *testing.T) {
 		{"not ready", func(s *podServer) { s.err = status.Error(codes.FailedPrecondition, "Kubelet is initializing") }, "Kubelet is initializing"},
 		{"down", func(s *podServer) { s.stop() }, "list pods"},
 		{"garbage", func(s *podServer) { s.now(apiPod(trainer, "Running", nil), []byte("\xff")) }, "read a pod"},
-		{"nobody", func(s *podServer) { s.now(nil) }, "no pod can be named"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -212,6 +211,19 @@ func TestPodsAPIFails(t *testing.T) {
 			n.wantHeld(exclusive(gpuB, nameless, false))
 		})
 	}
+}
+
+// A pod that cannot be named, as a static one whose manifest has a UID of its own
+// making, does not hurt the others.
+func TestPodsAPIWithOddPods(t *testing.T) {
+	odd := notebook
+	odd.PodUID = "made by hand"
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB)))
+	n.servePods(apiPod(odd, "Running", nil), apiPod(trainer, "Running", nil), nil)
+	n.poll()
+	odd.PodUID = ""
+	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
 // An older kubelet has no Pods API, also where its directory was made by a mount.
