@@ -36,6 +36,9 @@ type device struct {
 // listing is what the kubelet says of all pods.
 type listing struct {
 	held map[podName]devices
+	// twice holds the names that old kubelets list twice: of a finished pod and of
+	// the one that has its name now. Nobody can tell what is whose.
+	twice map[podName]bool
 	// alone names the container of each pod that has only one, devices or not.
 	alone map[podName]string
 }
@@ -43,7 +46,8 @@ type listing struct {
 // readListing reads the GPUs out of the kubelet's answer, which lists every device
 // in an entry of its own, in changing order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
-	l := listing{make(map[podName]devices), make(map[podName]string, len(pods))}
+	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
+	seen := make(map[podName]bool, len(pods))
 	for _, p := range pods {
 		name := podName{p.GetNamespace(), p.GetName()}
 		held := make(devices)
@@ -52,12 +56,19 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 			held.addClaimed(c, log)
 		}
 		held.joinClaims()
+		if seen[name] {
+			l.twice[name] = true
+		}
+		seen[name] = true
 		if len(p.GetContainers()) == 1 {
 			l.alone[name] = p.GetContainers()[0].GetName()
 		}
 		if len(held) > 0 {
 			l.add(name, held)
 		}
+	}
+	for name := range l.twice {
+		delete(l.alone, name)
 	}
 	return l
 }
@@ -73,8 +84,17 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// add adds a pod's devices. Old kubelets list a finished pod beside the one that
-// has its name now.
+// identifiable returns the holders of which it may be told which pods they are.
+func (l listing) identifiable() map[podName]devices {
+	if len(l.twice) == 0 {
+		return l.held
+	}
+	held := maps.Clone(l.held)
+	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.twice[name] })
+	return held
+}
+
+// add adds a pod's devices.
 func (l listing) add(name podName, held devices) {
 	if l.held[name] == nil {
 		l.held[name] = held

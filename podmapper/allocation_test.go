@@ -64,12 +64,12 @@ func TestAllocations(t *testing.T) {
 	n.start(9, 4, "pause", "/kubepods/burstable/pod"+uid+"/"+strings.Repeat("9", 64))
 	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		pods := []*podresources.PodResources{
-			holder(trainer, "", gpuB),
-			holder(trainer, "", gpuA, gpuA),
-			holder(trainer, "nvidia.com/gpu.shared", gpuA+"::2"),
-			holder(notebook, "nvidia.com/gpu.shared", gpuA+"::0", gpuA+"::3", gpuA+"::3", gpuB+"::1"),
-			holder(notebook, "", "0:", "MIG-"+gpuA+"/1", "GPU-", "", strings.Repeat("x", 10_000)),
-			holder(notebook, "rdma/hca", gpuA),
+			together(holder(trainer, "", gpuB), holder(trainer, "", gpuA, gpuA), holder(trainer, "nvidia.com/gpu.shared", gpuA+"::2")),
+			together(
+				holder(notebook, "nvidia.com/gpu.shared", gpuA+"::0", gpuA+"::3", gpuA+"::3", gpuB+"::1"),
+				holder(notebook, "", "0:", "MIG-"+gpuA+"/1", "GPU-", "", strings.Repeat("x", 10_000)),
+				holder(notebook, "rdma/hca", gpuA),
+			),
 			{Namespace: "home", Name: "no-containers"},
 		}
 		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
@@ -305,9 +305,8 @@ func TestSharedClaims(t *testing.T) {
 	part := claimer(notebook, "part", "gpu-3")
 	part.Containers[0].DynamicResources[0].ClaimResources[0].ShareId = new("a671734a-e8e5-11e4-8fde-42010af09327")
 	n.serve(holds(
-		claimer(trainer, "ours", "gpu-1", "gpu-2", "gpu-vfio-0"), claimer(notebook, "ours", "gpu-1"),
-		claimer(notebook, "monitor", "gpu-2"), part,
-		claimer(sidecar, "twice", "gpu-4"), claimer(sidecar, "again", "gpu-4"),
+		together(claimer(trainer, "ours", "gpu-1", "gpu-2", "gpu-vfio-0"), claimer(sidecar, "twice", "gpu-4"), claimer(sidecar, "again", "gpu-4")),
+		together(claimer(notebook, "ours", "gpu-1"), claimer(notebook, "monitor", "gpu-2"), part),
 	))
 	held := func(minor int, c gpu.Container, claim string) gpu.Allocation {
 		return gpu.Allocation{

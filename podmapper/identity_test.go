@@ -100,7 +100,7 @@ func TestOtherDevices(t *testing.T) {
 		{"another resource", pods(holder(trainer, "", gpuA)), pods(holder(trainer, shared, gpuA)), true},
 		{"another container", pods(holder(trainer, "", gpuA)), pods(holder(sidecar, "", gpuA)), true},
 
-		{"another order", pods(holder(trainer, "", gpuA), holder(trainer, "", gpuB)), pods(holder(trainer, "", gpuB, gpuA)), false},
+		{"another order", pods(together(holder(trainer, "", gpuA), holder(trainer, "", gpuB))), pods(holder(trainer, "", gpuB, gpuA)), false},
 		{"twice the same", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA, gpuA)), false},
 		{"another pod's", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA), holder(notebook, "", gpuB)), false},
 	}
@@ -128,6 +128,24 @@ func TestOtherDevices(t *testing.T) {
 }
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
+
+// A kubelet before 1.34 lists a finished pod beside its successor. What is whose shows
+// once it has forgotten the first.
+func TestPodBesideItsSuccessor(t *testing.T) {
+	n := newNode(t)
+	link := n.link(trainer, id)
+	n.link(reborn, otherID)
+	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
+	n.answer(holder(trainer, "", gpuA), holder(reborn, "", gpuB))
+	for range 2 {
+		n.poll()
+		n.wantHeld(exclusive(gpuA, nameless, false), exclusive(gpuB, nameless, false))
+	}
+	n.remove(link)
+	n.answer(holder(reborn, "", gpuB))
+	n.poll()
+	n.wantHeld(exclusive(gpuB, reborn, true))
+}
 
 // The name passes to a new pod while the kubelet answers. What it said of the
 // old pod must not be taken for the new one's, now or later.

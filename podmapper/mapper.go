@@ -167,14 +167,15 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 // identify finds the UIDs of the pods in the kubelet's list. What the Pods API said
 // is remembered for when it does not answer.
 func (m *Mapper) identify(now *pods, known map[podName]map[string]bool, live map[string]bool) {
+	held := m.listed.identifiable()
 	if now == nil {
-		m.uids = m.identities.find(m.listed.held, known, live)
+		m.uids = m.identities.find(held, known, live)
 		return
 	}
-	m.uids = now.uids(m.listed.held, m.pods)
+	m.uids = now.uids(held, m.pods)
 	clear(m.identities)
 	for name, uid := range m.uids {
-		m.identities[identity{name, uid}] = m.listed.held[name]
+		m.identities[identity{name, uid}] = held[name]
 	}
 }
 

@@ -245,6 +245,15 @@ func holder(c gpu.Container, resource string, ids ...string) *podresources.PodRe
 	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{r}}
 }
 
+// together makes one pod of several with its name.
+func together(pods ...*podresources.PodResources) *podresources.PodResources {
+	p := &podresources.PodResources{Namespace: pods[0].Namespace, Name: pods[0].Name}
+	for _, part := range pods {
+		p.Containers = append(p.Containers, part.Containers...)
+	}
+	return p
+}
+
 // wantStage checks that a stage is up, or down.
 func (n *node) wantStage(name stage.Name, up bool) {
 	n.t.Helper()
