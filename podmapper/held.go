@@ -7,10 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible. After a failed call the last
-// answer of the kubelet stands until it is too old, as it does after one that was not
-// taken, but a pod that died since is not live. lifeTold says that
-// the Pods API told who lives.
+// publish makes the result of a poll visible. After a failed call, or an answer that
+// was not taken, the one before stands until it is too old, but a pod that died since
+// is not live. lifeTold says that the Pods API told who lives.
 func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found witnesses, lifeTold bool) {
 	of := make(witnesses)
 	for _, a := range held {
@@ -29,12 +28,13 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 
 // Allocations returns who holds which device, by the kubelet's last answer, sorted
 // by device and container; the list must not be changed. The container of a claim's
-// device has no name if several of its pod have that claim: it is one of them. The
-// list is known while the answer is at most three polls old. A host that has, and since the start had,
-// neither the kubelet's socket nor its directory is a host without a kubelet:
-// known to have given nothing away. Once the last known process of a pod ended, the
-// next poll comes sooner; until then the pod is not live, unless the Pods API said
-// otherwise, which knows of pods between two runs of their containers.
+// device has no name if several of its pod have that claim: it is one of them.
+//
+// The list is known while the answer is at most three polls old. A host that has, and
+// since the start had, neither the kubelet's socket nor its directory is a host
+// without a kubelet: known to have given nothing away. Once the last known process of
+// a pod ended, the next poll comes sooner; until then the pod is not live, unless the
+// Pods API said who lives, which knows of pods between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, of, fresh := m.held, m.witnesses, m.fresh()
