@@ -61,7 +61,8 @@ type Allocation struct {
 	// Both are empty until the name was looked up among the driver's devices.
 	UUID        string
 	GPUInstance string
-	// Container has an empty PodUID as long as that is not known.
+	// Container has an empty PodUID as long as that is not known, and an empty name
+	// where several containers of the pod share a claim.
 	Container Container
 	// Resource is the extended resource, such as nvidia.com/gpu; Claim the
 	// resource claim of a device allocated by DRA.
