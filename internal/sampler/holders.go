@@ -80,9 +80,7 @@ func (u *usage) holders() []gpu.Holder {
 
 // heldByPod returns the position of an allocation of the tenant's pod, or -1.
 func (u *usage) heldByPod(t tenant) int {
-	return slices.IndexFunc(u.held, func(a gpu.Allocation) bool {
-		return t.uses(a)
-	})
+	return slices.IndexFunc(u.held, t.uses)
 }
 
 // strays counts the processes whose pod does not hold what they use.
