@@ -1,0 +1,135 @@
+package sampler_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/sampler"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
+	if err := s.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.sampler()
+}
+
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	before := w.ticks(s, 5).GPUs[0].Book
+	after := w.ticks(w.restarted(s), 2).GPUs[0].Book
+	if after.Energy != before.Energy+200_000 || !after.Opened.Equal(before.Opened) {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+}
+
+func TestTwoExporters(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.sampler(), w.sampler()
+	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+	w.ticks(one, 2)
+	snap := w.ticks(two, 2)
+	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up {
+		t.Errorf("the second exporter keeps a book: %+v, %+v", snap.GPUs[0].Book, st)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snap = w.ticks(two, 2)
+	if g := snap.GPUs[0]; g.Book == nil || g.Book.Energy == 0 || g.XIDs.Count != 1 || !stageOf(snap, stage.State).Up {
+		t.Errorf("it does not take over: %+v", g)
+	}
+}
+
+func TestUnwritable(t *testing.T) {
+	w := newWorld(t)
+	w.write("state", "not a folder")
+	snap := w.ticks(w.sampler(), 5)
+	if st := stageOf(snap, stage.State); st.Up || st.Failures != 5 || snap.GPUs[0].Book.Energy != 200_000 {
+		t.Errorf("book %+v, stage %+v", snap.GPUs[0].Book, st)
+	}
+}
+
+func TestLateDirectory(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	before := w.ticks(s, 5).GPUs[0].Book.Energy
+	s = w.restarted(s)
+	boot := "proc/sys/kernel/random/boot_id"
+	w.write(boot, "")
+	if snap := w.ticks(s, 2); snap.GPUs[0].Book != nil {
+		t.Errorf("began %+v without the file", snap.GPUs[0].Book)
+	}
+	w.write(boot, "boot-1\n")
+	if got := w.ticks(s, 2).GPUs[0].Book.Energy; got <= before {
+		t.Errorf("%d mJ, after %d mJ before the restart", got, before)
+	}
+}
+
+func TestStateRemoved(t *testing.T) {
+	w := newWorld(t)
+	one := w.sampler()
+	before := w.ticks(one, 3).GPUs[0].Book.Energy
+	remove := func() {
+		if err := os.RemoveAll(filepath.Join(w.root, "state")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	if snap := w.ticks(one, 3); snap.GPUs[0].Book.Energy <= before || !stageOf(snap, stage.State).Up {
+		t.Errorf("book %+v, stage %+v", snap.GPUs[0].Book, stageOf(snap, stage.State))
+	}
+	remove()
+	two := w.sampler()
+	w.ticks(two, 2)
+	if snap := w.ticks(one, 2); snap.GPUs[0].Book != nil || stageOf(snap, stage.State).Up {
+		t.Errorf("two exporters charge: %+v", snap.GPUs[0].Book)
+	}
+	if snap := w.ticks(two, 1); snap.GPUs[0].Book == nil {
+		t.Error("nobody charges")
+	}
+}
+
+func TestSaveBeforePublish(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	shown := w.ticks(s, 3).GPUs[0].Book.Energy
+	file := filepath.Join(w.root, "state", "ledger.json")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	w.write("state/ledger.json/stuck", "")
+	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+	snap := w.ticks(s, 3)
+	if g := snap.GPUs[0]; g.Book.Energy != shown || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
+		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.XIDs.Count, shown)
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if g := w.ticks(s, 1).GPUs[0]; g.Book.Energy != shown+400_000 || g.XIDs.Count != 1 {
+		t.Errorf("%d mJ and %d XIDs after the folder went, want %d and 1", g.Book.Energy, g.XIDs.Count, shown+400_000)
+	}
+}
+
+func TestCorruptState(t *testing.T) {
+	unbalanced := `{"version":1,"boot_id":"boot-1","data":{"ledger":{"books":{"` + first + `":{"energy":5}}}}}`
+	for name, file := range map[string]string{"garbage": "{", "unbalanced": unbalanced} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("state/ledger.json", file)
+			snap := w.ticks(w.sampler(), 3)
+			if got := snap.GPUs[0].Book.Energy; got != 200_000 {
+				t.Errorf("%d mJ, want 200000", got)
+			}
+			if st := stageOf(snap, stage.State); st.Failures != 1 || !st.Up {
+				t.Errorf("stage %+v, want one failure and up again", st)
+			}
+		})
+	}
+}
