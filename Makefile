@@ -54,7 +54,7 @@ test: ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
 
 .PHONY: check
-check: tidy lint generated binary race fuzz ## run what CI runs after the tests
+check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
 
 .PHONY: e2e-kubelet
@@ -102,6 +102,11 @@ binary: build
 race:
 	@echo "race: all tests under the race detector"
 	@go test -race -ldflags "$(LAZY)" ./...
+
+.PHONY: real
+real:
+	@echo "real: processes in real cgroups; a skip says why"
+	@go test -count=1 -ldflags "$(LAZY)" -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
 
 .PHONY: fuzz
 fuzz:

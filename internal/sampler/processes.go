@@ -73,31 +73,32 @@ func (who *attendance) dismissServer() {
 // present resolves a PID that is on the GPU now.
 func (p *processes) present(pid uint32, at gpu.Instant) gpu.Process {
 	process, alive := p.mapper.Process(pid)
-	if !alive {
-		return p.stranger(pid)
+	if alive {
+		p.seen[pid] = remembered{process, at}
+		return process
 	}
-	p.seen[pid] = remembered{process, at}
-	return process
+	if process, seen := p.recall(pid); seen {
+		return process
+	}
+	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
 // past resolves a PID that was active since the last reading. It may have ended,
 // so one that was seen on a GPU before is meant rather than a new one.
 func (p *processes) past(pid uint32, at gpu.Instant) gpu.Process {
-	if a, ok := p.seen[pid]; ok {
-		a.Owner = p.mapper.Owner(a.ID)
-		return a.Process
+	if process, seen := p.recall(pid); seen {
+		return process
 	}
 	return p.present(pid, at)
 }
 
-// stranger returns a process that is gone: as it was known, or as one that nobody
-// can name any more.
-func (p *processes) stranger(pid uint32) gpu.Process {
-	if a, ok := p.seen[pid]; ok {
-		a.Owner = p.mapper.Owner(a.ID)
-		return a.Process
+// recall returns a process as it was last seen, with the latest word on its owner.
+func (p *processes) recall(pid uint32) (gpu.Process, bool) {
+	r, seen := p.seen[pid]
+	if seen {
+		r.Owner = p.mapper.Owner(r.ID)
 	}
-	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+	return r.Process, seen
 }
 
 // forget drops the processes that were not seen for a while.

@@ -10,7 +10,7 @@ import (
 )
 
 // podsAPI answers as the kubelet's Pods API does (Kubernetes 1.37, gate PodsAPI),
-// but for its watch, which is not implemented.
+// but for its watch, which the exporter does not use.
 type podsAPI struct {
 	podsapi.UnimplementedPodsServer
 	*kubelet

@@ -1,0 +1,196 @@
+package nvml_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+func TestLateReading(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
+	report := gputest.Read(t, s)
+	if len(report.Devices) != 2 || len(report.Readings) != 1 {
+		t.Fatalf("%d devices, %d readings while one is late", len(report.Devices), len(report.Readings))
+	}
+	for range 3 {
+		began := clock.Now()
+		clock.Advance(time.Second)
+		report = gputest.Eventually(t, s, "the late reading came", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+		if at := report.Readings[1].At; at != began {
+			t.Errorf("the late reading is of %v, it was taken at %v", at, began)
+		}
+	}
+	if n := strings.Count(d.said.String(), "\n"); n != 1 {
+		t.Errorf("a GPU that stays slow is said %d times:\n%s", n, &d.said)
+	}
+}
+
+func TestStaleReading(t *testing.T) {
+	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
+		t.Run(age.String(), func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, pair())
+			s := d.open(clock.Now)
+			gputest.Read(t, s)
+			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
+			began := clock.Now()
+			gputest.Read(t, s)
+			clock.Advance(age)
+			d.lines = nil
+			now := &d.node.GPUs[1].Reading
+			now.Power, now.Contexts = new(gpu.Watts(900)), []gpu.Context{{PID: 77}}
+			now.Samples = []gpu.Sample{{PID: 77, At: began.Wall.Add(time.Millisecond), SM: 1}}
+			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
+			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+			gputest.Check(t, report, d.node)
+			if at := report.Readings[1].At; at != clock.Now() {
+				t.Errorf("the reading is of %v, now is %v", at, clock.Now())
+			}
+		})
+	}
+}
+
+func TestLateSamples(t *testing.T) {
+	const call = "nvmlDeviceGetProcessUtilization"
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+	samples := &n.GPUs[0].Reading.Samples
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	want := []gpu.Sample{{PID: 7, At: clock.Now().Wall, SM: 1}, {PID: 8, At: clock.Now().Wall.Add(time.Second), SM: 1}}
+	*samples = want[:1]
+	d.fault(anyGPU, call, fmt.Sprintf("delay:%d", callTimeout.Milliseconds()))
+	if _, err := s.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.await(call, d.calls(call)+1)
+	clock.Advance(time.Second)
+	*samples = want
+	d.healed()
+	var got []gpu.Sample
+	gputest.Eventually(t, s, "both samples came", func(r gpu.Report, err error) bool {
+		for _, reading := range r.Readings {
+			got = append(got, reading.Samples...)
+		}
+		return len(got) >= len(want)
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+func TestOpeningHangs(t *testing.T) {
+	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
+		t.Run(call, func(t *testing.T) {
+			d := newDriver(t, pair())
+			d.fault(anyGPU, call, "hang")
+			s := d.open(gputest.NewClock().Now)
+			for range 3 {
+				began := time.Now()
+				report, err := s.Read(t.Context())
+				if took := time.Since(began); took > 10*callTimeout {
+					t.Errorf("Read took %v", took)
+				}
+				if len(report.Devices) > 0 {
+					t.Errorf("devices out of nowhere: %+v", report.Devices)
+				}
+				if err == nil && call != "nvmlDeviceGetHandleByIndex" {
+					t.Error("no error")
+				}
+			}
+			d.healed()
+			gputest.Check(t, gputest.Eventually(t, s, "the driver opens", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+			if n := d.calls("nvmlInit"); n != 1 {
+				t.Errorf("nvmlInit was called %d times", n)
+			}
+		})
+	}
+}
+
+func TestStuckFromTheStart(t *testing.T) {
+	n := pair()
+	n.GPUs[0].Stuck = true
+	d := newDriver(t, n)
+	s := d.open(gputest.NewClock().Now)
+	for range 3 {
+		gputest.Check(t, gputest.Read(t, s), gputest.Node{GPUs: n.GPUs[1:]})
+	}
+	d.change(pair())
+	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
+}
+
+func TestEverythingHangs(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(anyGPU, "*", "hang")
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	d.healed()
+	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
+}
+
+func TestReloadUnderAStuckCall(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(d.node.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
+	gputest.Read(t, s)
+	d.node.Loads++
+	d.write()
+	gputest.Eventually(t, s, "it waits", func(_ gpu.Report, err error) bool {
+		return err != nil && strings.Contains(err.Error(), "open driver: waiting for a stuck call")
+	})
+	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 1 || shutdowns != 0 {
+		t.Errorf("under a call there were %d more nvmlInit and %d nvmlShutdown", inits-1, shutdowns)
+	}
+	d.healed()
+	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), d.node)
+	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 2 || shutdowns != 1 {
+		t.Errorf("there were %d nvmlInit and %d nvmlShutdown, want 2 and 1", inits, shutdowns)
+	}
+}
+
+func TestClose(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	if err := s.Close(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n := d.calls("nvmlShutdown"); n != 1 {
+		t.Errorf("nvmlShutdown was called %d times", n)
+	}
+	if err := s.Close(0); err != nil {
+		t.Error("closed twice:", err)
+	}
+}
+
+func TestCloseUnderAStuckCall(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.fault(d.node.GPUs[0].Device.UUID, "*", "hang")
+	gputest.Read(t, s)
+	if err := s.Close(time.Millisecond); err == nil {
+		t.Error("no error")
+	}
+	if n := d.calls("nvmlShutdown"); n != 0 {
+		t.Errorf("nvmlShutdown was called %d times under a call", n)
+	}
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("a closed source was read")
+	}
+}
