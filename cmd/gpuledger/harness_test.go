@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,14 +17,11 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
 // binary is the exporter as it is shipped, library the fake driver.
@@ -204,7 +199,7 @@ func (e *exporter) get(path string) (status int, body []byte) {
 }
 
 // page is one scrape.
-type page map[string]*dto.MetricFamily
+type page = exposition.Page
 
 func (e *exporter) scrape() page {
 	e.t.Helper()
@@ -212,12 +207,11 @@ func (e *exporter) scrape() page {
 	if status != http.StatusOK {
 		e.t.Fatalf("scrape: status %d: %s", status, body)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	p, err := exposition.Parse(bytes.NewReader(body))
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return families
+	return p
 }
 
 // scrapeUntil scrapes until the page is as it should be, and returns it.
@@ -231,88 +225,15 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// labels returns the labels of a sample.
-func labels(m *dto.Metric) map[string]string {
-	out := make(map[string]string, len(m.Label))
-	for _, l := range m.Label {
-		out[l.GetName()] = l.GetValue()
-	}
-	return out
-}
-
-func value(m *dto.Metric) float64 {
-	switch {
-	case m.Counter != nil:
-		return m.Counter.GetValue()
-	case m.Gauge != nil:
-		return m.Gauge.GetValue()
-	}
-	return m.Untyped.GetValue()
-}
-
-// matches returns the samples of a metric whose labels include the given ones.
-func (p page) matches(name string, want map[string]string) []*dto.Metric {
-	var out []*dto.Metric
-	for _, m := range p[name].GetMetric() {
-		got := labels(m)
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return got[k] != want[k] }) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
-// sum adds up the samples of a metric, in the metric's own unit.
-func (p page) sum(name string, want map[string]string) float64 {
-	var sum float64
-	for _, m := range p.matches(name, want) {
-		sum += value(m)
-	}
-	return sum
-}
-
-// millijoules adds up the samples of an energy counter.
-func (p page) millijoules(name string, want map[string]string) gpu.Millijoules {
-	var sum gpu.Millijoules
-	for _, m := range p.matches(name, want) {
-		sum += gpu.Millijoules(math.Round(value(m) * 1000))
-	}
-	return sum
-}
-
-// uuids lists the GPUs of a page.
-func (p page) uuids() []string {
-	var out []string
-	for _, m := range p["gpuledger_gpu_info"].GetMetric() {
-		out = append(out, labels(m)["UUID"])
-	}
-	return out
-}
-
-// series lists all series of a page, but those of the Go runtime, as text.
-func (p page) series() []string {
-	var out []string
-	for name, f := range p {
-		if strings.HasPrefix(name, "go_") {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			out = append(out, fmt.Sprint(name, labels(m)))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // checkBalance holds every book of a page to the millijoule.
 func checkBalance(t *testing.T, p page) {
 	t.Helper()
-	for _, uuid := range p.uuids() {
+	for _, uuid := range p.UUIDs() {
 		of := map[string]string{"UUID": uuid}
-		energy := p.millijoules("gpuledger_gpu_energy_joules_total", of)
-		accounts := p.millijoules("gpuledger_container_energy_joules_total", of) +
-			p.millijoules("gpuledger_unattributed_energy_joules_total", of) +
-			p.millijoules("gpuledger_retired_energy_joules_total", of)
+		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", of)
+		accounts := p.Millijoules("gpuledger_container_energy_joules_total", of) +
+			p.Millijoules("gpuledger_unattributed_energy_joules_total", of) +
+			p.Millijoules("gpuledger_retired_energy_joules_total", of)
 		if energy != accounts {
 			t.Errorf("%s: the board counted %d mJ, the accounts hold %d mJ", uuid, energy, accounts)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
 // TestBadFlags: one line on stderr that names the flag and what is wrong, exit 2.
@@ -81,11 +82,11 @@ func TestNothingThere(t *testing.T) {
 		"--path.container-logs="+missing, "--kubelet.pod-resources-socket="+filepath.Join(missing, "kubelet.sock"),
 		"--state.path="+filepath.Join(file, "state"), "--tick=200ms")
 	p := e.scrapeUntil("the driver was tried some times", func(p page) bool {
-		return p.sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) >= 5
+		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "driver"}) >= 5
 	})
 	for _, stage := range []string{"driver", "pci", "dmi", "processes", "container_logs", "pod_resources", "state"} {
 		of := map[string]string{"stage": stage}
-		if len(p.matches("gpuledger_stage_up", of)) != 1 || p.sum("gpuledger_stage_up", of) != 0 {
+		if len(p.Matches("gpuledger_stage_up", of)) != 1 || p.Sum("gpuledger_stage_up", of) != 0 {
 			t.Errorf("stage %s is not down", stage)
 		}
 		said := 0
@@ -129,7 +130,7 @@ func TestHungGPU(t *testing.T) {
 	first := e.scrapeUntil("all GPUs are read", func(p page) bool {
 		return len(p["gpuledger_gpu_power_watts"].GetMetric()) == 8
 	})
-	hung := first.uuids()[3]
+	hung := first.UUIDs()[3]
 	fault := simnode.Fault{GPU: hung, Call: "nvmlDeviceGetPowerUsage", Do: "hang"}
 	if err := n.SetFaults(fault); err != nil {
 		t.Fatal(err)
@@ -138,23 +139,23 @@ func TestHungGPU(t *testing.T) {
 		return len(p["gpuledger_gpu_power_watts"].GetMetric()) == 7
 	})
 	of := map[string]string{"UUID": hung}
-	if len(p.matches("gpuledger_gpu_power_watts", of)) != 0 || p.sum("gpuledger_gpu_present", nil) != 8 {
+	if len(p.Matches("gpuledger_gpu_power_watts", of)) != 0 || p.Sum("gpuledger_gpu_present", nil) != 8 {
 		t.Error("the hung GPU has gauges or is not present")
 	}
-	stands := p.sum("gpuledger_gpu_energy_joules_total", of)
-	others := p.sum("gpuledger_gpu_energy_joules_total", nil)
+	stands := p.Sum("gpuledger_gpu_energy_joules_total", of)
+	others := p.Sum("gpuledger_gpu_energy_joules_total", nil)
 	p = e.scrapeUntil("the others are read on", func(p page) bool {
-		return p.sum("gpuledger_gpu_energy_joules_total", nil) > others+1000
+		return p.Sum("gpuledger_gpu_energy_joules_total", nil) > others+1000
 	})
 	checkBalance(t, p)
-	if p.sum("gpuledger_gpu_energy_joules_total", of) != stands {
+	if p.Sum("gpuledger_gpu_energy_joules_total", of) != stands {
 		t.Error("the hung GPU's counter moved")
 	}
 	if err := n.ClearFaults(); err != nil {
 		t.Fatal(err)
 	}
 	p = e.scrapeUntil("the GPU is back", func(p page) bool {
-		return p.sum("gpuledger_gpu_energy_joules_total", of) > stands && len(p["gpuledger_gpu_power_watts"].GetMetric()) == 8
+		return p.Sum("gpuledger_gpu_energy_joules_total", of) > stands && len(p["gpuledger_gpu_power_watts"].GetMetric()) == 8
 	})
 	checkBalance(t, p)
 	if err := n.SetFaults(fault); err != nil {
@@ -174,19 +175,19 @@ func TestKilled(t *testing.T) {
 	flags := []string{"--tick=200ms"}
 	e := start(t, n, flags...)
 	before := e.scrapeUntil("every GPU was charged", func(p page) bool {
-		return p.millijoules("gpuledger_container_energy_joules_total", nil) > 5_000_000
+		return p.Millijoules("gpuledger_container_energy_joules_total", nil) > 5_000_000
 	})
 	for range 3 {
 		_ = e.cmd.Process.Kill()
 		<-e.exited
 		e = start(t, n, flags...)
-		total := before.millijoules("gpuledger_gpu_energy_joules_total", nil)
+		total := before.Millijoules("gpuledger_gpu_energy_joules_total", nil)
 		after := e.scrapeUntil("the books go on", func(p page) bool {
-			return p.millijoules("gpuledger_gpu_energy_joules_total", nil) > total
+			return p.Millijoules("gpuledger_gpu_energy_joules_total", nil) > total
 		})
 		checkBalance(t, after)
 		notLower(t, before, after)
-		if gap := after.millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "gap"}); gap > total/10 {
+		if gap := after.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "gap"}); gap > total/10 {
 			t.Errorf("%d mJ of %d mJ went to the gap, though the same processes ran on", gap, total)
 		}
 		before = after
@@ -201,8 +202,8 @@ func notLower(t *testing.T, before, after page) {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			l := labels(m)
-			was, is := gpu.Millijoules(value(m)*1000), gpu.Millijoules(after.sum(name, l)*1000)
+			l := exposition.Labels(m)
+			was, is := gpu.Millijoules(exposition.Value(m)*1000), gpu.Millijoules(after.Sum(name, l)*1000)
 			if is < was {
 				t.Errorf("%s%v fell from %d to %d mJ", name, l, was, is)
 			}
@@ -217,10 +218,10 @@ func TestSecondExporter(t *testing.T) {
 	first := start(t, n)
 	second := start(t, n)
 	p := second.scrape()
-	if len(p.uuids()) != 4 || len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) != 0 {
-		t.Errorf("the second exporter shows %d GPUs and %d books", len(p.uuids()), len(p["gpuledger_gpu_energy_joules_total"].GetMetric()))
+	if len(p.UUIDs()) != 4 || len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) != 0 {
+		t.Errorf("the second exporter shows %d GPUs and %d books", len(p.UUIDs()), len(p["gpuledger_gpu_energy_joules_total"].GetMetric()))
 	}
-	if p.sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
+	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
 		t.Error("the second exporter's state is up")
 	}
 	first.stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
 // TestScenarios runs the real binary on every simulated node in real time, and
@@ -54,7 +55,7 @@ func TestScenarios(t *testing.T) {
 func settled(e *exporter, seconds int) page {
 	began := time.Now()
 	return e.scrapeUntil("the books cover some time", func(p page) bool {
-		return len(p.uuids()) > 0 && time.Since(began) > time.Duration(seconds)*time.Second
+		return len(p.UUIDs()) > 0 && time.Since(began) > time.Duration(seconds)*time.Second
 	})
 }
 
@@ -71,7 +72,7 @@ func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
 	for uuid, read := range readCounters(t, n) {
-		energy := p.millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
+		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		for _, from := range read[:min(2, len(read))] {
 			for _, to := range read[max(0, len(read)-latest):] {
 				if to-from == energy {
@@ -83,8 +84,8 @@ func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
 			t.Errorf("%s: the book holds %d mJ, which no two readings differ by: %d", uuid, energy, read)
 		}
 	}
-	if len(spans) != len(p.uuids()) {
-		t.Errorf("%d books for %d GPUs", len(spans), len(p.uuids()))
+	if len(spans) != len(p.UUIDs()) {
+		t.Errorf("%d books for %d GPUs", len(spans), len(p.UUIDs()))
 	}
 	return spans
 }
@@ -93,7 +94,7 @@ func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
-		if mJ := p.millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); mJ != 0 {
+		if mJ := p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); mJ != 0 {
 			t.Errorf("%d mJ are unattributed for reason %s", mJ, reason)
 		}
 	}
@@ -115,12 +116,12 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 		}
 		used := to.GPU(uuid).Since(from.GPU(uuid))
 		for container, want := range used {
-			got := p.millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
+			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
 			compare(t, fmt.Sprintf("%s on %s", container.Pod, uuid), got, want, s.to-s.from)
 			accounts++
 		}
-		for _, m := range p.matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
-			l := labels(m)
+		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
+			l := exposition.Labels(m)
 			if _, ok := used[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}]; !ok {
 				t.Errorf("%s: %s has an account and was never there", uuid, l["pod"])
 			}
@@ -135,7 +136,7 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 // energy of a board is the maximum over its GPUs, never their sum.
 func checkModuleTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	t.Helper()
-	if got := p.sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module"}); int(got) != len(spans) {
+	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module"}); int(got) != len(spans) {
 		t.Errorf("%v of %d GPUs say that their counter covers a module", got, len(spans))
 	}
 	history := truth(t, n)
@@ -154,7 +155,7 @@ func checkModuleTruth(t *testing.T, n *simnode.Node, p page, spans map[string]sp
 					want -= b.Energy
 				}
 			}
-			got := p.millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, c.Container))
+			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, c.Container))
 			compare(t, fmt.Sprintf("%s on board %s", c.Pod, serial), got, want, s.to-s.from)
 		}
 	}
@@ -190,7 +191,7 @@ func checkChurn(t *testing.T, p page) {
 	t.Helper()
 	pods := make(map[string]bool)
 	for _, m := range p["gpuledger_container_energy_joules_total"].GetMetric() {
-		pods[labels(m)["pod_uid"]] = true
+		pods[exposition.Labels(m)["pod_uid"]] = true
 	}
 	if len(pods) < 15 {
 		t.Errorf("%d pods have accounts after 15 seconds with new pods every second", len(pods))
@@ -203,37 +204,37 @@ func checkChurn(t *testing.T, p page) {
 func testLost(t *testing.T, n *simnode.Node, e *exporter) {
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
-		return p.sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
-			p.sum("gpuledger_stage_up", nil) >= float64(len(stage.Names)-1) && // a kubelet need not have the Pods API
-			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return value(m) == 0 })
+		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
+			p.Sum("gpuledger_stage_up", nil) >= float64(len(stage.Names)-1) && // a kubelet need not have the Pods API
+			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return exposition.Value(m) == 0 })
 	})
 	lost := e.scrapeUntil("a GPU is lost", func(p page) bool {
-		return p.sum("gpuledger_gpu_present", nil) == 7 && p.sum("gpuledger_gpu_xid_errors_total", nil) == 1
+		return p.Sum("gpuledger_gpu_present", nil) == 7 && p.Sum("gpuledger_gpu_xid_errors_total", nil) == 1
 	})
 	dead := map[string]string{}
 	for _, m := range lost["gpuledger_gpu_present"].GetMetric() {
-		if value(m) == 0 {
-			dead["UUID"] = labels(m)["UUID"]
+		if exposition.Value(m) == 0 {
+			dead["UUID"] = exposition.Labels(m)["UUID"]
 		}
 	}
-	if lost.sum("gpuledger_gpu_xid_last_timestamp_seconds", map[string]string{"UUID": dead["UUID"], "xid": "79"}) == 0 {
+	if lost.Sum("gpuledger_gpu_xid_last_timestamp_seconds", map[string]string{"UUID": dead["UUID"], "xid": "79"}) == 0 {
 		t.Error("the dead GPU's XID 79 is missing")
 	}
 	checkBalance(t, lost)
 	othersSame(t, before, lost, dead["UUID"], false)
 
 	after := e.scrapeUntil("the driver is loaded again", func(p page) bool {
-		return p.sum("gpuledger_gpu_energy_resets_total", nil) == 7
+		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
 	})
 	checkBalance(t, after)
 	othersSame(t, before, after, dead["UUID"], true)
-	if after.sum("gpuledger_driver_gpus", nil) != 7 || after.sum("gpuledger_pci_gpus", nil) != 8 {
+	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
 		t.Error("the driver's count or the PCI bus's is wrong")
 	}
 	if diff := cmp.Diff(deadInfo(before, dead), deadInfo(after, dead)); diff != "" {
 		t.Errorf("what is said of the dead GPU changed (-before +after):\n%s", diff)
 	}
-	if a, b := after.sum("gpuledger_gpu_energy_joules_total", dead), lost.sum("gpuledger_gpu_energy_joules_total", dead); a != b {
+	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
 		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
 	}
 	checkResets(t, n, after, dead["UUID"])
@@ -241,8 +242,8 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter) {
 
 func deadInfo(p page, dead map[string]string) []map[string]string {
 	var out []map[string]string
-	for _, m := range p.matches("gpuledger_gpu_info", dead) {
-		out = append(out, labels(m))
+	for _, m := range p.Matches("gpuledger_gpu_info", dead) {
+		out = append(out, exposition.Labels(m))
 	}
 	if len(out) != 1 || out[0]["serial"] == "" {
 		return []map[string]string{{"error": fmt.Sprint("serial not readable: ", out)}}
@@ -265,7 +266,7 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 				}
 			}
 		}
-		return slices.DeleteFunc(p.series(), func(s string) bool { return strings.Contains(s, dead) })
+		return slices.DeleteFunc(p.Series(), func(s string) bool { return strings.Contains(s, dead) })
 	}
 	was, is := others(before), others(after)
 	for _, s := range was {
@@ -294,7 +295,7 @@ func checkResets(t *testing.T, n *simnode.Node, p page, dead string) {
 			continue
 		}
 		old, fresh := read[:reset], read[reset:]
-		energy := p.millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
+		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		found := false
 		for _, first := range old[:2] {
 			for _, base := range fresh[:min(2, len(fresh))] {
@@ -320,8 +321,8 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 				want[c.Container] = true
 			}
 		}
-		for _, m := range p.matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": g.UUID}) {
-			if l := labels(m); value(m) > 0 {
+		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": g.UUID}) {
+			if l := exposition.Labels(m); exposition.Value(m) > 0 {
 				got[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
 			}
 		}
@@ -334,20 +335,20 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 // checkPods holds what is special about the scenarios of shared GPUs.
 func checkPods(t *testing.T, scenario string, p page) {
 	t.Helper()
-	count := func(name string, want map[string]string) int { return len(p.matches(name, want)) }
+	count := func(name string, want map[string]string) int { return len(p.Matches(name, want)) }
 	energy := func(method string) gpu.Millijoules {
-		return p.millijoules("gpuledger_container_energy_joules_total", map[string]string{"method": method})
+		return p.Millijoules("gpuledger_container_energy_joules_total", map[string]string{"method": method})
 	}
 	expect := func(what string, ok bool) {
 		if !ok {
 			t.Errorf("not so: %s", what)
 		}
 	}
-	strays, unused := p.sum("gpuledger_gpu_processes_without_allocation", nil), p.sum("gpuledger_gpu_allocations_without_process", nil)
+	strays, unused := p.Sum("gpuledger_gpu_processes_without_allocation", nil), p.Sum("gpuledger_gpu_allocations_without_process", nil)
 	switch scenario {
 	case "timeslice":
 		expect("six containers share by time-slicing", count("gpuledger_container_gpu_info", map[string]string{"sharing": "time-slicing"}) == 6)
-		expect("one of them holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.sum("gpuledger_container_gpu_replicas", nil) == 7)
+		expect("one of them holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.Sum("gpuledger_container_gpu_replicas", nil) == 7)
 		expect("energy is shared", energy("shared") > 0 && energy("exclusive") == 0)
 	case "mps":
 		expect("clients are charged for holding: the samples name the server", energy("allocated") > 0 && energy("shared") == 0)
@@ -366,7 +367,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 		expect("one allocation without a process", unused == 1)
 		expect("the hog is seen", count("gpuledger_container_gpu_info", map[string]string{"sharing": "none"}) == 1)
 	case "no-hostpid":
-		expect("the stage says so", p.sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
+		expect("the stage says so", p.Sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
 		expect("energy is charged for holding only", energy("allocated") > 0 && energy("exclusive")+energy("shared") == 0)
 	}
 }

@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"internal/simnode/fakes/compile": {"internal/simnode/fakes"},
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
+	"test/exposition":                {"internal/gpu"},
 	"collector/gendocs":              {"collector"},
 }
 

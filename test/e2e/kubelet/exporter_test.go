@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -16,11 +15,8 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
 // exporterURL is where gpuledger listens, in the network of the test.
@@ -42,13 +38,13 @@ func (n *node) testExporter(t *testing.T) {
 	var p page
 	ready := func() bool {
 		p = scrape()
-		return p.up("processes", "container_logs", "pod_resources") && len(charged(p)) == len(holders(all))
+		return up(p, "processes", "container_logs", "pod_resources") && len(charged(p)) == len(holders(all))
 	}
 	eventually(t, "every container that holds a GPU is charged for it", ready)
 	checkPage(t, p, all)
 
 	n.kubelet.stop(t)
-	eventually(t, "the exporter says that there is no kubelet", func() bool { return !scrape().up("pod_resources") })
+	eventually(t, "the exporter says that there is no kubelet", func() bool { return !up(scrape(), "pod_resources") })
 	n.startKubelet()
 	eventually(t, "the exporter understands the new kubelet", ready)
 	checkPage(t, p, all)
@@ -87,14 +83,14 @@ func checkPage(t *testing.T, p page, all []running) {
 		for _, uuid := range r.Devices {
 			of["UUID"] = uuid
 			of["resource"], of["sharing"] = resource, "exclusive"
-			if len(p.find("gpuledger_container_gpu_info", of)) != 1 {
+			if len(p.Matches("gpuledger_container_gpu_info", of)) != 1 {
 				t.Errorf("gpuledger_container_gpu_info%v is missing", of)
 			}
 			delete(of, "resource")
 			delete(of, "sharing")
 			for _, pid := range r.PIDs {
 				of["pid"], of["container_id"] = fmt.Sprint(pid), r.ID
-				if len(p.find("gpuledger_process_info", of)) != 1 {
+				if len(p.Matches("gpuledger_process_info", of)) != 1 {
 					t.Errorf("gpuledger_process_info%v is missing", of)
 				}
 				delete(of, "pid")
@@ -102,18 +98,18 @@ func checkPage(t *testing.T, p page, all []running) {
 			}
 		}
 	}
-	if got := p.sum("gpuledger_processes", map[string]string{"mapped": "false"}); got != 0 {
+	if got := p.Sum("gpuledger_processes", map[string]string{"mapped": "false"}); got != 0 {
 		t.Errorf("%v processes are unmapped", got)
 	}
 	for _, reason := range []string{"host", "unmapped", "unknown", "gap"} {
-		if got := p.sum("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); got != 0 {
+		if got := p.Sum("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); got != 0 {
 			t.Errorf("%v J are unattributed for reason %s", got, reason)
 		}
 	}
 	for _, uuid := range gpus {
 		of := map[string]string{"UUID": uuid}
-		energy, accounts := p.sum("gpuledger_gpu_energy_joules_total", of), p.sum("gpuledger_container_energy_joules_total", of)+
-			p.sum("gpuledger_unattributed_energy_joules_total", of)+p.sum("gpuledger_retired_energy_joules_total", of)
+		energy, accounts := p.Sum("gpuledger_gpu_energy_joules_total", of), p.Sum("gpuledger_container_energy_joules_total", of)+
+			p.Sum("gpuledger_unattributed_energy_joules_total", of)+p.Sum("gpuledger_retired_energy_joules_total", of)
 		if math.Round(energy*1000) != math.Round(accounts*1000) {
 			t.Errorf("%s: the board counted %v J, the accounts hold %v J", uuid, energy, accounts)
 		}
@@ -128,8 +124,8 @@ func holders(all []running) []running {
 // charged returns the containers that have paid for energy they used alone.
 func charged(p page) map[gpu.Container]bool {
 	found := make(map[gpu.Container]bool)
-	for _, m := range p.find("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
-		l := labels(m)
+	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
+		l := exposition.Labels(m)
 		if m.GetCounter().GetValue() > 0 {
 			found[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
 		}
@@ -138,7 +134,7 @@ func charged(p page) map[gpu.Container]bool {
 }
 
 // page is one scrape; empty while there is nothing to scrape.
-type page map[string]*dto.MetricFamily
+type page = exposition.Page
 
 func scrape() page {
 	response, err := http.Get(exporterURL + "/metrics")
@@ -150,47 +146,18 @@ func scrape() page {
 	if err != nil {
 		return nil
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	p, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	p, err := exposition.Parse(bytes.NewReader(body))
 	if err != nil {
 		return nil
 	}
 	return p
 }
 
-// find returns the samples of a metric whose labels include the given ones.
-func (p page) find(name string, want map[string]string) []*dto.Metric {
-	var found []*dto.Metric
-	for _, m := range p[name].GetMetric() {
-		have := labels(m)
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return have[k] != want[k] }) {
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-func (p page) sum(name string, want map[string]string) float64 {
-	var sum float64
-	for _, m := range p.find(name, want) {
-		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-	}
-	return sum
-}
-
 // up reports whether all of the given stages are.
-func (p page) up(stages ...string) bool {
+func up(p page, stages ...string) bool {
 	return !slices.ContainsFunc(stages, func(s string) bool {
-		return p.sum("gpuledger_stage_up", map[string]string{"stage": s}) != 1
+		return p.Sum("gpuledger_stage_up", map[string]string{"stage": s}) != 1
 	})
-}
-
-func labels(m *dto.Metric) map[string]string {
-	all := make(map[string]string, len(m.GetLabel()))
-	for _, l := range m.GetLabel() {
-		all[l.GetName()] = l.GetValue()
-	}
-	return all
 }
 
 func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }

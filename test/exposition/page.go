@@ -1,0 +1,101 @@
+// Package exposition reads a metrics page as Prometheus does, for the tests that
+// scrape the real exporter.
+package exposition
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Page is one scrape, by the names of its metrics.
+type Page map[string]*dto.MetricFamily
+
+// Parse reads a page in the text format.
+func Parse(r io.Reader) (Page, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(r)
+}
+
+// Labels returns the labels of a sample.
+func Labels(m *dto.Metric) map[string]string {
+	out := make(map[string]string, len(m.Label))
+	for _, l := range m.Label {
+		out[l.GetName()] = l.GetValue()
+	}
+	return out
+}
+
+// Value returns the value of a counter, a gauge or an untyped sample.
+func Value(m *dto.Metric) float64 {
+	switch {
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	}
+	return m.Untyped.GetValue()
+}
+
+// Matches returns the samples of a metric whose labels include the given ones.
+func (p Page) Matches(name string, want map[string]string) []*dto.Metric {
+	var out []*dto.Metric
+	for _, m := range p[name].GetMetric() {
+		got := Labels(m)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(k string) bool { return got[k] != want[k] }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Sum adds up the samples of a metric, in the metric's own unit.
+func (p Page) Sum(name string, want map[string]string) float64 {
+	var sum float64
+	for _, m := range p.Matches(name, want) {
+		sum += Value(m)
+	}
+	return sum
+}
+
+// Millijoules adds up the samples of an energy counter.
+func (p Page) Millijoules(name string, want map[string]string) gpu.Millijoules {
+	var sum gpu.Millijoules
+	for _, m := range p.Matches(name, want) {
+		sum += gpu.Millijoules(math.Round(Value(m) * 1000))
+	}
+	return sum
+}
+
+// UUIDs lists the GPUs of a page.
+func (p Page) UUIDs() []string {
+	var out []string
+	for _, m := range p["gpuledger_gpu_info"].GetMetric() {
+		out = append(out, Labels(m)["UUID"])
+	}
+	return out
+}
+
+// Series lists all series of a page, but those of the Go runtime, as text.
+func (p Page) Series() []string {
+	var out []string
+	for name, f := range p {
+		if strings.HasPrefix(name, "go_") {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			out = append(out, fmt.Sprint(name, Labels(m)))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
