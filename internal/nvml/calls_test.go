@@ -1,0 +1,171 @@
+package nvml_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// Three of the eight GPUs differ, so that between them they take every call.
+const (
+	plain  = 0 // whole, with the older energy counter
+	parted = 1 // in MIG mode
+	scoped = 2 // with an energy counter that names its scope
+	none   = -1
+)
+
+// eight is the node whose driver misbehaves.
+func eight() gputest.Node {
+	var n gputest.Node
+	for i := range 8 {
+		n.GPUs = append(n.GPUs, gputest.Full(i))
+	}
+	n.GPUs[parted] = gputest.Divided(parted)
+	n.GPUs[scoped].Device.EnergyScope = gpu.ScopeGPU
+	return n
+}
+
+// An effect takes away from a GPU what is not known while a call fails.
+type effect func(*gputest.GPU)
+
+// nothing is the effect of a call that fails and is not missed.
+func nothing(*gputest.GPU) {}
+
+// calls is every function of the driver that the program calls, but for two that
+// cannot be broken here: nvmlErrorString, and nvmlDeviceGetGpuFabricInfo, which is
+// called on an older library only (TestOldDriver).
+var calls = map[string]struct {
+	// gpu is one that takes the call, none if it is not about a GPU.
+	gpu int
+	// first is the effect on a GPU that was not seen before, later that on one that
+	// was; nil if the call is not made again.
+	first, later effect
+}{
+	"nvmlInit":                   {gpu: none},
+	"nvmlShutdown":               {gpu: none},
+	"nvmlSystemGetDriverVersion": {gpu: none},
+	"nvmlSystemGetNVMLVersion":   {gpu: none},
+	"nvmlDeviceGetCount":         {gpu: none},
+	"nvmlEventSetCreate":         {gpu: none},
+	"nvmlEventSetFree":           {gpu: none},
+	"nvmlEventSetWait":           {gpu: none},
+
+	"nvmlDeviceGetHandleByIndex":                   {plain, lost, nil},
+	"nvmlDeviceGetUUID":                            {plain, lost, nil},
+	"nvmlDeviceGetName":                            {plain, func(g *gputest.GPU) { g.Device.Model = "" }, nil},
+	"nvmlDeviceGetSerial":                          {plain, func(g *gputest.GPU) { g.Device.Serial = "" }, nil},
+	"nvmlDeviceGetBoardPartNumber":                 {plain, func(g *gputest.GPU) { g.Device.BoardPartNumber = "" }, nil},
+	"nvmlDeviceGetVbiosVersion":                    {plain, func(g *gputest.GPU) { g.Device.VBIOSVersion = "" }, nil},
+	"nvmlDeviceGetMinorNumber":                     {plain, func(g *gputest.GPU) { g.Device.DeviceNode = "" }, nil},
+	"nvmlDeviceGetPciInfo":                         {plain, func(g *gputest.GPU) { g.Device.PCIBusID = "" }, nil},
+	"nvmlDeviceGetPlatformInfo":                    {plain, func(g *gputest.GPU) { g.Device.Platform = gpu.Platform{} }, nil},
+	"nvmlDeviceGetGpuFabricInfoV":                  {plain, func(g *gputest.GPU) { g.Device.Fabric = nil }, nil},
+	"nvmlDeviceGetPowerManagementLimitConstraints": {plain, func(g *gputest.GPU) { g.Device.MaxPower = *g.Reading.PowerLimit }, nil},
+	"nvmlDeviceGetSupportedEventTypes":             {plain, func(g *gputest.GPU) { g.Device.XIDEvents = false }, nil},
+	"nvmlDeviceRegisterEvents":                     {plain, func(g *gputest.GPU) { g.Device.XIDEvents = false }, nil},
+
+	"nvmlDeviceGetTotalEnergyConsumption": {plain, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
+	"nvmlDeviceGetFieldValues":            {scoped, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
+	"nvmlDeviceGetPowerUsage":             always(plain, func(g *gputest.GPU) { g.Reading.Power = nil }),
+	"nvmlDeviceGetEnforcedPowerLimit":     always(plain, func(g *gputest.GPU) { g.Reading.PowerLimit = nil }),
+	"nvmlDeviceGetTemperature":            always(plain, func(g *gputest.GPU) { g.Reading.Temperature = nil }),
+	"nvmlDeviceGetUtilizationRates":       always(plain, func(g *gputest.GPU) { g.Reading.Utilization = nil }),
+	"nvmlDeviceGetMemoryInfo":             always(plain, func(g *gputest.GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil }),
+	"nvmlDeviceGetClockInfo":              always(plain, func(g *gputest.GPU) { g.Reading.SMClock, g.Reading.MemoryClock = nil, nil }),
+	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
+
+	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
+	"nvmlDeviceGetGraphicsRunningProcesses":   always(plain, unlisted),
+	"nvmlDeviceGetMPSComputeRunningProcesses": always(plain, unlisted),
+
+	"nvmlDeviceGetMigMode":                {parted, undivided, unlisted},
+	"nvmlDeviceGetMaxMigDeviceCount":      {parted, undivided, unlisted},
+	"nvmlDeviceGetMigDeviceHandleByIndex": {parted, undivided, unlisted},
+	"nvmlDeviceGetGpuInstanceId":          {parted, undivided, nil},
+	"nvmlDeviceGetAttributes":             {parted, undivided, nil},
+	"nvmlDeviceGetGpuInstanceProfileInfo": {parted, undivided, nil},
+	"nvmlDeviceGetGpuInstanceById":        {parted, unplaced, nil},
+	"nvmlGpuInstanceGetInfo":              {parted, unplaced, nil},
+}
+
+// always is a call on a GPU that has the same effect first and later.
+func always(i int, e effect) struct {
+	gpu          int
+	first, later effect
+} {
+	return struct {
+		gpu          int
+		first, later effect
+	}{i, e, e}
+}
+
+func lost(g *gputest.GPU) { g.Lost = true }
+
+func unlisted(g *gputest.GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false }
+
+// unmetered is a GPU whose best energy counter failed for now.
+func unmetered(g *gputest.GPU) {
+	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
+}
+
+// TestCallsAreKnown runs everything that calls the driver, and holds the table
+// against the calls that were made, and these against the functions that the source
+// names. A call that is new must get its row.
+func TestCallsAreKnown(t *testing.T) {
+	d := newDriver(t, eight())
+	s := d.open(gputest.NewClock().Now)
+	watch(t, s)
+	gputest.Check(t, gputest.Read(t, s), d.node)
+	d.add("xid\tgpu=%s\tseq=1\tcode=79", d.node.GPUs[plain].Device.UUID)
+	wantXIDs(t, s, gpu.XID{UUID: d.node.GPUs[plain].Device.UUID, Code: 79})
+	d.node.Loads++
+	d.write()
+	gputest.Check(t, gputest.Eventually(t, s, "the driver was reloaded", func(_ gpu.Report, err error) bool { return err == nil }), d.node)
+
+	made := make(map[string]bool)
+	for line := range strings.Lines(d.log()) {
+		made[strings.Split(line, "\t")[1]] = true
+	}
+	want := slices.Sorted(maps.Keys(calls))
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
+		t.Errorf("calls (-table +made):\n%s", diff)
+	}
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo")
+	slices.Sort(want)
+	if diff := cmp.Diff(want, named(t)); diff != "" {
+		t.Errorf("calls (-table +source):\n%s", diff)
+	}
+}
+
+// named returns the driver's functions that the source names, without versions.
+func named(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	function := regexp.MustCompile(`"(nvml[A-Z]\w*?)(_v\d)?"`)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range function.FindAllSubmatch(source, -1) {
+			found[string(m[1])] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
