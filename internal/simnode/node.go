@@ -102,6 +102,12 @@ func (n *Node) begin() error {
 // Step moves the node up to a time, in whole steps of 100 ms since the start. It
 // does nothing until the next step is due.
 func (n *Node) Step(now gpu.Instant) error {
+	return n.Watch(now, func(Truth, []Activity) {})
+}
+
+// Watch is Step, and tells of every step what is true after it and what was done in
+// it.
+func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	due := int64(now.Sub(n.world.start) / step)
@@ -112,9 +118,11 @@ func (n *Node) Step(now gpu.Instant) error {
 		if err := n.apply(n.world.advance()); err != nil {
 			return err
 		}
-		if err := n.truth.add(n.world.truth()); err != nil {
+		row := n.world.truth()
+		if err := n.truth.add(row); err != nil {
 			return fmt.Errorf("write truth: %w", err)
 		}
+		tell(row, n.world.activity())
 	}
 	return n.publish()
 }

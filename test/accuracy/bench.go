@@ -1,0 +1,152 @@
+package accuracy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+const (
+	tick = time.Second
+	// refresh is as often as the mapper asks its witnesses while containers come and go.
+	refresh = 2 * time.Second
+	// phase is when the exporter starts after the node: no workload changes on its
+	// ticks, and the counter has not just moved.
+	phase = 450 * time.Millisecond
+)
+
+// start is the moment at which every simulation begins.
+var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}
+
+// A bench is a simulated node with the whole exporter but its HTTP server, on an
+// invented clock.
+type bench struct {
+	Case
+	node     *simnode.Node
+	world    world
+	config   app.Config
+	exporter *app.Node // nil while it is down
+	now      gpu.Instant
+
+	journal journal
+	pidInfo pidInfoRule
+	smShare smShareRule
+}
+
+// Run plays a case for a time. The library is the fake driver (package fakes). Only
+// one case can be played at a time, since a process has one environment.
+func Run(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
+	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{Case: c, now: start}
+	if b.node, err = simnode.Open(dir, c.Scenario, start); err != nil {
+		return Result{}, err
+	}
+	defer b.node.Close()
+	if err := b.configure(library); err != nil {
+		return Result{}, err
+	}
+	b.world = newWorld(c.Scenario.GPUs[0])
+	if err := b.play(ctx, length); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return b.result()
+}
+
+// configure points the exporter and the fake driver to the node.
+func (b *bench) configure(library string) (err error) {
+	for _, env := range b.node.Env() {
+		name, value, _ := strings.Cut(env, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	// A busy machine must change nothing, and no account may retire.
+	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=24h")
+	b.config, err = app.Parse(flags, func(string) string { return "" })
+	return err
+}
+
+// play lets time pass, with a tick in every second in which the exporter runs.
+func (b *bench) play(ctx context.Context, length time.Duration) error {
+	if err := b.advance(phase); err != nil {
+		return err
+	}
+	for t := time.Duration(0); t <= length; t += tick {
+		if b.Down.Until > 0 && t >= b.Down.From && t < b.Down.Until {
+			if err := b.stop(); err != nil {
+				return err
+			}
+		} else if err := b.look(ctx, t); err != nil {
+			return err
+		}
+		if err := b.advance(tick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance moves the node, and writes down what happens.
+func (b *bench) advance(d time.Duration) error {
+	b.now.Boot, b.now.Wall = b.now.Boot+d, b.now.Wall.Add(d)
+	return b.node.Watch(b.now, func(row simnode.Truth, on []simnode.Activity) {
+		g := row.GPUs[0]
+		energy := float64(g.Energy - b.world.last.Energy)
+		b.journal.add(time.Duration(row.Boot), perfect, b.world.perfect(energy, on))
+		b.journal.add(time.Duration(row.Boot), truth, b.world.truth(g))
+	})
+}
+
+// look is one tick of the exporter, which starts if it was down.
+func (b *bench) look(ctx context.Context, t time.Duration) error {
+	if b.exporter == nil {
+		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
+		b.smShare.there = nil // it keeps nothing over a restart
+	}
+	if t%refresh == 0 {
+		if err := b.exporter.Mapper.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	b.exporter.Sampler.Tick(ctx)
+	g, err := b.snapshot()
+	if err != nil {
+		return err
+	}
+	b.journal.add(b.now.Boot, pidInfo, b.pidInfo.read(g))
+	b.journal.add(b.now.Boot, smShare, b.smShare.read(g))
+	return nil
+}
+
+// snapshot returns what the exporter shows of the GPU.
+func (b *bench) snapshot() (*gpu.GPU, error) {
+	snap := b.exporter.Sampler.Latest()
+	if snap == nil || len(snap.GPUs) != 1 || snap.GPUs[0].Reading == nil || snap.GPUs[0].Book == nil {
+		return nil, fmt.Errorf("no reading or no book at %v", b.now.Boot-start.Boot)
+	}
+	return &snap.GPUs[0], nil
+}
+
+// stop ends the exporter as SIGTERM does, if it runs.
+func (b *bench) stop() error {
+	if b.exporter == nil {
+		return nil
+	}
+	e := b.exporter
+	b.exporter = nil
+	if err := e.Source.Close(time.Minute); err != nil {
+		return err
+	}
+	return e.Sampler.Close()
+}

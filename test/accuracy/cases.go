@@ -1,0 +1,117 @@
+package accuracy
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// A Case is a GPU with a workload, and what happens to the exporter meanwhile.
+type Case struct {
+	Name     string
+	Scenario simnode.Scenario
+	// Down is when the exporter does not run, if ever.
+	Down simnode.Span
+	// Fleeting marks a case of processes that live for less than a tick, whose
+	// owner cannot always be known.
+	Fleeting bool
+}
+
+// Cases lists the cases. Every pod holds one replica, or one instance, of one GPU, and
+// no two draw the same for a busy second.
+func Cases() []Case {
+	return []Case{
+		sliced("two equal processes",
+			pod("left", 540, simnode.Constant(45)),
+			pod("right", 420, simnode.Constant(45))),
+		sliced("90 to 10",
+			pod("heavy", 560, simnode.Constant(81)),
+			pod("light", 430, simnode.Constant(9))),
+		sliced("bursts, busy a tenth of the time, beside a steady one",
+			pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
+			pod("steady", 400, simnode.Constant(55))),
+		sliced("jobs that start and stop beside a steady one",
+			pod("steady", 450, simnode.Constant(40)),
+			lasting(8300*time.Millisecond, pod("job", 310, simnode.Constant(35))),
+			lasting(4700*time.Millisecond, pod("task", 620, simnode.Constant(20)))),
+		sliced("four time-sliced pods",
+			pod("ada", 420, simnode.Duty(25, 3700*time.Millisecond, 9300*time.Millisecond)),
+			pod("bob", 610, simnode.Constant(20)),
+			pod("cleo", 540, simnode.Constant(35)),
+			pod("dan", 330, simnode.Ramp(2, 18, 14900*time.Millisecond))),
+		divided(),
+		restarted(),
+		fleeting(),
+	}
+}
+
+// divided is a GPU of two MIG instances. For two minutes each the first works alone,
+// both work, the second works alone; then, for two minutes, neither does.
+func divided() Case {
+	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: 4 * time.Minute, Period: 10 * time.Minute})
+	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: 2 * time.Minute, Period: 400 * time.Second})
+	c := sliced("MIG 3g + 4g, each idle in part of the time", first, second)
+	c.Scenario.Pods[1].Containers[0].Processes[0].Work[0].Instance = 1
+	g := &c.Scenario.GPUs[0]
+	g.Replicas = 0
+	g.MIG = &simnode.MIG{Slices: 7, Instances: []simnode.Instance{
+		{ID: 2, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: 4, Size: 4, Memory: 40320},
+		{ID: 1, Profile: "4g.40gb", ProfileID: 5, Slices: 4, Start: 0, Size: 4, Memory: 40320},
+	}}
+	return c
+}
+
+// restarted is an exporter that is replaced in the middle.
+func restarted() Case {
+	c := sliced("the exporter is restarted and away for five seconds",
+		pod("left", 480, simnode.Constant(60)),
+		pod("right", 590, simnode.Constant(30)))
+	c.Down = simnode.Span{From: 5 * time.Minute, Until: 5*time.Minute + 5*time.Second}
+	return c
+}
+
+// fleeting are processes that mostly begin and end between two ticks.
+func fleeting() Case {
+	c := sliced("jobs that live for less than a tick beside a steady one",
+		pod("steady", 450, simnode.Constant(60)),
+		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
+	c.Fleeting = true
+	return c
+}
+
+// sliced is a case of pods that share one GPU.
+func sliced(name string, pods ...simnode.Pod) Case {
+	for i := range pods {
+		pods[i].Containers[0].Devices = simnode.Parts(0, i)
+	}
+	return Case{Name: name, Scenario: simnode.Scenario{
+		Name: "accuracy", Node: "accuracy-0", PodsAPI: true,
+		Driver: simnode.Driver{Version: "570.86.15", NVML: "12.570.86.15"},
+		DMI:    map[string]string{"sys_vendor": "NVIDIA", "product_name": "DGXH100"},
+		Daemons: []simnode.Daemon{
+			{Cgroup: "/init.scope", Process: simnode.Process{Comm: "systemd"}},
+			{Cgroup: "/system.slice/gpuledger.service", Process: simnode.Process{Comm: "gpuledger"}},
+		},
+		GPUs: []simnode.GPU{{
+			UUID: "GPU-6f1d2c7e-0000-4000-8000-000000000007", Bus: "00000000:1B:00.0", Model: "NVIDIA H100 80GB HBM3",
+			Serial: "1653924020817", Floor: 70, Limit: 700, MaxLimit: 700, Memory: 80 << 30,
+			Counter: 180_000_000_000, Replicas: len(pods),
+		}},
+		Pods: pods,
+	}}
+}
+
+// pod is a pod with one process, which draws so many watts while it keeps the GPU
+// entirely busy.
+func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
+	return simnode.Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []simnode.Container{{
+		Name:      "main",
+		Processes: []simnode.Process{{Comm: "python3", Work: []simnode.Work{{Watts: watts, Load: load, Memory: 8 << 30}}}},
+	}}}
+}
+
+// lasting is a pod that gives way to a new one of its kind after a while.
+func lasting(lifetime time.Duration, p simnode.Pod) simnode.Pod {
+	p.Lifetime = lifetime
+	return p
+}

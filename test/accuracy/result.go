@@ -1,0 +1,125 @@
+package accuracy
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Result is what came of a case up to the moment up to which the book was settled.
+type Result struct {
+	Case
+	// Energy is what the GPU really consumed, Booked what its book says and
+	// Accounts what the accounts in it hold.
+	Energy, Booked, Accounts gpu.Millijoules
+	Owners                   []Owner
+}
+
+// An Owner is what fell to a pod, to all pods of a kind, or to nobody for a reason in
+// brackets. Everything is a share of the GPU's energy.
+type Owner struct {
+	Name  string
+	Truth float64
+	// Perfect is what gpuledger's rule gives the owner under perfect sight, Charged
+	// what gpuledger charged.
+	Perfect, Charged float64
+	// Bound is two standard errors of the driver's samples, 0 if there are none.
+	Bound float64
+	// PIDInfo and SMShare are what the other rules charged.
+	PIDInfo, SMShare float64
+}
+
+// Signal is the error of what gpuledger saw.
+func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
+
+// Model is the error of equal joules per busy second.
+func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
+
+// result closes the bench.
+func (b *bench) result() (Result, error) {
+	g, err := b.snapshot()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.stop(); err != nil {
+		return Result{}, err
+	}
+	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
+	sums[charged] = ledgerCharges(g.Book)
+	energy := sums[truth].sum()
+	r := Result{
+		Case: b.Case, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
+	}
+	for _, kind := range b.kinds(sums) {
+		r.Owners = append(r.Owners, b.owner(kind.name, kind.members, sums, energy))
+		if len(kind.members) > 1 {
+			r.Owners = append(r.Owners, b.worst(kind, sums, energy))
+		}
+	}
+	return r, nil
+}
+
+// owner sums what fell to some owners.
+func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
+	share := func(by charges) (sum float64) {
+		for _, m := range members {
+			sum += by[m]
+		}
+		return sum / energy
+	}
+	return Owner{
+		Name: name, Truth: share(sums[truth]), Perfect: share(sums[perfect]), Charged: share(sums[charged]),
+		Bound: b.world.bound(members) / energy, PIDInfo: share(sums[pidInfo]), SMShare: share(sums[smShare]),
+	}
+}
+
+// worst returns the one of a kind for which the signal's error is largest.
+func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner) {
+	for _, m := range k.members {
+		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)
+		if math.Abs(o.Signal()) > math.Abs(worst.Signal()) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+// A kind is one owner, or pods that took one another's place.
+type kind struct {
+	name    string
+	members []string
+}
+
+// kinds lists the owners that any rule named.
+func (b *bench) kinds(sums [rules]charges) []kind {
+	owners := make(map[string]bool)
+	for _, c := range sums {
+		for owner := range c {
+			owners[owner] = true
+		}
+	}
+	var kinds []kind
+	for _, owner := range slices.Sorted(maps.Keys(owners)) {
+		name := b.kindOf(owner)
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+		if i < 0 {
+			i = len(kinds)
+			kinds = append(kinds, kind{name: name})
+		}
+		kinds[i].members = append(kinds[i].members, owner)
+	}
+	return kinds
+}
+
+// kindOf names the pods that took one another's place as one.
+func (c *Case) kindOf(owner string) string {
+	for _, p := range c.Scenario.Pods {
+		if p.Lifetime > 0 && strings.HasPrefix(owner, p.Name+"-") {
+			return p.Name + "s"
+		}
+	}
+	return owner
+}
