@@ -37,6 +37,7 @@ const (
 	retiredEnergy
 	energyResets
 	readingsRejected
+	unsampledSeconds
 
 	containerInfo
 	containerReplicas
@@ -166,6 +167,11 @@ var catalogue = [numMetrics]Metric{
 		Family: familyEnergy, Name: "gpuledger_gpu_readings_rejected_total", Type: counter,
 		Labels: ofGPU,
 		Help:   "Energy readings that were not plausible and were not used.",
+	},
+	unsampledSeconds: {
+		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofGPU,
+		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and they were asked for later.",
 	},
 
 	containerInfo: {

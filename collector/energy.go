@@ -15,4 +15,7 @@ func (p *page) energy(g *gpu.GPU, uuid labels) {
 	p.counter(retiredEnergy, b.Retired.Joules(), b.Opened, uuid)
 	p.counter(energyResets, float64(b.Resets), b.Opened, uuid)
 	p.counter(readingsRejected, float64(b.Rejected), b.Opened, uuid)
+	if b.Unsampled != nil {
+		p.counter(unsampledSeconds, b.Unsampled.Seconds(), b.Opened, uuid)
+	}
 }

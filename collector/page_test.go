@@ -25,6 +25,7 @@ func TestCreatedTimestamps(t *testing.T) {
 		"gpuledger_retired_energy_joules_total":           boot,
 		"gpuledger_gpu_energy_resets_total":               boot,
 		"gpuledger_gpu_readings_rejected_total":           boot,
+		"gpuledger_gpu_unsampled_seconds_total":           boot,
 		"gpuledger_gpu_xid_errors_total":                  boot,
 		"gpuledger_container_energy_joules_total":         boot.Add(10 * time.Minute),
 		"gpuledger_container_idle_energy_joules_total":    boot.Add(10 * time.Minute),

@@ -22,6 +22,9 @@ type Book struct {
 	// the readings that were not plausible.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
+	// Unsampled is the time for which the driver's utilisation samples were lost:
+	// its ring holds ten seconds. It is nil if the GPU never gave such samples.
+	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	Containers []ContainerAccount `json:"containers"`
 }

@@ -38,10 +38,27 @@ type Reading struct {
 	// process. It is meaningful only if ContextsKnown.
 	Contexts      []Context
 	ContextsKnown bool
-	// Samples are the utilisation samples since the last reading, oldest first.
-	// SamplesKnown with no samples means that nothing ran.
+	// Samples say how busy processes were since the last reading, oldest first.
+	// Together they cover Sampled. They are meaningful only if SamplesKnown; with
+	// none nothing ran.
 	Samples      []Sample
+	Sampled      Span
 	SamplesKnown bool
+	// Instances say how busy MIG instances were. They are meaningful only if
+	// InstancesKnown, when every instance has one.
+	Instances      []InstanceSample
+	InstancesKnown bool
+}
+
+// Span is a time, on the boot clock.
+type Span struct{ From, To time.Duration }
+
+// Len returns how long a span is.
+func (s Span) Len() time.Duration { return s.To - s.From }
+
+// Overlap returns how much of two spans is common to them.
+func (s Span) Overlap(t Span) time.Duration {
+	return max(0, min(s.To, t.To)-max(s.From, t.From))
 }
 
 // Context is a process that holds a compute, graphics or MPS context (NVML
@@ -57,13 +74,23 @@ type Context struct {
 	MPS bool
 }
 
-// Sample is one row of the driver's process-utilisation ring (NVML
-// nvmlDeviceGetProcessUtilization): sampled ownership, about 7 times a second.
+// Sample is how busy a GPU was with one process, averaged over a time: sampled
+// ownership by the driver's ring (NVML nvmlDeviceGetProcessUtilization), about 7
+// samples a second, or the driver's accounting (nvmlDeviceGetAccountingStats_v2).
 type Sample struct {
-	PID    uint32
-	At     time.Time // the driver's own time of the sample
-	SM     float64   // 0 to 1
-	Memory float64   // 0 to 1
+	PID uint32
+	Span
+	SM     float64 // 0 to 1
+	Memory float64 // 0 to 1
+}
+
+// InstanceSample is how busy a MIG instance was, averaged over a time: the part of
+// its own multiprocessors' time with a warp on them (NVML nvmlGpmMetricsGet,
+// NVML_GPM_METRIC_SM_UTIL).
+type InstanceSample struct {
+	Instance string // its GPU instance id
+	Span
+	SM float64 // 0 to 1
 }
 
 // XID is one error event of the driver (NVML nvmlEventTypeXidCriticalError).

@@ -34,14 +34,15 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive notes the accounts whose owner was on the GPU in the interval, or whose
-// end cannot be told: an allocation that is still listed, though its pod does not
-// seem to live, and every account while the kubelet does not answer.
+// markAlive notes the accounts whose container was on the GPU in the interval, on
+// whatever instance, or whose end cannot be told: an allocation that is still listed,
+// though its pod does not seem to live, and every account while the kubelet does not
+// answer.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Containers {
 		a := &b.Containers[i]
-		listed := func(h gpu.Allocation) bool { return keyOf(h) == a.AccountKey }
-		present := func(p part) bool { return p.instance == a.GPUInstance && p.who.has(a.Container) }
+		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
+		present := func(p part) bool { return p.who.has(a.Container) }
 		if !iv.holdersKnown || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}

@@ -15,6 +15,8 @@ type board struct {
 	counter     gpu.Millijoules
 	processes   map[uint32]gpu.Process
 	allocations []gpu.Allocation
+	mig         *gpu.MIG      // nil unless it is divided
+	sampled     time.Duration // up to when utilisation samples were told
 	// reloaded is set if the counter began anew after the last mark, restarted if
 	// the exporter did.
 	reloaded, restarted bool
@@ -41,7 +43,7 @@ type board struct {
 type view struct {
 	list    []gpu.ProcessID // holding a context, by a list no older than ten seconds
 	active  []gpu.ProcessID
-	signal  bool // activity was known
+	signal  bool // activity was known, of processes or of instances
 	blind   bool // there is no such list
 	idle    bool // utilisation was measured 0, and nobody was active
 	holders []gpu.Container
@@ -76,7 +78,29 @@ func (b *board) allocate(x, y byte) {
 		if x>>i&1 == 1 {
 			h := holds(c, int(y>>i&1)+1)
 			h.Live = y>>(i+4)&1 == 0
+			if b.mig != nil && i < len(b.mig.Instances) {
+				h.GPUInstance = b.mig.Instances[i].ID
+			}
 			b.allocations = append(b.allocations, h)
+		}
+	}
+}
+
+// divide makes an observation that of a divided board, whose driver knows no
+// utilisation but that of instances.
+func (b *board) divide(o *ledger.Observation, sight byte) {
+	if b.mig == nil {
+		return
+	}
+	o.MIG, o.Places = b.mig, map[gpu.ProcessID]string{}
+	o.InstancesKnown, o.Instances = o.ActivityKnown, map[string]time.Duration{}
+	o.Utilization, o.ActivityKnown, o.Sampled = nil, false, gpu.Span{}
+	for k, i := range b.mig.Instances {
+		o.Instances[i.ID] = 0
+		for _, p := range o.Processes {
+			if int(p.ID.PID+uint32(sight))%(len(b.mig.Instances)+1) == k {
+				o.Places[p.ID] = i.ID
+			}
 		}
 	}
 }
@@ -108,12 +132,18 @@ func (b *board) view(o ledger.Observation) view {
 			b.list = append(b.list, p.ID)
 		}
 	}
-	v := view{signal: o.ActivityKnown, idle: o.Utilization != nil && *o.Utilization == 0 && len(o.Activity) == 0}
+	v := view{signal: o.ActivityKnown, idle: o.Utilization != nil && *o.Utilization == 0}
+	if o.MIG != nil {
+		v.signal, v.idle = o.InstancesKnown, o.InstancesKnown
+	}
+	for _, busy := range o.Instances {
+		v.idle = v.idle && busy == 0
+	}
 	if v.blind = o.At.Boot-b.listed > 10*time.Second; !v.blind {
 		v.list = b.list
 	}
 	for _, a := range o.Activity {
-		v.active = append(v.active, a.Process.ID)
+		v.active, v.idle = append(v.active, a.Process.ID), v.idle && a.Busy == 0
 	}
 	for _, h := range o.Allocations {
 		if o.AllocationsKnown {

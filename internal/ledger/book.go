@@ -26,6 +26,8 @@ type book struct {
 	// observation, seen that of the newest one.
 	list         []gpu.Process
 	listed, seen time.Duration
+	// sampled is the time up to which utilisation samples were told, boot clock.
+	sampled time.Duration
 }
 
 // A Mark is one accepted reading of the board's counter, with who was on the GPU at
@@ -55,6 +57,9 @@ type interval struct {
 	reset bool
 }
 
+// span returns the interval's time.
+func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
+
 func newBook() *book { return &book{since: newSighting(nil)} }
 
 // open reports whether counting has begun.
@@ -77,6 +82,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 		b.since = newSighting(nil) // over a gap only its ends count
 	}
 	list, listed := b.present(o)
+	b.backdate(&o)
 	b.since.add(o, list, listed)
 	b.learn(o)
 	if o.Energy != nil {
@@ -130,6 +136,45 @@ func (b *book) learn(o Observation) {
 			iv.to.Holders = o.Allocations
 		}
 	}
+}
+
+// backdate takes out of an observation the activity that belongs to intervals before
+// it, which wait for it: the last samples of an interval come with the next look. An
+// average over a time is spread evenly over it. Only processes that were seen in an
+// earlier interval worked in it.
+func (b *book) backdate(o *Observation) {
+	b.countUnsampled(o)
+	o.Activity = slices.Clone(o.Activity)
+	for i := range b.pending {
+		iv := &b.pending[i]
+		for j := range o.Activity {
+			a := &o.Activity[j]
+			if _, there := iv.processes[a.Process.ID]; !there {
+				continue
+			}
+			if early := a.Overlap(iv.span()); early > 0 {
+				busy := a.Busy * early / a.Len()
+				iv.work(a.Process.ID, busy)
+				a.Busy, a.From = a.Busy-busy, max(a.From, iv.to.At.Boot)
+			}
+		}
+		iv.sampled = max(iv.sampled, sampledUntil(*o))
+	}
+}
+
+// countUnsampled notes the time between what the samples covered last and what they
+// cover now.
+func (b *book) countUnsampled(o *Observation) {
+	if !o.ActivityKnown {
+		return
+	}
+	if b.Unsampled == nil {
+		b.Unsampled = new(time.Duration(0))
+	}
+	if lost := o.Sampled.From - b.sampled; b.sampled > 0 && lost > 0 {
+		b.Unsampled = new(*b.Unsampled + lost)
+	}
+	b.sampled = o.Sampled.To
 }
 
 // accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt.

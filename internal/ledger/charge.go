@@ -38,7 +38,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 func (b *book) chargePart(st *settlement, p *part) {
 	switch {
 	case p.alone():
-		b.pay(st, p, p.who.list[0], p.energy, p.method())
+		b.pay(st, p, p.who.list[0], p.energy, p.whole)
 	case len(p.who.list) > 0:
 		weights, method := p.weigh()
 		for i, amount := range apportion(p.energy, weights) {
@@ -68,7 +68,7 @@ func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, met
 		return
 	}
 	a := b.credit(p, o.container, amount, method)
-	if !p.gap && (o.activity > 0 || method == gpu.Exclusive && p.busy) {
+	if !p.gap && (o.activity > 0 || p.alone() && p.busy) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
 	weights, method := o.inside(p.signal, method)
@@ -87,7 +87,7 @@ func (o *party) inside(signal bool, method gpu.Method) ([]uint64, gpu.Method) {
 	}
 	if signal && o.activity > 0 {
 		for i := range o.processes {
-			weights[i] = o.processes[i].activity
+			weights[i] = uint64(o.processes[i].activity)
 		}
 		return weights, gpu.Shared
 	}

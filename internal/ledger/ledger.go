@@ -62,21 +62,27 @@ type Observation struct {
 	MIG    *gpu.MIG
 	Places map[gpu.ProcessID]string
 
-	// Activity is what the driver sampled since the last observation. Without a
-	// signal (ActivityKnown false) owners are not told apart by activity.
+	// Activity is what the driver sampled, complete over Sampled, which may end
+	// before this moment. Without a signal (ActivityKnown false) owners are not
+	// told apart by activity.
 	Activity      []Activity
+	Sampled       gpu.Span
 	ActivityKnown bool
+	// Instances is how long each MIG instance was busy since the last observation.
+	// Without a signal (InstancesKnown false) instances are not told apart by it.
+	Instances      map[string]time.Duration
+	InstancesKnown bool
 
 	// Allocations are those of this GPU, meaningful only if AllocationsKnown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 }
 
-// Activity is the utilisation of one process, summed over its samples. The unit
-// does not matter as long as it is the same within an observation.
+// Activity is how long one process was busy within a time.
 type Activity struct {
 	Process gpu.Process
-	Weight  uint32
+	gpu.Span
+	Busy time.Duration
 }
 
 // Observe adds one look at one GPU. Nothing is charged until [Ledger.Settle].
@@ -176,6 +182,9 @@ func check(b *gpu.Book) error {
 		return fmt.Errorf("energy is %d mJ, but the accounts hold %d mJ", b.Energy, b.Sum())
 	}
 	least := min(b.Retired, slices.Min(b.Unattributed[:]))
+	if b.Unsampled != nil {
+		least = min(least, gpu.Millijoules(*b.Unsampled))
+	}
 	for i := range b.Containers {
 		a := &b.Containers[i]
 		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active))

@@ -43,9 +43,14 @@ func look(seconds float64, processes []gpu.Process, allocations ...gpu.Allocatio
 		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
 		MaxPower: 700, Utilization: new(0.5),
 		Processes: processes, ProcessesKnown: true,
-		ActivityKnown: true,
+		ActivityKnown: true, Sampled: gpu.Span{From: at(seconds - 1).Boot, To: at(seconds).Boot},
 		Allocations:   allocations, AllocationsKnown: true,
 	}
+}
+
+// worked returns some activity of a process since the last look.
+func worked(p gpu.Process, ms time.Duration) ledger.Activity {
+	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
 
 func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{} }
@@ -103,10 +108,10 @@ func TestOwners(t *testing.T) {
 			return look(s, []gpu.Process{third}, holds(train, 1))
 		}, amounts{"serve exclusive": 300_000}},
 		{"two containers by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, third}), ledger.Activity{first, 3}, ledger.Activity{third, 1})
+			return active(look(s, []gpu.Process{first, third}), worked(first, 3), worked(third, 1))
 		}, amounts{"train shared": 225_000, "serve shared": 75_000}},
 		{"an idle context beside a busy one", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), ledger.Activity{third, 5})
+			return active(look(s, []gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), worked(third, 5))
 		}, amounts{"serve shared": 300_000}},
 		{"a signal but no samples: holders by replicas", func(s float64) ledger.Observation {
 			return look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
@@ -115,7 +120,7 @@ func TestOwners(t *testing.T) {
 			return mute(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"samples without a signal do not count", func(s float64) ledger.Observation {
-			return mute(active(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), ledger.Activity{third, 1}))
+			return mute(active(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), worked(third, 1)))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"no signal, one of them holds", func(s float64) ledger.Observation {
 			return mute(look(s, []gpu.Process{first, third}, holds(serve, 1)))
@@ -126,13 +131,13 @@ func TestOwners(t *testing.T) {
 			return o
 		}, amounts{"train allocated": 150_001, "serve allocated": 150_000}},
 		{"container and host by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), ledger.Activity{first, 2}, ledger.Activity{host, 1})
+			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), worked(first, 2), worked(host, 1))
 		}, amounts{"train shared": 200_000, "host": 100_000}},
 		{"container and unmapped by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, unmapped}, holds(train, 1)), ledger.Activity{first, 2}, ledger.Activity{unmapped, 1})
+			return active(look(s, []gpu.Process{first, unmapped}, holds(train, 1)), worked(first, 2), worked(unmapped, 1))
 		}, amounts{"train shared": 200_000, "unmapped": 100_000}},
 		{"a process known only by its samples", func(s float64) ledger.Observation {
-			return active(look(s, nil), ledger.Activity{third, 2})
+			return active(look(s, nil), worked(third, 2))
 		}, amounts{"serve exclusive": 300_000}},
 		{"host alone", func(s float64) ledger.Observation {
 			return look(s, []gpu.Process{host})
@@ -191,7 +196,7 @@ func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []gpu.Process{first, second}, holds(train, 1))
 	busy := look(2, []gpu.Process{first, second}, holds(train, 1))
-	busy.Activity = []ledger.Activity{{first, 1}, {second, 2}}
+	busy.Activity = []ledger.Activity{worked(first, 1), worked(second, 2)}
 	b := ask(t, newLedger(), look(0, []gpu.Process{first, second}, holds(train, 1)), quiet, busy)
 	want := []gpu.ByMethod{{gpu.Shared: 100_000, gpu.Allocated: 150_000}, {gpu.Shared: 200_000, gpu.Allocated: 150_000}}
 	var got []gpu.ByMethod

@@ -47,6 +47,14 @@ var containers = []gpu.Container{
 	{Namespace: "ml", Pod: "train-0", PodUID: "uid-again", Container: "main"},
 }
 
+// layouts are ways to divide a board. Ids of instances are used again.
+var layouts = []*gpu.MIG{
+	nil,
+	{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
+	{Slices: 7, Instances: []gpu.Instance{{ID: "2", Slices: 1}, {ID: "3", Slices: 2}, {ID: "5", Slices: 3}}},
+	{Slices: 7},
+}
+
 // event applies one random event to one board. The byte sight says what is seen of
 // it, x and y choose its details.
 func (m *machine) event(kind, sight, x, y byte) {
@@ -72,8 +80,12 @@ func (m *machine) event(kind, sight, x, y byte) {
 		}
 	case 7: // the kubelet gives and takes
 		b.allocate(x, y)
-	case 8: // the kubelet does not answer, or does again
-		m.known = !m.known
+	case 8: // the kubelet does not answer, or does again; or the GPU is divided otherwise
+		if y%4 == 3 {
+			b.mig = layouts[int(x)%len(layouts)]
+		} else {
+			m.known = !m.known
+		}
 	case 9: // one reading that is wrong
 		m.glitch(b, sight, x)
 	case 10: // the driver is loaded again
@@ -146,7 +158,19 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	if o.ProcessesKnown {
 		o.Processes = m.current(b)
 	}
+	m.sample(b, &o, sight)
+	b.divide(&o, sight)
 	return o
+}
+
+// sample gives an observation the samples' time: from where it ended last, unless the
+// ring wrapped, to a moment that may be somewhat ago.
+func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
+	from := max(b.sampled, m.now-10*time.Second)
+	o.Sampled = gpu.Span{From: from, To: max(from, m.now-time.Duration(sight%5)*60*time.Millisecond)}
+	if o.ActivityKnown {
+		b.sampled = o.Sampled.To
+	}
 }
 
 // tick is an ordinary look, which sees the activity of some processes and may not
@@ -157,9 +181,13 @@ func (m *machine) tick(b *board, sight, y byte) {
 		o.Energy = nil
 	}
 	for _, p := range m.current(b) {
-		if y>>(p.ID.PID%8)&1 == 1 {
-			o.Activity = append(o.Activity, ledger.Activity{Process: p, Weight: uint32(y) * p.ID.PID})
+		if o.ActivityKnown && y>>(p.ID.PID%8)&1 == 1 {
+			busy := o.Sampled.Len() * time.Duration(y) / 256
+			o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: o.Sampled, Busy: busy})
 		}
+	}
+	for i := range o.Instances {
+		o.Instances[i] = time.Duration(y%3) * 400 * time.Millisecond
 	}
 	m.show(b, o, true)
 }

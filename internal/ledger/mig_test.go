@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -78,6 +79,114 @@ func TestMIG(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("amounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// halves is a GPU of eight slices: one instance of three, one of four, one free.
+var halves = &gpu.MIG{Slices: 8, Instances: []gpu.Instance{
+	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
+}}
+
+// TestMIGActivity is the worked example of docs/energy.md: what instances did decides,
+// by the time they were busy times their slices.
+func TestMIGActivity(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := func(o ledger.Observation) ledger.Observation {
+		o.MIG, o.Places = halves, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		return o
+	}
+	type account struct {
+		energy       gpu.ByMethod
+		idle         gpu.Millijoules
+		active, held time.Duration
+	}
+	tests := []struct {
+		name         string
+		instances    map[string]time.Duration
+		unknown      bool
+		first, other account
+		free         gpu.Millijoules
+	}{
+		{
+			"both busy all the time", map[string]time.Duration{"1": time.Second, "2": time.Second}, false,
+			account{gpu.ByMethod{gpu.Shared: 300_000}, 0, time.Second, time.Second},
+			account{gpu.ByMethod{gpu.Shared: 400_000}, 0, time.Second, time.Second},
+			0,
+		},
+		{
+			"one half as busy", map[string]time.Duration{"1": time.Second, "2": time.Second / 2}, false,
+			account{gpu.ByMethod{gpu.Shared: 420_000}, 0, time.Second, time.Second},
+			account{gpu.ByMethod{gpu.Shared: 280_000}, 0, time.Second, time.Second},
+			0,
+		},
+		{
+			"one idle", map[string]time.Duration{"1": time.Second / 10, "2": 0}, false,
+			account{gpu.ByMethod{gpu.Shared: 700_000}, 0, time.Second, time.Second},
+			account{gpu.ByMethod{}, 0, 0, time.Second},
+			0,
+		},
+		{
+			"both idle", map[string]time.Duration{"1": 0, "2": 0}, false,
+			account{gpu.ByMethod{gpu.Allocated: 262_500}, 262_500, 0, time.Second},
+			account{gpu.ByMethod{gpu.Allocated: 350_000}, 350_000, 0, time.Second},
+			87_500,
+		},
+		{
+			"no signal", nil, true,
+			account{gpu.ByMethod{gpu.Allocated: 262_500}, 0, 0, time.Second},
+			account{gpu.ByMethod{gpu.Allocated: 350_000}, 0, 0, time.Second},
+			87_500,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			at := func(s float64) ledger.Observation {
+				o := both(onInstance(look(s, []gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), ""))
+				o.Energy = new(gpu.Millijoules(s * 700_000))
+				o.Instances, o.InstancesKnown = tt.instances, !tt.unknown
+				return o
+			}
+			b := ask(t, newLedger(), at(0), at(1))
+			var got []account
+			for _, a := range b.Containers {
+				got = append(got, account{a.Energy, a.Idle, a.Active, a.Allocated})
+			}
+			if diff := cmp.Diff([]account{tt.first, tt.other}, got, cmp.AllowUnexported(account{})); diff != "" {
+				t.Errorf("accounts (-want +got):\n%s", diff)
+			}
+			if got := b.Unattributed[gpu.Idle]; got != tt.free {
+				t.Errorf("idle %d mJ, want %d", got, tt.free)
+			}
+		})
+	}
+}
+
+// TestBusyInstance: inside an instance that worked the table of a whole GPU decides,
+// without a signal of its processes. What worked on an instance that nobody is seen
+// on is the holder's.
+func TestBusyInstance(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	tests := []struct {
+		name        string
+		processes   []gpu.Process
+		allocations []gpu.Allocation
+		want        gpu.ByMethod // of the first container
+	}{
+		{"two owners", []gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
+		{"two owners, one holder", []gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
+		{"nobody seen", nil, []gpu.Allocation{holdsInstance(train, "1")}, gpu.ByMethod{gpu.Allocated: 300_000}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			at := func(s float64) ledger.Observation {
+				o := onInstance(look(s, tt.processes, tt.allocations...), "1")
+				o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second, "2": 0}, true
+				return o
+			}
+			if a := ask(t, newLedger(), at(0), at(1)).Containers[0]; a.Energy != tt.want {
+				t.Errorf("charged %v, want %v: %+v", a.Energy, tt.want, a)
 			}
 		})
 	}

@@ -11,10 +11,14 @@ import (
 // A part is what one MIG instance, or a whole GPU, has of an interval.
 type part struct {
 	*interval
-	// instance is empty for a whole GPU.
+	// instance is empty for a whole GPU, and for what is free of a divided one.
 	instance string
 	energy   gpu.Millijoules
-	who      parties
+	// whole is the method by which the energy of all of it is charged.
+	whole gpu.Method
+	// busy is set if it was seen to work, measured if that could be told.
+	busy, measured bool
+	who            parties
 	// holders are its live allocations, allocated tells whether there are any,
 	// live or not.
 	holders   []gpu.Allocation
@@ -22,19 +26,45 @@ type part struct {
 }
 
 // divide resolves the processes of an interval to their owners, and divides it into
-// its parts: one, or one for each MIG instance and one for what is free. Without a
-// signal of their activity instances bear the energy by their slices.
+// its parts: one, or one for each MIG instance and one for what is free.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	if iv.mig == nil {
-		return []part{iv.part("", iv.energy)}
+		p := iv.part("", iv.energy, gpu.Exclusive)
+		p.busy, p.measured = iv.busy, iv.measured
+		return []part{p}
 	}
-	amounts := apportion(iv.energy, sliceWeights(iv.mig))
+	weights, method := iv.weighInstances()
+	amounts := apportion(iv.energy, weights)
 	parts := make([]part, 0, len(amounts))
-	for k, i := range iv.mig.Instances {
-		parts = append(parts, iv.part(i.ID, amounts[k]))
+	add := func(instance string, amount gpu.Millijoules) {
+		p := iv.part(instance, amount, method)
+		p.busy, p.measured = iv.instances[instance] > 0, iv.divided
+		parts = append(parts, p)
 	}
-	return append(parts, iv.part("", amounts[len(amounts)-1]))
+	for k, i := range iv.mig.Instances {
+		add(i.ID, amounts[k])
+	}
+	add("", amounts[len(amounts)-1])
+	return parts
+}
+
+// weighInstances returns the weights of a GPU's instances, and at the end of what is
+// free, and how they were found: by the time each was busy times its slices, or,
+// where none was or that is not known, by the slices alone.
+func (iv *interval) weighInstances() ([]uint64, gpu.Method) {
+	weights := sliceWeights(iv.mig)
+	if !iv.divided {
+		return weights, gpu.Allocated
+	}
+	active := make([]uint64, len(weights))
+	for k, i := range iv.mig.Instances {
+		active[k] = weights[k] * uint64(iv.instances[i.ID])
+	}
+	if !slices.ContainsFunc(active, func(w uint64) bool { return w > 0 }) {
+		return weights, gpu.Allocated
+	}
+	return active, gpu.Shared
 }
 
 // sliceWeights returns the slices of each instance, and at the end the free ones.
@@ -65,8 +95,8 @@ func (iv *interval) resolve(owners Owners) {
 
 // part gathers who is on an instance. Who holds the whole GPU holds each of its
 // instances.
-func (iv *interval) part(instance string, energy gpu.Millijoules) part {
-	p := part{interval: iv, instance: instance, energy: energy}
+func (iv *interval) part(instance string, energy gpu.Millijoules, whole gpu.Method) part {
+	p := part{interval: iv, instance: instance, energy: energy, whole: whole}
 	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
 		if iv.place(id) == instance {
 			p.who.add(iv.processes[id], iv.activity[id])
@@ -96,19 +126,13 @@ func (iv *interval) place(id gpu.ProcessID) string {
 func (p *part) alone() bool { return len(p.who.list) == 1 && p.listed }
 
 // waits reports whether something is missing that may yet come: the owner of a
-// process, or the kubelet's word where it decides.
+// process, the samples of its end where several owners worked, or the kubelet's word
+// where it decides.
 func (p *part) waits() bool {
-	decides := p.gap || !p.alone() && (len(p.who.list) == 0 || !p.signal || p.who.activity() == 0)
-	return p.who.pending || decides && !p.holdersKnown
-}
-
-// method returns the method for an amount that was a whole owner's: a share by
-// slices is not measured.
-func (p *part) method() gpu.Method {
-	if p.mig != nil {
-		return gpu.Allocated
-	}
-	return gpu.Exclusive
+	several := len(p.who.list) > 0 && !p.alone()
+	unsampled := several && !p.gap && p.signal && p.sampled < p.to.At.Boot
+	decides := p.gap || len(p.who.list) == 0 || several && (!p.signal || p.who.activity() == 0)
+	return p.who.pending || unsampled || decides && !p.holdersKnown
 }
 
 // key returns the key of a container's account.
@@ -121,7 +145,7 @@ func (p *part) weigh() ([]uint64, gpu.Method) {
 	weights := make([]uint64, len(p.who.list))
 	if p.signal && p.who.activity() > 0 {
 		for i := range p.who.list {
-			weights[i] = p.who.list[i].activity
+			weights[i] = uint64(p.who.list[i].activity)
 		}
 		return weights, gpu.Shared
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -12,14 +13,14 @@ import (
 type party struct {
 	kind      gpu.OwnerKind
 	container gpu.Container // set for gpu.OwnerContainer
-	activity  uint64
+	activity  time.Duration
 	processes []member
 }
 
 // A member is one process of a party.
 type member struct {
 	gpu.Process
-	activity uint64
+	activity time.Duration
 }
 
 // parties are the owners present in an interval.
@@ -31,7 +32,7 @@ type parties struct {
 
 // add puts a process to its party. A pending process counts as unmapped, which is
 // what it becomes if time runs out.
-func (ps *parties) add(p gpu.Process, activity uint64) {
+func (ps *parties) add(p gpu.Process, activity time.Duration) {
 	kind := p.Owner.Kind
 	if kind == gpu.OwnerPending {
 		ps.pending = true
@@ -59,8 +60,8 @@ func (ps *parties) sort() {
 }
 
 // activity returns the activity of all parties.
-func (ps *parties) activity() uint64 {
-	var sum uint64
+func (ps *parties) activity() time.Duration {
+	var sum time.Duration
 	for i := range ps.list {
 		sum += ps.list[i].activity
 	}

@@ -36,7 +36,7 @@ func TestSeconds(t *testing.T) {
 		},
 		{
 			"idle beside a busy one",
-			looks(func(o *ledger.Observation) { o.Activity = []ledger.Activity{{q, 1}} },
+			looks(func(o *ledger.Observation) { o.Activity = []ledger.Activity{worked(q, 1)} },
 				look(0, []gpu.Process{p, q}, holds(train, 2)), look(1, []gpu.Process{p, q}, holds(train, 2))),
 			time.Second, 0, 0,
 		},
@@ -64,8 +64,8 @@ func TestBetween(t *testing.T) {
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
 	busy := func(o *ledger.Observation) { o.Utilization = new(1.0) }
 	unmeasured := func(o *ledger.Observation) { o.Utilization = nil }
-	active := func(who gpu.Process, weight uint32) func(*ledger.Observation) {
-		return func(o *ledger.Observation) { o.Activity = []ledger.Activity{{who, weight}} }
+	active := func(who gpu.Process, ms time.Duration) func(*ledger.Observation) {
+		return func(o *ledger.Observation) { o.Activity = []ledger.Activity{worked(who, ms)} }
 	}
 	mute := func(o *ledger.Observation) { o.ActivityKnown = false }
 	tests := []struct {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -9,10 +10,16 @@ import (
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
 	processes map[gpu.ProcessID]gpu.Process
-	activity  map[gpu.ProcessID]uint64
+	// activity is how long each process was busy, known up to sampled.
+	activity map[gpu.ProcessID]time.Duration
+	sampled  time.Duration // boot clock
 	// mig is how the GPU was divided at the last look, places where processes were.
 	mig    *gpu.MIG
 	places map[gpu.ProcessID]string
+	// instances is how long each MIG instance was busy, told at every look if
+	// divided is set.
+	instances map[string]time.Duration
+	divided   bool
 	// listed is set if the processes were known at its start and at every look.
 	listed bool
 	// signal is set if the driver told activity at every look.
@@ -31,9 +38,10 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	}
 	return sighting{
 		processes: processes,
-		activity:  make(map[gpu.ProcessID]uint64),
+		activity:  make(map[gpu.ProcessID]time.Duration),
 		places:    make(map[gpu.ProcessID]string),
-		listed:    true, signal: true, measured: true,
+		instances: make(map[string]time.Duration),
+		listed:    true, signal: true, divided: true, measured: true,
 	}
 }
 
@@ -44,10 +52,14 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	}
 	for _, a := range o.Activity {
 		s.processes[a.Process.ID] = a.Process
-		s.activity[a.Process.ID] += uint64(a.Weight)
-		s.busy = s.busy || a.Weight > 0
+		s.work(a.Process.ID, a.Busy)
 	}
+	s.sampled = sampledUntil(o)
 	s.mig = o.MIG
+	for instance, busy := range o.Instances {
+		s.instances[instance] += busy
+	}
+	s.divided = s.divided && o.InstancesKnown
 	maps.Copy(s.places, o.Places)
 	s.listed = s.listed && listed
 	s.signal = s.signal && o.ActivityKnown
@@ -56,14 +68,33 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
+// work adds that a process was busy.
+func (s *sighting) work(id gpu.ProcessID, busy time.Duration) {
+	s.activity[id] += busy
+	s.busy = s.busy || busy > 0
+}
+
+// sampledUntil returns the moment, on the boot clock, up to which an observation
+// makes activity known. If it tells none there will be no more than is known.
+func sampledUntil(o Observation) time.Duration {
+	if !o.ActivityKnown {
+		return o.At.Boot
+	}
+	return o.Sampled.To
+}
+
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
 	maps.Copy(s.processes, later.processes)
 	maps.Copy(s.places, later.places)
 	s.mig = later.mig
-	for id, weight := range later.activity {
-		s.activity[id] += weight
+	for id, busy := range later.activity {
+		s.activity[id] += busy
 	}
+	for instance, busy := range later.instances {
+		s.instances[instance] += busy
+	}
+	s.sampled, s.divided = later.sampled, s.divided && later.divided
 	s.listed = s.listed && later.listed
 	s.signal = s.signal && later.signal
 	s.measured = s.measured && later.measured

@@ -272,7 +272,7 @@ func processRecords(g gputest.GPU) (lines []string) {
 		lines = append(lines, fmt.Sprintf("process\tgpu=%s\tpid=%d\tkind=%s%s", g.Device.UUID, c.PID, kind, memory))
 	}
 	for _, s := range g.Reading.Samples {
-		lines = append(lines, rowRecord(g.Device.UUID, s.At, s.PID, s.SM, s.Memory))
+		lines = append(lines, rowRecord(g.Device.UUID, g.SampledAt, s.PID, s.SM, s.Memory))
 	}
 	if g.Stuck {
 		lines = append(lines, "fault\tgpu="+g.Device.UUID+"\tcall=*\tdo=hang")

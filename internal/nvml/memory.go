@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"sync"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -12,7 +13,8 @@ type memory struct {
 	device   gpu.Device
 	meter    meter
 	integral integral
-	newest   int64 // time of the newest utilisation sample seen, unix µs
+	// sampled is the time up to which utilisation samples were read, boot clock.
+	sampled time.Duration
 }
 
 // memories keeps the memory of every GPU that was seen, as of its last look. They

@@ -74,40 +74,53 @@ func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
 	return c
 }
 
+// The driver keeps the samples of ringSpan (NVIDIA open-gpu-kernel-modules,
+// ctrl2080perf.h: 72 samples over ten seconds).
+const ringSpan = 10 * time.Second
+
 // slack is how far into the past the first reading asks for samples, and how far
 // in the future a sample may lie.
 const slack = time.Second
 
-// readSamples reads the samples since the last reading. The driver keeps them in
-// a ring of some ten seconds. Asked for everything since time 0 it would return
-// averages with processes that are long gone, so the first reading begins a
-// second ago; so does one after the wall clock was set back.
+// settling is how long a sample may take to appear in the ring, which is given two
+// periods of it: up to then before now the samples are complete.
+const settling = 250 * time.Millisecond
+
+// readSamples reads the samples since the last reading. NVML gives one row for each
+// process, averaged over all samples that are newer than a time. So that no average
+// is of more than is new, that time is never long ago; what fell out of the ring
+// before it was read is lost. Times are kept on the boot clock, for the wall clock
+// may be set while samples wait.
 func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
-	now := b.now().Wall
-	latest := now.Add(slack).UnixMicro()
-	if b.newest <= 0 || b.newest > latest {
-		b.newest = now.Add(-slack).UnixMicro()
+	began := b.now()
+	if b.sampled == 0 {
+		b.sampled = began.Boot - slack
 	}
+	span := gpu.Span{From: max(b.sampled, began.Boot-ringSpan), To: began.Boot - settling}
+	since := began.Wall.Add(span.From - began.Boot).UnixMicro()
 	rows, err := ask(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
-		return processUtilization(b.handle, uint64(b.newest))
+		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
 	})
 	if err != nil {
 		return
 	}
-	r.SamplesKnown = true
-	since := b.newest
-	for _, row := range rows {
+	ended := b.now()
+	rows = slices.DeleteFunc(rows, func(row gonvml.ProcessUtilizationSample) bool {
 		at := int64(min(row.TimeStamp, math.MaxInt64))
-		if row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > latest {
-			continue // the driver's ring is known to hold garbage at times
+		// The driver's ring is known to hold garbage at times.
+		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
+		if !garbage {
+			span.To = max(span.To, ended.Boot-ended.Wall.Sub(time.UnixMicro(at)))
 		}
-		b.newest = max(b.newest, at)
+		return garbage
+	})
+	span.To = max(span.From, min(span.To, ended.Boot))
+	for _, row := range rows {
 		r.Samples = append(r.Samples, gpu.Sample{
-			PID: row.Pid, At: time.UnixMicro(at),
-			SM: float64(row.SmUtil) / 100, Memory: float64(row.MemUtil) / 100,
+			PID: row.Pid, Span: span, SM: float64(row.SmUtil) / 100, Memory: float64(row.MemUtil) / 100,
 		})
 	}
-	slices.SortStableFunc(r.Samples, func(a, b gpu.Sample) int { return a.At.Compare(b.At) })
+	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
 }
 
 // processUtilization asks for samples, twice if need be: go-nvml panics when a

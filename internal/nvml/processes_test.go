@@ -49,8 +49,8 @@ func TestGarbageSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
-	good := []gpu.Sample{{PID: 7, At: now.Add(-2 * time.Millisecond), SM: 1}, {PID: 8, At: now.Add(-time.Millisecond), SM: 0.01, Memory: 1}}
-	n.GPUs[0].Reading.Samples = good
+	n.GPUs[0].SampledAt = now.Add(-time.Millisecond)
+	n.GPUs[0].Reading.Samples = []gpu.Sample{{PID: 7, SM: 1}, {PID: 8, SM: 0.01, Memory: 1}}
 	d := newDriver(t, n)
 	uuid := n.GPUs[0].Device.UUID
 	d.lines = []string{
@@ -63,9 +63,10 @@ func TestGarbageSamples(t *testing.T) {
 	}
 	d.write()
 	s := d.open(clock.Now)
-	r := gputest.Read(t, s).Readings[0]
-	if diff := cmp.Diff(good, r.Samples); diff != "" || !r.SamplesKnown {
-		t.Errorf("samples (-want +got), known %v:\n%s", r.SamplesKnown, diff)
+	report := gputest.Read(t, s)
+	gputest.Check(t, report, n)
+	if want := (gpu.Span{From: clock.Now().Boot - time.Second, To: clock.Now().Boot - time.Millisecond}); report.Readings[0].Sampled != want {
+		t.Errorf("samples of %v, want %v", report.Readings[0].Sampled, want)
 	}
 	clock.Advance(time.Second)
 	if r := gputest.Read(t, s).Readings[0]; len(r.Samples) != 0 || !r.SamplesKnown {
@@ -73,23 +74,45 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// TestClockSetBack goes on with samples after the wall clock was set back, which
-// leaves the newest sample in the future.
-func TestClockSetBack(t *testing.T) {
+// TestClockSet goes on with samples after the wall clock was set, which leaves the
+// newest sample in the future or long ago.
+func TestClockSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			clock := gputest.NewClock()
+			n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+			g := &n.GPUs[0]
+			g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 7, SM: 1}}, clock.Now().Wall
+			d := newDriver(t, n)
+			var set time.Duration
+			now := func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(set); return i }
+			s := d.open(now)
+			gputest.Check(t, gputest.Read(t, s), n)
+			set = by
+			clock.Advance(time.Second)
+			g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 8, SM: 1}}, now().Wall.Add(-time.Millisecond)
+			d.write()
+			report := gputest.Read(t, s)
+			gputest.Check(t, report, n)
+			if got := report.Readings[0].Sampled.Len(); got != time.Second-time.Millisecond {
+				t.Errorf("the samples cover %v", got)
+			}
+		})
+	}
+}
+
+// TestLostSamples comes so late that the driver's ring wrapped: what is known is of
+// the last ten seconds.
+func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
-	samples := &n.GPUs[0].Reading.Samples
-	*samples = []gpu.Sample{{PID: 7, At: clock.Now().Wall, SM: 1}}
-	d := newDriver(t, n)
-	now := clock.Now
-	back := func() gpu.Instant { i := now(); i.Wall = i.Wall.Add(-time.Hour); return i }
-	current := now
-	s := d.open(func() gpu.Instant { return current() })
-	gputest.Check(t, gputest.Read(t, s), n)
-	current = back
-	*samples = []gpu.Sample{{PID: 8, At: back().Wall, SM: 1}}
-	d.write()
-	gputest.Check(t, gputest.Read(t, s), n)
+	s := newDriver(t, n).open(clock.Now)
+	until := gputest.Read(t, s).Readings[0].Sampled.To
+	clock.Advance(30 * time.Second)
+	got := gputest.Read(t, s).Readings[0].Sampled
+	if lost := got.From - until; got.Len() > 10*time.Second || lost < 20*time.Second || lost > 21*time.Second {
+		t.Errorf("samples of %v after those up to %v", got, until)
+	}
 }
 
 // TestSamplesGrowBetweenCalls adds a sample between the binding's two calls, on
@@ -99,7 +122,7 @@ func TestSamplesGrowBetweenCalls(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
 	samples := &n.GPUs[0].Reading.Samples
-	*samples = []gpu.Sample{{PID: 7, At: clock.Now().Wall.Add(-2), SM: 1}}
+	*samples, n.GPUs[0].SampledAt = []gpu.Sample{{PID: 7, SM: 1}}, clock.Now().Wall
 	d := newDriver(t, n)
 	d.fault(anyGPU, call, "delay:100")
 	s := d.open(clock.Now)
@@ -112,7 +135,7 @@ func TestSamplesGrowBetweenCalls(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	for i := range 100 {
-		*samples = append(*samples, gpu.Sample{PID: uint32(100 + i), At: clock.Now().Wall, SM: 0})
+		*samples = append(*samples, gpu.Sample{PID: uint32(100 + i), SM: 0})
 	}
 	d.write()
 	<-done

@@ -31,7 +31,7 @@ type look struct {
 	board   *board // nil if the GPU could not be identified, or is lost
 	memory  memory
 	began   time.Duration // when the reading was begun, boot clock
-	since   int64         // memory.newest at that time
+	since   time.Duration // memory.sampled at that time
 	reading *gpu.Reading
 	err     error
 }
@@ -52,7 +52,7 @@ func (d *session) look(index int, b *board) look {
 		}
 	}
 	d.complete(b)
-	l := look{board: b, began: b.now().Boot, since: b.newest}
+	l := look{board: b, began: b.now().Boot, since: b.sampled}
 	l.reading, l.err = b.read()
 	l.memory = b.memory
 	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
@@ -65,9 +65,9 @@ func (d *session) look(index int, b *board) look {
 // drop forgets the reading of a look, and has its samples told again.
 func (l *look) drop() {
 	l.reading = nil
-	l.memory.newest = l.since
+	l.memory.sampled = l.since
 	if l.board != nil {
-		l.board.newest = l.since
+		l.board.sampled = l.since
 	}
 }
 
@@ -135,6 +135,10 @@ func latest(old, young *gpu.Reading) *gpu.Reading {
 		return cmp.Or(young, old)
 	}
 	young.Samples = append(old.Samples, young.Samples...)
+	if old.SamplesKnown && young.SamplesKnown {
+		young.Sampled.From = old.Sampled.From
+	}
+	young.Instances = append(old.Instances, young.Instances...)
 	return young
 }
 

@@ -1,6 +1,8 @@
 package sampler
 
 import (
+	"time"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
@@ -11,7 +13,8 @@ func observation(d gpu.Device, r gpu.Reading, who attendance, allocations gpu.Al
 		UUID: r.UUID, At: r.At,
 		Energy: r.Energy, MaxPower: maxPower(d), Utilization: r.Utilization,
 		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
-		Activity: who.activity, ActivityKnown: r.SamplesKnown,
+		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
+		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Allocations: allocationsOf(r.UUID, allocations), AllocationsKnown: allocations.Known,
 	}
 	for _, g := range who.present {
@@ -21,6 +24,15 @@ func observation(d gpu.Device, r gpu.Reading, who attendance, allocations gpu.Al
 		}
 	}
 	return o
+}
+
+// instances returns how long each MIG instance was busy.
+func instances(r gpu.Reading) map[string]time.Duration {
+	busy := make(map[string]time.Duration, len(r.Instances))
+	for _, i := range r.Instances {
+		busy[i.Instance] += time.Duration(i.SM * float64(i.Len()))
+	}
+	return busy
 }
 
 // maxPower returns what the counter of a GPU can be expected to count at most. One

@@ -1,7 +1,6 @@
 package sampler
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -48,8 +47,8 @@ func (p *processes) attend(r gpu.Reading) attendance {
 		who.present = append(who.present, guest{p.present(c.PID, r.At), c})
 	}
 	for _, s := range r.Samples {
-		if weight := uint32(math.Round(s.SM * 10_000)); weight > 0 {
-			who.activity = append(who.activity, ledger.Activity{Process: p.past(s.PID, r.At), Weight: weight})
+		if busy := time.Duration(s.SM * float64(s.Len())); busy > 0 {
+			who.activity = append(who.activity, ledger.Activity{Process: p.past(s.PID, r.At), Span: s.Span, Busy: busy})
 		}
 	}
 	who.dismissServer()

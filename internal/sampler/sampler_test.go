@@ -95,6 +95,10 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		for _, pid := range w.contexts[d.UUID] {
 			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
 		}
+		reading.Sampled = gpu.Span{From: reading.At.Boot - time.Second, To: reading.At.Boot}
+		for i := range reading.Samples {
+			reading.Samples[i].Span = reading.Sampled
+		}
 		r.Readings = append(r.Readings, reading)
 	}
 	return r, nil

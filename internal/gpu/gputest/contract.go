@@ -76,24 +76,32 @@ func testEnergy(t *testing.T, open Open) {
 }
 
 // testSamples lets a process work: each sample is reported once, and none since
-// the last reading is not the same as not to know.
+// the last reading is not the same as not to know. What one reading covers begins
+// where the last one's ended.
 func testSamples(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
-	samples := &n.GPUs[0].Reading.Samples
+	g := &n.GPUs[0]
 	s, change := open(t, n, clock.Now)
-	Check(t, Read(t, s), n)
-	for range 3 {
-		now := clock.Now().Wall
-		*samples = []gpu.Sample{
-			{PID: 7, At: now.Add(time.Millisecond), SM: 0.5, Memory: 0.25},
-			{PID: 8, At: now.Add(2 * time.Millisecond), SM: 1, Memory: 0},
+	report := Read(t, s)
+	Check(t, report, n)
+	until := report.Readings[0].Sampled.To
+	read := func() {
+		report := Read(t, s)
+		Check(t, report, n)
+		if r := report.Readings[0]; r.Sampled.From != until || r.At.Boot-r.Sampled.To > time.Second {
+			t.Errorf("samples of %v at %v, after those up to %v", r.Sampled, r.At.Boot, until)
 		}
+		until = report.Readings[0].Sampled.To
+	}
+	for range 3 {
 		clock.Advance(time.Second)
+		g.SampledAt = clock.Now().Wall.Add(-time.Millisecond)
+		g.Reading.Samples = []gpu.Sample{{PID: 7, SM: 0.5, Memory: 0.25}, {PID: 8, SM: 1, Memory: 0}}
 		change(n)
-		Check(t, Read(t, s), n)
-		*samples = nil
-		Check(t, Read(t, s), n) // the driver still has them; they are not new
+		read()
+		g.Reading.Samples = nil
+		read() // the driver still has them; they are not new
 	}
 }
 

@@ -6,7 +6,6 @@ package gputest
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +42,9 @@ type GPU struct {
 	Device gpu.Device
 	// Reading is what the GPU says now, but for its UUID and time.
 	Reading gpu.Reading
+	// SampledAt is when the driver took the samples of the reading. What time a
+	// source says that they cover is not described, but checked.
+	SampledAt time.Time
 	// Lost is set once the GPU fell off the bus.
 	Lost bool
 	// Stuck is set while no call on the GPU returns.
@@ -111,15 +113,34 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 			readings = append(readings, g.Reading)
 		}
 	}
-	opts := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At"), byUUID()}
+	opts := cmp.Options{
+		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At", "Sampled"), cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
+	}
 	if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(readings, report.Readings, opts); diff != "" {
 		t.Errorf("readings (-want +got):\n%s", diff)
 	}
-	if slices.ContainsFunc(report.Readings, func(r gpu.Reading) bool { return r.At.IsZero() }) {
+	for _, r := range report.Readings {
+		checkTimes(t, r)
+	}
+}
+
+// checkTimes fails the test unless a reading is of some time, and what was sampled is
+// of a time before it.
+func checkTimes(t *testing.T, r gpu.Reading) {
+	t.Helper()
+	if r.At.IsZero() {
 		t.Error("a reading has no time")
+	}
+	if s := r.Sampled; r.SamplesKnown && (s.From > s.To || s.To > r.At.Boot+time.Second) {
+		t.Errorf("samples of %v, now is %v", s, r.At.Boot)
+	}
+	for _, s := range r.Samples {
+		if s.Len() <= 0 || s.Overlap(r.Sampled) != s.Len() {
+			t.Errorf("a sample of %v, all samples are of %v", s.Span, r.Sampled)
+		}
 	}
 }
 

@@ -1,0 +1,128 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// sampled returns a look whose samples end 200 ms before it and go back as far as
+// given, with how long each process was busy in them.
+func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
+	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
+	for i := range activity {
+		activity[i].Span = o.Sampled
+	}
+	o.Activity = activity
+	return o
+}
+
+// TestLateSamples: an interval of several owners waits for the samples of its end,
+// which come with the next look, and gets its part of them.
+func TestLateSamples(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []gpu.Process{p, q}
+	at := func(s float64, activity ...ledger.Activity) ledger.Observation {
+		return sampled(look(s, both), time.Second, activity...)
+	}
+	l := newLedger()
+	b := ask(t, l, look(0, both), at(1, worked(p, 400)))
+	if b.Energy != 0 {
+		t.Errorf("settled before the samples came: %+v", b)
+	}
+	// Of the next second's samples a fifth is of the first one.
+	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
+	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
+	if diff := cmp.Diff(want, energies(b)); diff != "" {
+		t.Errorf("after the first interval (-want +got):\n%s", diff)
+	}
+	// The rest is of the second, together with a fifth of what follows.
+	b = ask(t, l, at(3, worked(p, 1000)))
+	want[0][gpu.Shared] += 300_000 * 6 / 10
+	want[1][gpu.Shared] += 300_000 * 4 / 10
+	if diff := cmp.Diff(want, energies(b)); diff != "" {
+		t.Errorf("after the second interval (-want +got):\n%s", diff)
+	}
+}
+
+func energies(b *gpu.Book) (out []gpu.ByMethod) {
+	for _, a := range b.Containers {
+		out = append(out, a.Energy)
+	}
+	return out
+}
+
+// TestLateSamplesOfANewcomer: who was not there in an interval did not work in it.
+func TestLateSamplesOfANewcomer(t *testing.T) {
+	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
+	l := newLedger()
+	b := ask(t, l,
+		look(0, []gpu.Process{p, q}), sampled(look(1, []gpu.Process{p, q}), time.Second),
+		sampled(look(2, []gpu.Process{p, q, r}), time.Second, worked(p, 100), worked(r, 900)))
+	if want := []gpu.ByMethod{{gpu.Shared: 300_000}, {}}; !cmp.Equal(want, energies(b)) || b.Unattributed[gpu.Host] != 0 {
+		t.Errorf("first interval: %+v", b)
+	}
+	b = ask(t, l, sampled(look(3, []gpu.Process{p, q, r}), time.Second))
+	if got := b.Unattributed[gpu.Host]; got != 300_000*900/980-1 && got != 300_000*900/980 {
+		t.Errorf("the newcomer is charged %d mJ", got)
+	}
+}
+
+// TestLateSamplesNeverCome: without a signal, or without a look, an interval does not
+// wait for ever.
+func TestLateSamplesNeverCome(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []gpu.Process{p, q}
+	begun := func() (*ledger.Ledger, *gpu.Book) {
+		l := newLedger()
+		return l, ask(t, l, look(0, both), sampled(look(1, both), time.Second, worked(p, 400)))
+	}
+	l, _ := begun()
+	mute := look(2, both)
+	mute.ActivityKnown = false
+	want := []gpu.ByMethod{{gpu.Shared: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
+	if diff := cmp.Diff(want, energies(ask(t, l, mute))); diff != "" {
+		t.Errorf("no signal (-want +got):\n%s", diff)
+	}
+	l, _ = begun()
+	l.Settle(at(10.9), unresolved)
+	if b := l.Books()[uuid]; b.Energy != 0 {
+		t.Errorf("settled after 9.9 s: %+v", b)
+	}
+	l.Settle(at(11), unresolved)
+	want = []gpu.ByMethod{{gpu.Shared: 300_000}, {}}
+	if diff := cmp.Diff(want, energies(l.Books()[uuid])); diff != "" {
+		t.Errorf("after ten seconds (-want +got):\n%s", diff)
+	}
+}
+
+// TestUnsampled: time that no samples cover is counted, and only that.
+func TestUnsampled(t *testing.T) {
+	l := newLedger()
+	mute := look(1, nil)
+	mute.ActivityKnown = false
+	if b := ask(t, l, mute); b.Unsampled != nil {
+		t.Errorf("%v are lost of a signal that there never was", *b.Unsampled)
+	}
+	looks := []struct {
+		at   float64
+		back time.Duration
+		want time.Duration
+	}{
+		{2, time.Second, 0}, // the first: nothing is known of the time before
+		{3, time.Second, 0},
+		{8, time.Second, 4 * time.Second}, // of five seconds' samples only the last second's came
+		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
+		{10, 5 * time.Second, 4100 * time.Millisecond}, // told again
+	}
+	for _, step := range looks {
+		b := ask(t, l, sampled(look(step.at, nil), step.back))
+		if b.Unsampled == nil || *b.Unsampled != step.want {
+			t.Errorf("at %v s: %v lost, want %v", step.at, b.Unsampled, step.want)
+		}
+	}
+}
