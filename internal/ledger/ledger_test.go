@@ -133,6 +133,21 @@ func TestOwners(t *testing.T) {
 		{"container and host by activity", func(s float64) ledger.Observation {
 			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), worked(first, 2), worked(host, 1))
 		}, amounts{"train shared": 200_000, "host": 100_000}},
+		{"a display's context of the host beside a busy container", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), worked(first, 2))
+		}, amounts{"train shared": 300_000}},
+		{"a display's context of the host beside an idle container", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{first, host}, holds(train, 1))
+		}, amounts{"train allocated": 300_000}},
+		{"host and unmapped, nobody working, a holder that is not there", func(s float64) ledger.Observation {
+			return look(s, []gpu.Process{host, unmapped}, holds(train, 1))
+		}, amounts{"host": 150_000, "unmapped": 150_000}},
+		{"a hog beside an idle holder with a context", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, third}, holds(train, 1)), worked(third, 900))
+		}, amounts{"serve shared": 300_000}},
+		{"two replicas of one pod beside one of another: work decides", func(s float64) ledger.Observation {
+			return active(look(s, []gpu.Process{first, second, third}, holds(train, 2), holds(serve, 1)), worked(first, 100), worked(second, 100), worked(third, 400))
+		}, amounts{"train shared": 100_000, "serve shared": 200_000}},
 		{"container and unmapped by activity", func(s float64) ledger.Observation {
 			return active(look(s, []gpu.Process{first, unmapped}, holds(train, 1)), worked(first, 2), worked(unmapped, 1))
 		}, amounts{"train shared": 200_000, "unmapped": 100_000}},
