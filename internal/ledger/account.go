@@ -25,6 +25,15 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), compareContainer(a.Container, b.Container))
 }
 
+func compareContainer(a, b gpu.Container) int {
+	return cmp.Or(
+		cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Pod, b.Pod),
+		cmp.Compare(a.PodUID, b.PodUID),
+		cmp.Compare(a.Container, b.Container),
+	)
+}
+
 // openHolders opens the accounts of new holders at once, before they are charged
 // anything: a counter that Prometheus first sees above zero loses its beginning.
 func (b *book) openHolders(allocations []gpu.Allocation) {

@@ -38,7 +38,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 func (b *book) chargePart(st *settlement, p *part) {
 	switch {
 	case p.alone():
-		b.pay(st, p, p.who.list[0], p.energy, p.whole)
+		b.pay(st, p, p.who.list[0], p.energy, p.method)
 	case len(p.who.list) > 0:
 		weights, method := p.weigh()
 		for i, amount := range apportion(p.energy, weights) {

@@ -44,7 +44,7 @@ func look(seconds float64, processes []gpu.Process, allocations ...gpu.Allocatio
 		MaxPower: 700, Utilization: new(0.5),
 		Processes: processes, ProcessesKnown: true,
 		ActivityKnown: true, Sampled: gpu.Span{From: at(seconds - 1).Boot, To: at(seconds).Boot},
-		Allocations:   allocations, AllocationsKnown: true,
+		Allocations: allocations, AllocationsKnown: true,
 	}
 }
 

@@ -163,6 +163,22 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
+// TestMIGRelayout: what instances did in an interval is known only if they were the
+// same all along. Otherwise slices decide, by the layout at its end.
+func TestMIGRelayout(t *testing.T) {
+	p := process(21, in(train))
+	at := func(s float64, mig *gpu.MIG) ledger.Observation {
+		o := onInstance(look(s, []gpu.Process{p}, holdsInstance(train, "1")), "1")
+		o.MIG, o.Energy = mig, new(gpu.Millijoules(s*700_000))
+		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second}, true
+		return o
+	}
+	b := ask(t, newLedger(), at(0, halves), at(1, halves), at(2, divided), at(3, divided))
+	if want := (gpu.ByMethod{gpu.Shared: 1_400_000, gpu.Allocated: 300_000}); b.Containers[0].Energy != want {
+		t.Errorf("charged %v, want %v", b.Containers[0].Energy, want)
+	}
+}
+
 // TestBusyInstance: inside an instance that worked the table of a whole GPU decides,
 // without a signal of its processes. What worked on an instance that nobody is seen
 // on is the holder's.

@@ -17,7 +17,7 @@ type sighting struct {
 	mig    *gpu.MIG
 	places map[gpu.ProcessID]string
 	// instances is how long each MIG instance was busy, told at every look if
-	// divided is set.
+	// divided is set, which had the same instances.
 	instances map[string]time.Duration
 	divided   bool
 	// listed is set if the processes were known at its start and at every look.
@@ -55,11 +55,11 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 		s.work(a.Process.ID, a.Busy)
 	}
 	s.sampled = sampledUntil(o)
-	s.mig = o.MIG
 	for instance, busy := range o.Instances {
 		s.instances[instance] += busy
 	}
-	s.divided = s.divided && o.InstancesKnown
+	s.divided = s.divided && o.InstancesKnown && sameLayout(s.mig, o.MIG)
+	s.mig = o.MIG
 	maps.Copy(s.places, o.Places)
 	s.listed = s.listed && listed
 	s.signal = s.signal && o.ActivityKnown
