@@ -28,6 +28,8 @@ type board struct {
 	// set once all of it was read: until they change it is not read again.
 	parts   []part
 	divided bool
+	// gpm is the session's, as it was for an earlier board of the GPU.
+	gpm *gpm
 	// events is the set that the GPU was last to be registered with.
 	events *eventSet
 }
@@ -38,7 +40,12 @@ func (b *board) read() (*gpu.Reading, error) {
 	r := &gpu.Reading{UUID: b.device.UUID}
 	b.readEnergy(q, r)
 	b.readGauges(q, r)
-	b.readContexts(q, r)
+	mig := &inquiry{lib: b.lib, lost: q.lost} // what fails of MIG says nothing about the GPU itself
+	b.gpm.moved = false
+	if err := b.readMIG(mig); err == nil {
+		b.readContexts(q, mig, r)
+		b.readInstances(mig, r)
+	}
 	b.readSamples(q, r)
 	if err := q.err(); err != nil {
 		return nil, err

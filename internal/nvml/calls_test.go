@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,7 +30,7 @@ func eight() gputest.Node {
 	for i := range 8 {
 		n.GPUs = append(n.GPUs, gputest.Full(i))
 	}
-	n.GPUs[parted] = gputest.Divided(parted)
+	n.GPUs[parted] = gputest.Busy(parted)
 	n.GPUs[scoped].Device.EnergyScope = gpu.ScopeGPU
 	return n
 }
@@ -46,8 +47,8 @@ func nothing(*gputest.GPU) {}
 var calls = map[string]struct {
 	// gpu is one that takes the call, none if it is not about a GPU.
 	gpu int
-	// first is the effect on a GPU that was not seen before, later that on one that
-	// was; nil if the call is not made again.
+	// first is the effect on a GPU that was not seen before, nil if the call is not
+	// made then; later is that on one that was, nil if the call is not made again.
 	first, later effect
 }{
 	"nvmlInit":                   {gpu: none},
@@ -95,6 +96,11 @@ var calls = map[string]struct {
 	"nvmlDeviceGetGpuInstanceProfileInfo": {parted, undivided, nil},
 	"nvmlDeviceGetGpuInstanceById":        {parted, unplaced, nil},
 	"nvmlGpuInstanceGetInfo":              {parted, unplaced, nil},
+	"nvmlGpmQueryDeviceSupport":           {parted, nothing, nil},
+	"nvmlGpmSampleAlloc":                  {gpu: none},
+	"nvmlGpmSampleFree":                   {gpu: none},
+	"nvmlGpmMigSampleGet":                 always(parted, nothing), // nobody knows in a first reading
+	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 }
 
 // always is a call on a GPU that has the same effect first and later.
@@ -121,9 +127,12 @@ func unmetered(g *gputest.GPU) {
 // against the calls that were made, and these against the functions that the source
 // names. A call that is new must get its row.
 func TestCallsAreKnown(t *testing.T) {
+	clock := gputest.NewClock()
 	d := newDriver(t, eight())
-	s := d.open(gputest.NewClock().Now)
+	s := d.open(clock.Now)
 	watch(t, s)
+	gputest.Check(t, gputest.Read(t, s), d.node)
+	clock.Advance(time.Second)
 	gputest.Check(t, gputest.Read(t, s), d.node)
 	d.add("xid\tgpu=%s\tseq=1\tcode=79", d.node.GPUs[plain].Device.UUID)
 	wantXIDs(t, s, gpu.XID{UUID: d.node.GPUs[plain].Device.UUID, Code: 79})

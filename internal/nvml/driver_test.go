@@ -201,6 +201,9 @@ func gpuRecords(g gputest.GPU) []string {
 		add("mig", 1)
 		add("mig_slices", m.Slices)
 	}
+	if g.Reading.InstancesKnown {
+		add("gpm", 1)
+	}
 	lines := []string{strings.Join(append(f, readingFields(g)...), "\t")}
 	return append(append(lines, instanceRecords(g)...), processRecords(g)...)
 }
@@ -211,6 +214,10 @@ func instanceRecords(g gputest.GPU) (lines []string) {
 	if g.Device.MIG == nil {
 		return nil
 	}
+	busy := make(map[string]string)
+	for _, s := range g.Reading.Instances {
+		busy[s.Instance] = fmt.Sprintf("\tsm=%.0f", 100*s.SM)
+	}
 	for _, i := range g.Device.MIG.Instances {
 		for ci, device := range i.Devices {
 			name, place := i.Profile, ""
@@ -220,8 +227,8 @@ func instanceRecords(g gputest.GPU) (lines []string) {
 			if i.ProfileID >= 0 {
 				place = fmt.Sprintf("\tprofile=%d\tstart=%d\tsize=1", i.ProfileID, i.Start)
 			}
-			lines = append(lines, fmt.Sprintf("instance\tgpu=%s\tuuid=%s\tgi=%s\tci=%d\tname=%s MIG %s\tgi_slices=%d\tci_slices=1%s",
-				g.Device.UUID, device.UUID, i.ID, ci, g.Device.Model, name, i.Slices, place))
+			lines = append(lines, fmt.Sprintf("instance\tgpu=%s\tuuid=%s\tgi=%s\tci=%d\tname=%s MIG %s\tgi_slices=%d\tci_slices=1%s%s",
+				g.Device.UUID, device.UUID, i.ID, ci, g.Device.Model, name, i.Slices, place, busy[i.ID]))
 		}
 	}
 	return lines

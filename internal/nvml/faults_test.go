@@ -143,16 +143,20 @@ func TestCallHangs(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			clock := gputest.NewClock()
 			d := newDriver(t, eight())
 			uuid := d.node.GPUs[call.gpu].Device.UUID
-			d.fault(uuid, name, "hang")
-			s := d.impatient(gputest.NewClock().Now)
-			d.readOn(s, call.gpu)
-			d.healed()
+			s := d.impatient(clock.Now)
+			if call.first != nil {
+				d.fault(uuid, name, "hang")
+				d.readOn(s, call.gpu)
+				d.healed()
+			}
 			checkEight(t, "healed", gputest.Eventually(t, s, "it answers", complete), none, nothing)
 			if call.later == nil {
 				return
 			}
+			clock.Advance(time.Second)
 			d.fault(uuid, name, "hang")
 			d.readOn(s, call.gpu)
 			d.healed()
@@ -215,6 +219,7 @@ func TestOthersAreUnharmed(t *testing.T) {
 			for _, fault := range faults {
 				d.fault(uuid, name, fault)
 				for range 3 {
+					clock.Advance(time.Second)
 					others(t, fault+" later", gputest.Read(t, s), uuid)
 				}
 				d.healed()
@@ -289,6 +294,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	for _, r := range report.Readings {
 		switch {
 		case r.UUID != uuid:
+		case slices.ContainsFunc(r.Instances, func(s gpu.InstanceSample) bool { return s.SM < 0 || s.SM > 1 }):
+			t.Errorf("instances were busy: %+v", r.Instances)
 		case r.Energy != nil && *r.Energy < 0:
 			t.Errorf("energy is %d mJ", *r.Energy)
 		case r.Utilization != nil && (*r.Utilization < 0 || *r.Utilization > 1):

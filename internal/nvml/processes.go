@@ -13,13 +13,8 @@ import (
 // readContexts reads who holds a context. In MIG mode each MIG device is asked: the
 // lists of the whole GPU are then for privileged callers only, and name no
 // instance. One that tells nothing leaves all unknown, or its processes would seem
-// to have ended. What fails of MIG says nothing about the GPU itself, and so is an
-// inquiry of its own.
-func (b *board) readContexts(q *inquiry, r *gpu.Reading) {
-	mig := &inquiry{lib: b.lib, lost: q.lost}
-	if b.readMIG(mig) != nil {
-		return
-	}
+// to have ended.
+func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	if b.device.MIG == nil {
 		r.ContextsKnown = listContexts(q, part{handle: b.handle}, contexts)

@@ -40,6 +40,7 @@ type session struct {
 	// What follows is for any goroutine.
 	claims sync.Map                 // UUID → index of the slot that has the GPU
 	uuids  sync.Map                 // gonvml.Device → UUID, for events
+	gpms   sync.Map                 // UUID → *gpm
 	events atomic.Pointer[eventSet] // nil while the driver gives none
 }
 
@@ -62,6 +63,10 @@ func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 // close shuts the driver down. No call may be in flight, nor begin afterwards.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
+	d.gpms.Range(func(_, g any) bool {
+		g.(*gpm).free(&inquiry{lib: d.lib})
+		return true
+	})
 	if ret := d.lib.Shutdown(); ret != gonvml.SUCCESS {
 		return fmt.Errorf("nvmlShutdown: %w", ret)
 	}

@@ -57,6 +57,7 @@ func (d *session) look(index int, b *board) look {
 	l.memory = b.memory
 	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.board = nil
+		b.gpm.free(&inquiry{lib: d.lib})
 		d.claims.Delete(b.device.UUID)
 	}
 	return l
@@ -68,6 +69,7 @@ func (l *look) drop() {
 	l.memory.sampled = l.since
 	if l.board != nil {
 		l.board.sampled = l.since
+		l.board.gpm.undo()
 	}
 }
 
@@ -139,6 +141,9 @@ func latest(old, young *gpu.Reading) *gpu.Reading {
 		young.Sampled.From = old.Sampled.From
 	}
 	young.Instances = append(old.Instances, young.Instances...)
+	if young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for more than the old one tells
+		young.InstancesKnown = young.InstancesKnown || old.InstancesKnown
+	}
 	return young
 }
 
@@ -203,7 +208,8 @@ func (d *session) find(index int) (*board, error) {
 	if other, taken := d.claims.LoadOrStore(uuid, index); taken {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d is %s, as GPU %d was", index, uuid, other)
 	}
-	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), incomplete: true}
+	g, _ := d.gpms.LoadOrStore(uuid, new(gpm))
+	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), gpm: g.(*gpm), incomplete: true}
 	b.device.UUID, b.device.Index, b.device.Vendor = uuid, index, "NVIDIA"
 	return b, nil
 }

@@ -51,6 +51,14 @@ func Divided(i int) GPU {
 	return g
 }
 
+// Busy is Divided with a driver that says how busy its instances are.
+func Busy(i int) GPU {
+	g := Divided(i)
+	g.Reading.InstancesKnown = true
+	g.Reading.Instances = []gpu.InstanceSample{{Instance: "2", SM: 0.5}, {Instance: "9", SM: 1}}
+	return g
+}
+
 // mig returns the UUID of a MIG device of GPU i.
 func mig(i, n int) string { return fmt.Sprintf("MIG-5a1f0000-0000-5000-8000-0000000000%d%d", i, n) }
 

@@ -127,6 +127,54 @@ func testMIG(t *testing.T, open Open) {
 	}
 }
 
+// testInstances asks for what instances did: nothing is known of a first reading, nor
+// of one that follows at once, nor of an instance that was not there before. What one
+// reading covers begins where the last one's ended.
+func testInstances(t *testing.T, open Open) {
+	clock := NewClock()
+	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
+	s, change := open(t, n, clock.Now)
+	began := clock.Now().Boot
+	read := func(when string, after time.Duration, known bool) {
+		t.Helper()
+		clock.Advance(after)
+		report := Read(t, s)
+		Check(t, report, n)
+		r := report.Readings[0]
+		if r.InstancesKnown != known {
+			t.Errorf("%s: instances are known: %v, want %v", when, r.InstancesKnown, known)
+		}
+		for _, i := range r.Instances {
+			if want := (gpu.Span{From: began, To: clock.Now().Boot}); i.Span != want {
+				t.Errorf("%s: instance %s was busy in %v, want %v", when, i.Instance, i.Span, want)
+			}
+		}
+		if after > 100*time.Millisecond {
+			began = clock.Now().Boot
+		}
+	}
+	read("the first reading", 0, false)
+	read("the second", time.Second, true)
+	n.GPUs[0].Reading.Instances = []gpu.InstanceSample{{Instance: "2", SM: 0.01}, {Instance: "9"}}
+	change(n)
+	read("the third", time.Second, true)
+	read("too soon", 100*time.Millisecond, false)
+	read("after it", time.Second, true)
+
+	again := &n.GPUs[0].Device.MIG.Instances[0]
+	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
+	change(n)
+	read("another instance with the id", time.Second, false)
+	read("for the second time", time.Second, true)
+	n.GPUs[0].Device.MIG.Instances = n.GPUs[0].Device.MIG.Instances[:1]
+	n.GPUs[0].Reading.Instances = n.GPUs[0].Reading.Instances[:1]
+	n.GPUs[0].Reading.Contexts = n.GPUs[0].Reading.Contexts[1:] // the other was on it
+	change(n)
+	read("an instance less", time.Second, true)
+	read("after a long time", time.Hour, false)
+	read("after that", time.Second, true)
+}
+
 // testLost finds a GPU lost from the start, and loses and finds it again.
 func testLost(t *testing.T, open Open) {
 	clock := NewClock()

@@ -40,7 +40,8 @@ type Node struct {
 // GPU describes one GPU. What is empty or nil is what this GPU does not have.
 type GPU struct {
 	Device gpu.Device
-	// Reading is what the GPU says now, but for its UUID and time.
+	// Reading is what the GPU says now, but for its UUID and time. Instances are how
+	// busy they always are; a source may need several readings to tell.
 	Reading gpu.Reading
 	// SampledAt is when the driver took the samples of the reading. What time a
 	// source says that they cover is not described, but checked.
@@ -59,6 +60,7 @@ func Run(t *testing.T, open Open) {
 		"energy is exact":                 testEnergy,
 		"samples are given once":          testSamples,
 		"a GPU in MIG mode":               testMIG,
+		"instances that work":             testInstances,
 		"a lost GPU leaves the others":    testLost,
 		"a stuck GPU delays no other":     testStuck,
 		"goes on after a driver reload":   testReload,
@@ -114,7 +116,8 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 		}
 	}
 	opts := cmp.Options{
-		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At", "Sampled"), cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
+		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At", "Sampled", "Instances", "InstancesKnown"),
+		cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
 	}
 	if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
@@ -124,6 +127,37 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 	for _, r := range report.Readings {
 		checkTimes(t, r)
+		for _, want := range readings {
+			if want.UUID == r.UUID {
+				checkInstances(t, want, r)
+			}
+		}
+	}
+}
+
+// checkInstances fails the test unless it is not known how busy a GPU's instances are,
+// or all that is said of them is so.
+func checkInstances(t *testing.T, want, got gpu.Reading) {
+	t.Helper()
+	if !got.InstancesKnown {
+		return
+	}
+	if !want.InstancesKnown {
+		t.Errorf("instances of %s are known: %+v", got.UUID, got.Instances)
+	}
+	told := make(map[string]float64)
+	for _, s := range got.Instances {
+		if s.Len() <= 0 || s.From <= 0 || s.To > got.At.Boot+time.Second {
+			t.Errorf("instance %s was busy in %v, now is %v", s.Instance, s.Span, got.At.Boot)
+		}
+		told[s.Instance] = s.SM
+	}
+	busy := make(map[string]float64)
+	for _, s := range want.Instances {
+		busy[s.Instance] = s.SM
+	}
+	if diff := cmp.Diff(busy, told); diff != "" {
+		t.Errorf("instances of %s (-want +got):\n%s", got.UUID, diff)
 	}
 }
 

@@ -21,6 +21,7 @@
  * answer NOT_SUPPORTED.
  *
  *   driver   version nvml generation loaded
+ *            time                                         ns, of busy times
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
  *            until every nvmlInit was undone by nvmlShutdown and another one
  *            follows, older handles for ever. With loaded=0 everything fails
@@ -35,11 +36,14 @@
  *            sm_clock memory_clock                        MHz
  *            processes=1 samples=1                        what the GPU supports
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
+ *            gpm=1                                        GPM; 0: it says that it has none
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on it: GPU_IS_LOST
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
  *            profile start size                           of the GPU instance; absent: no permission
+ *            sm_busy                                      ns in which its multiprocessors worked, ever more
+ *            sm                                           instead: how busy they are, %, given as it is
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
  *            gi ci                                        the MIG device on whose list alone it stands
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
@@ -55,7 +59,8 @@
  *            drop                the GPU is not counted or enumerated; a process
  *                                list is empty; there are no samples; of a MIG
  *                                device the index is left empty
- *            blank               success, and nothing: "", 0, 0xff in platform info
+ *            blank               success, and nothing: "", 0, 0xff in platform info,
+ *                                NaN as a metric
  *            glitch-low          half the energy
  *            glitch-high         10^12 mJ too much energy
  *
@@ -68,6 +73,7 @@
 #define _GNU_SOURCE
 #include "state.h"
 #include <limits.h>
+#include <math.h>
 #include <nvml.h>
 
 enum { POLL_MS = 20 };
@@ -767,3 +773,4 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 }
 
 #include "mig.c"
+#include "gpm.c"

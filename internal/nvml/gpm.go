@@ -1,0 +1,225 @@
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A gpm tells how busy the instances of a GPU in MIG mode are, by the driver's GPU
+// performance monitoring, which Hopper and newer GPUs have. It lasts as long as its
+// session, whatever becomes of the GPU's board, and is used within the GPU's lane.
+//
+// The metric is SM activity, the part of the multiprocessors' time with a warp on
+// them, and not the activity of the graphics engine, which counts one small kernel
+// like one that fills the instance: energy follows how much works, not that
+// something does. Whether the driver gives it in relation to the instance, as is
+// assumed here, or to the GPU has not been seen on hardware. GPM streaming is a
+// setting of the host's, and left as it is.
+type gpm struct {
+	offered *bool // nil until the GPU was asked
+	// pairs are the samples of each instance, by all that is known of it: its id
+	// alone may soon be another's.
+	pairs map[string]*pair
+	moved bool // the last look took samples
+}
+
+// A pair is the two newest samples of an instance's counters, the newer one first.
+type pair struct {
+	samples [2]gonvml.GpmSample
+	taken   [2]time.Duration // boot clock; 0 if not taken
+}
+
+func (p *pair) swap() {
+	p.samples[0], p.samples[1] = p.samples[1], p.samples[0]
+	p.taken[0], p.taken[1] = p.taken[1], p.taken[0]
+}
+
+// gpmRefresh is how often the driver reads its counters (nvml.h): samples must lie
+// further apart.
+const gpmRefresh = 100 * time.Millisecond
+
+// readInstances reads how busy each instance was since the last reading. Every
+// instance is sampled or none counts, so that what is known of them is of one time.
+// What fails of it says nothing about the GPU.
+func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
+	g := b.gpm
+	if b.device.MIG == nil {
+		g.free(q)
+		return
+	}
+	instances := b.device.MIG.Instances
+	g.keep(q, instances)
+	if !g.offers(q, b.handle) || b.now().Boot-g.newest() <= gpmRefresh {
+		return
+	}
+	g.moved = true
+	for _, i := range instances {
+		if err := b.sample(q, i); err != nil {
+			g.forget()
+			return
+		}
+	}
+	r.InstancesKnown = len(instances) > 0
+	for _, i := range instances {
+		s, err := g.measure(q, i)
+		if err != nil {
+			r.Instances, r.InstancesKnown = nil, false
+			return
+		}
+		r.Instances = append(r.Instances, s)
+	}
+}
+
+// offers reports whether the GPU has GPM, and asks it once.
+func (g *gpm) offers(q *inquiry, h device) bool {
+	if g.offered == nil {
+		s, err := ask(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
+		if err != nil && !unsupported(err) {
+			return false
+		}
+		g.offered = new(err == nil && s.IsSupportedDevice != 0 && q.lib.has("nvmlGpmSampleFree"))
+	}
+	return *g.offered
+}
+
+// identity is what a pair is known by.
+func identity(i gpu.Instance) string { return fmt.Sprint(i) }
+
+// newest returns when the newest sample was taken.
+func (g *gpm) newest() (at time.Duration) {
+	for _, p := range g.pairs {
+		at = max(at, p.taken[0])
+	}
+	return at
+}
+
+// sample takes a sample of an instance, in place of the older one of its pair.
+func (b *board) sample(q *inquiry, i gpu.Instance) error {
+	p, err := b.gpm.pair(q, i)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.Atoi(i.ID)
+	if err != nil {
+		return err
+	}
+	p.swap()
+	_, err = ask(q, "nvmlGpmMigSampleGet", func() (struct{}, ret) {
+		return struct{}{}, b.handle.GpmMigSampleGet(id, p.samples[0])
+	})
+	p.taken[0] = b.now().Boot
+	return err
+}
+
+// pair returns the pair of an instance, which has its buffers.
+func (g *gpm) pair(q *inquiry, i gpu.Instance) (*pair, error) {
+	if p, ok := g.pairs[identity(i)]; ok {
+		return p, nil
+	}
+	p := &pair{}
+	for k := range p.samples {
+		s, err := ask(q, "nvmlGpmSampleAlloc", q.lib.GpmSampleAlloc)
+		if err != nil {
+			p.free(q)
+			return nil, err
+		}
+		p.samples[k] = s
+	}
+	if g.pairs == nil {
+		g.pairs = make(map[string]*pair)
+	}
+	g.pairs[identity(i)] = p
+	return p, nil
+}
+
+// errNoBase is why a first sample tells nothing.
+var errNoBase = errors.New("no earlier sample")
+
+// measure returns how busy an instance was between the samples of its pair. Over more
+// than maxInterval that would say little about the end of it.
+func (g *gpm) measure(q *inquiry, i gpu.Instance) (gpu.InstanceSample, error) {
+	p := g.pairs[identity(i)]
+	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
+	if span.From == 0 || span.Len() > maxInterval {
+		return gpu.InstanceSample{}, errNoBase
+	}
+	percent, err := ask(q, "nvmlGpmMetricsGet", func() (float64, ret) { return p.activity(q.lib) })
+	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
+}
+
+// rounding is by how many percent a quotient of counters may be more than all.
+const rounding = 1
+
+// activity returns NVML_GPM_METRIC_SM_UTIL, in percent. The metric has a return code
+// of its own, and is NaN where there is nothing to divide.
+func (p *pair) activity(lib *library) (float64, ret) {
+	get := gonvml.GpmMetricsGetType{NumMetrics: 1, Sample1: p.samples[1], Sample2: p.samples[0]}
+	m := &get.Metrics[0]
+	m.MetricId, m.NvmlReturn, m.Value = uint32(gonvml.GPM_METRIC_SM_UTIL), uint32(gonvml.ERROR_NOT_SUPPORTED), math.NaN()
+	if r := lib.GpmMetricsGet(&get); r != gonvml.SUCCESS {
+		return 0, r
+	}
+	if r := ret(m.NvmlReturn); r != gonvml.SUCCESS {
+		return 0, r
+	}
+	if !(m.Value >= 0 && m.Value <= 100+rounding) {
+		return 0, gonvml.ERROR_NO_DATA
+	}
+	return m.Value, gonvml.SUCCESS
+}
+
+// undo takes back the samples of the last look, so that the next one covers its time
+// too.
+func (g *gpm) undo() {
+	if !g.moved {
+		return
+	}
+	g.moved = false
+	for _, p := range g.pairs {
+		p.swap()
+		p.taken[1] = 0
+	}
+}
+
+// forget makes the next sample of every instance the first one.
+func (g *gpm) forget() {
+	for _, p := range g.pairs {
+		p.taken = [2]time.Duration{}
+	}
+}
+
+// keep frees the pairs of all but the given instances.
+func (g *gpm) keep(q *inquiry, instances []gpu.Instance) {
+	left := make(map[string]*pair, len(instances))
+	for _, i := range instances {
+		if p, ok := g.pairs[identity(i)]; ok {
+			left[identity(i)] = p
+			delete(g.pairs, identity(i))
+		}
+	}
+	g.free(q)
+	g.pairs = left
+}
+
+// free frees all pairs. The driver, which keeps no list of them, must not have been
+// shut down.
+func (g *gpm) free(q *inquiry) {
+	for _, p := range g.pairs {
+		p.free(q)
+	}
+	clear(g.pairs)
+}
+
+func (p *pair) free(q *inquiry) {
+	for _, s := range p.samples {
+		if s != nil && q.lib.has("nvmlGpmSampleFree") {
+			_ = s.Free()
+		}
+	}
+}

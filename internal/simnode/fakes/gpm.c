@@ -1,0 +1,112 @@
+//go:build ignore
+
+/*
+ * GPM: the part of nvml.c about how busy the instances of a GPU are, and included
+ * by it. A metric is what two samples differ by.
+ */
+
+/* A sample buffer. It belongs to no GPU until a sample was taken. */
+struct nvmlGpmSample_st {
+    const struct nvmlDevice_st *device;
+    unsigned int gi;
+    unsigned long long time, busy; /* ns */
+    double given;                  /* percent */
+    enum { NOTHING, BUSY_TIME, PERCENTAGE } kind;
+    struct nvmlGpmSample_st *next;
+};
+
+static struct nvmlGpmSample_st *gpm_samples; /* those not yet freed; guarded by the lock */
+
+/* The place in the list that a sample buffer is linked from, or that of its end. */
+static struct nvmlGpmSample_st **gpm_link(const struct nvmlGpmSample_st *sample)
+{
+    struct nvmlGpmSample_st **link = &gpm_samples;
+    while (*link && *link != sample)
+        link = &(*link)->next;
+    return link;
+}
+
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support)
+{
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlGpmQueryDeviceSupport", device, "gpm");
+    if (ret == NVML_SUCCESS && support->version != NVML_GPM_SUPPORT_VERSION)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS)
+        support->isSupportedDevice = is(c.gpu, "gpm", "1") && !told(&c, "blank");
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlGpmSampleAlloc", NULL);
+    if (ret == NVML_SUCCESS) {
+        sample->handle = calloc(1, sizeof *sample->handle);
+        sample->handle->next = gpm_samples;
+        gpm_samples = sample->handle;
+    }
+    return end(&c, ret);
+}
+
+/* Memory of the caller's, which is freed whatever became of the driver. */
+nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
+{
+    struct call c;
+    begin(&c, "nvmlGpmSampleFree", NULL);
+    struct nvmlGpmSample_st **link = gpm_link(sample.handle), *freed = *link;
+    if (freed) {
+        *link = freed->next;
+        free(freed);
+    }
+    return end(&c, freed ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT);
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSample_t sample)
+{
+    struct call c;
+    struct record *i = NULL;
+    nvmlReturn_t ret = begin_for(&c, "nvmlGpmMigSampleGet", device, "gpm");
+    if (ret == NVML_SUCCESS && !is(c.gpu, "mig", "1"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && (!(i = gpu_instance(c.device, gi)) || !*gpm_link(sample.handle)))
+        ret = NVML_ERROR_INVALID_ARGUMENT;
+    if (ret == NVML_SUCCESS) {
+        struct nvmlGpmSample_st *s = sample.handle;
+        s->device = c.device;
+        s->gi = gi;
+        s->time = number(next("driver", NULL), "time", 0);
+        s->busy = number(i, "sm_busy", 0);
+        s->given = get(i, "sm") ? strtod(get(i, "sm"), NULL) : 0;
+        s->kind = get(i, "sm") ? PERCENTAGE : get(i, "sm_busy") ? BUSY_TIME : NOTHING;
+    }
+    return end(&c, ret);
+}
+
+/* Over no time at all a metric is not a number. */
+static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
+{
+    m->nvmlReturn = m->metricId == NVML_GPM_METRIC_SM_UTIL && b->kind != NOTHING ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    double elapsed = (double)(b->time - a->time), busy = (double)(b->busy - a->busy);
+    m->value = b->kind == PERCENTAGE ? b->given : elapsed > 0 ? 100 * busy / elapsed : NAN;
+    if (blank)
+        m->value = NAN;
+}
+
+nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
+{
+    struct call c;
+    struct nvmlGpmSample_st *a = get->sample1.handle, *b = get->sample2.handle;
+    pthread_mutex_lock(&lock);
+    int taken = *gpm_link(a) && *gpm_link(b) && a->device && a->device == b->device && a->gi == b->gi;
+    const struct nvmlDevice_st *device = taken ? b->device : NULL;
+    pthread_mutex_unlock(&lock);
+    nvmlReturn_t ret = begin(&c, "nvmlGpmMetricsGet", device);
+    if (ret == NVML_SUCCESS && get->version != NVML_GPM_METRICS_GET_VERSION)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS && (!taken || get->numMetrics > NVML_GPM_METRIC_MAX))
+        ret = NVML_ERROR_INVALID_ARGUMENT;
+    for (unsigned int i = 0; ret == NVML_SUCCESS && i < get->numMetrics; i++)
+        gpm_metric(&get->metrics[i], a, b, told(&c, "blank") != NULL);
+    return end(&c, ret);
+}
