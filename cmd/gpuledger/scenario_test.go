@@ -41,10 +41,10 @@ func TestScenarios(t *testing.T) {
 				checkModuleTruth(t, n, p, spans)
 			case "churn":
 				checkChurn(t, p)
-			case "timeslice", "mps", "mig", "dra", "no-hostpid":
+			case "timeslice", "mps", "mig-a100", "dra", "no-hostpid":
 				checkWho(t, n, p)
 				checkPods(t, sc.Name, p)
-			case "hog": // by its activity it pays all, the floor of the idle holder's GPU too
+			case "mig", "hog": // by their activity they pay all, the floor of idle holders too
 				checkPods(t, sc.Name, p)
 			}
 		})
@@ -345,6 +345,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 		}
 	}
 	strays, unused := p.Sum("gpuledger_gpu_processes_without_allocation", nil), p.Sum("gpuledger_gpu_allocations_without_process", nil)
+	reserved := p.Millijoules("gpuledger_container_energy_joules_total", map[string]string{"pod": "reserved-0"})
 	switch scenario {
 	case "timeslice":
 		expect("six containers share by time-slicing", count("gpuledger_container_gpu_info", map[string]string{"sharing": "time-slicing"}) == 6)
@@ -356,8 +357,13 @@ func checkPods(t *testing.T, scenario string, p page) {
 	case "mig":
 		expect("three MIG devices", count("gpuledger_mig_info", nil) == 3)
 		expect("three pods on instances", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 3)
-		expect("nothing on an instance is called measured", energy("allocated") > 0 && energy("shared") == 0)
+		expect("energy on instances is shared", energy("shared") > 0)
+		expect("an idle instance beside busy ones pays next to nothing", 10*reserved < energy("shared"))
 		expect("nobody uses what he was not given", strays == 0)
+	case "mig-a100":
+		expect("nothing on an instance is called measured", energy("allocated") > 0 && energy("shared")+energy("exclusive") == 0)
+		expect("an instance without work pays for its slices", 5*reserved > 2*energy("allocated")-1000 && 5*reserved < 2*energy("allocated")+1000)
+		expect("free slices are idle", p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "idle"}) > 0)
 	case "dra":
 		expect("claims have names", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
 		expect("a MIG device by DRA", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)

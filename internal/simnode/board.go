@@ -28,6 +28,9 @@ type board struct {
 	// base is what the counter showed when loadedAt had been used.
 	base, loadedAt gpu.Millijoules
 
+	// worked is how long each instance was busy, by its position.
+	worked []time.Duration
+
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
@@ -85,6 +88,20 @@ func (b *board) draw(now int64, parts []part) {
 	b.busy = busy / total
 	b.power = int(b.energy-before) * int(time.Second/step)
 	b.retire(now - retention)
+}
+
+// work adds the time in which each instance was busy in one step.
+func (b *board) work(loads []load) {
+	if b.MIG == nil {
+		return
+	}
+	percent := make([]int, len(b.MIG.Instances))
+	for _, l := range loads {
+		percent[l.instance] += l.percent
+	}
+	for i := range percent {
+		b.worked[i] += step * time.Duration(min(percent[i], 100)) / 100
+	}
 }
 
 // bear lays a share of the floor on the containers that hold a part, else on the

@@ -148,7 +148,7 @@ func hgxH100(name string, gpus int) Scenario {
 			UUID: "GPU-" + uuid("h100", serial), Bus: "00000000:" + bus[i] + ":00.0",
 			Model: "NVIDIA H100 80GB HBM3", Serial: serial, Part: "692-2G520-0200-000", VBIOS: "96.00.A5.00.01",
 			Floor: 68 + i*3%7, Limit: 700, MaxLimit: 700, Memory: 80 * gib,
-			Counter: gpu.Millijoules(180_000_000_000 + int64(i)*7_345_678_901),
+			Counter: gpu.Millijoules(180_000_000_000 + int64(i)*7_345_678_901), GPM: true,
 		})
 	}
 	for i := range 4 {

@@ -34,7 +34,7 @@ func (r *record) line(name string, fields ...any) {
 func driverState(w *world, faults []Fault) []byte {
 	var r record
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
-		"generation", w.driver.generation, "loaded", flag(w.driver.loaded))
+		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds())
 	for i, b := range w.boards {
 		if b.gone {
 			continue
@@ -100,9 +100,13 @@ func kind(c Context) string {
 // writeInstance adds a MIG device: a GPU instance with its one compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
-	r.line("instance", "gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
-		"name", b.Model+" MIG "+i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
-		"profile", i.ProfileID, "start", i.Start, "size", i.Size)
+	fields := []any{"gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
+		"name", b.Model + " MIG " + i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
+		"profile", i.ProfileID, "start", i.Start, "size", i.Size}
+	if b.GPM {
+		fields = append(fields, "sm_busy", b.worked[position].Nanoseconds())
+	}
+	r.line("instance", fields...)
 }
 
 // writeGPU adds a board.
@@ -124,6 +128,9 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3)
 	} else {
 		fields = append(fields, "mig_slices", b.MIG.Slices)
+	}
+	if b.GPM {
+		fields = append(fields, "gpm", 1)
 	}
 	r.line("gpu", append(fields,
 		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,

@@ -76,7 +76,7 @@ func gb200Tray(name string, counts Counts) Scenario {
 			Place:  &Place{Chassis: "1820925190655", Slot: 15, Tray: 5, Host: 1, Peer: 1, Module: modules[i]},
 			Fabric: &Fabric{Cluster: "5f2d8a7c41be4f0e9a6d3b1c0e7f2a94", Clique: 1},
 			Floor:  148 + i*5%9, Limit: 1200, MaxLimit: 1200, Memory: 186 * gib,
-			Counter: gpu.Millijoules(95_000_000_000 + int64(i)*3_210_987_654), Counts: counts,
+			Counter: gpu.Millijoules(95_000_000_000 + int64(i)*3_210_987_654), Counts: counts, GPM: true,
 		})
 	}
 	return sc

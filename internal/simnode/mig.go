@@ -39,6 +39,26 @@ func mig() Scenario {
 	return sc
 }
 
+// migA100 is a machine with a GPU that is divided and whose driver does not say how
+// busy its instances are.
+func migA100() Scenario {
+	sc := hgxH100("mig-a100", 1)
+	sc.Description = "1 A100 of 3g.20gb + 2g.10gb, two slices free; it is older than GPM"
+	g := &sc.GPUs[0]
+	g.Model, g.Part, g.VBIOS = "NVIDIA A100-SXM4-40GB", "692-2G506-0200-002", "92.00.45.00.03"
+	g.Floor, g.Limit, g.MaxLimit, g.Memory, g.GPM = 52, 400, 400, 40*gib, false
+	g.MIG = &MIG{Slices: 7, Instances: []Instance{
+		{ID: 1, Profile: "3g.20gb", ProfileID: 9, Slices: 3, Start: 4, Size: 4, Memory: 19968},
+		{ID: 5, Profile: "2g.10gb", ProfileID: 14, Slices: 2, Start: 0, Size: 2, Memory: 9856},
+	}}
+	sc.Pods = []Pod{
+		devicePlugin(),
+		sharer("busy-0", Parts(0, 0), Work{GPU: 0, Watts: 160, Load: Constant(80), Memory: 14 * gib}),
+		sharer("reserved-0", Parts(0, 1)),
+	}
+	return sc
+}
+
 // The profiles of an H100 with 80 GB, under a GPU instance id and from a start.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -44,6 +45,18 @@ func TestMIGDevices(t *testing.T) {
 	if _, ok := whole["mig_slices"]; ok || whole["mig"] != "0" || whole["utilization"] != "96" {
 		t.Errorf("whole GPU: %v", whole)
 	}
+	if divided["gpm"] != "1" || state["driver"][0]["time"] != "10000000000" {
+		t.Errorf("divided GPU: %v, driver: %v", divided, state["driver"])
+	}
+	var busy []string
+	for _, i := range state["instance"] {
+		busy = append(busy, i["sm_busy"])
+		delete(i, "sm_busy")
+	}
+	// 45 % for ten seconds and 50 % for six of them, 70 %, nothing.
+	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
+		t.Errorf("instances were busy (-want +got):\n%s", diff)
+	}
 	want := []fields{
 		instance(divided, state["instance"][0], "2", "3g.40gb", "3", "9", "0", "4", "40320"),
 		instance(divided, state["instance"][1], "3", "2g.20gb", "2", "14", "4", "2", "20096"),
@@ -81,7 +94,8 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
 	run(t, n, 0, 20*time.Second, time.Second)
-	if diff := cmp.Diff(before, driverState(t, n)["instance"]); diff != "" {
+	whatever := cmpopts.IgnoreMapEntries(func(key, _ string) bool { return key == "sm_busy" })
+	if diff := cmp.Diff(before, driverState(t, n)["instance"], whatever); diff != "" {
 		t.Errorf("instances until 20 s (-start +then):\n%s", diff)
 	}
 	run(t, n, 20*time.Second, 20100*time.Millisecond, 100*time.Millisecond)
@@ -105,6 +119,21 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	run(t, n, 20100*time.Millisecond, 27*time.Second, 100*time.Millisecond)
 	if pods, _, _ := used(t, n, 0, 27); pods["small-0"] == 0 || pods["smaller-0"] < 70*85*70 {
 		t.Errorf("pods used %v", pods)
+	}
+}
+
+// An A100 does not say how busy its instances are.
+func TestMIGWithoutGPM(t *testing.T) {
+	n := open(t, "mig-a100")
+	run(t, n, 0, time.Second, time.Second)
+	state := driverState(t, n)
+	if _, ok := state["gpu"][0]["gpm"]; ok || len(state["instance"]) != 2 {
+		t.Errorf("GPU %v, instances %v", state["gpu"], state["instance"])
+	}
+	for _, i := range state["instance"] {
+		if _, ok := i["sm_busy"]; ok {
+			t.Errorf("instance %v", i)
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ type GPU struct {
 	// or MPS; 0 if it is not shared.
 	Replicas int
 	MIG      *MIG // nil while the GPU is not in MIG mode
+	// GPM lets the driver tell how busy instances are, as on Hopper and newer.
+	GPM bool
 }
 
 // Place is where a GPU sits in its chassis.
@@ -177,7 +179,7 @@ const (
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), lost(),
-		timeslice(), mps(), mig(), dra(), hog(), noHostPID(),
+		timeslice(), mps(), mig(), migA100(), dra(), hog(), noHostPID(),
 	}
 }
 

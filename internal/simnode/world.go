@@ -47,7 +47,9 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 		driver: driver{generation: 1, loaded: true}, events: sc.Events,
 	}
 	for i, g := range sc.GPUs {
-		w.boards = append(w.boards, &board{GPU: g, index: i, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1}})
+		w.boards = append(w.boards, &board{
+			GPU: g, index: i, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1}, worked: make([]time.Duration, g.partCount()),
+		})
 	}
 	for _, d := range sc.Daemons {
 		w.daemons = append(w.daemons, w.spawn(process{parent: min(1, w.nextPID-1), comm: d.Comm, cgroup: d.Cgroup, work: d.Work}, w.before(time.Hour)))
@@ -87,6 +89,7 @@ func (w *world) advance() change {
 			b.power, b.busy = 0, 0
 			continue
 		}
+		b.work(loads[i])
 		b.draw(w.steps, b.parts(w.at, holders[i], loads[i]))
 	}
 	w.steps++
