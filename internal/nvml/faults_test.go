@@ -310,25 +310,33 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 // until the state is next written.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
-	data, err := os.ReadFile(d.path)
+	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)
+	d.rewrite(func(state string) string {
+		lines := strings.Split(state, "\n")
+		for i, line := range lines {
+			if !strings.Contains(line, "="+uuid) {
+				continue
+			}
+			lines[i] = digits.ReplaceAllStringFunc(line, func(field string) string {
+				if field[0] == '\t' {
+					return field
+				}
+				return "=" + number
+			})
+		}
+		return strings.Join(lines, "\n")
+	})
+}
+
+// rewrite changes the state until it is next written.
+func (d *driver) rewrite(change func(state string) string) {
+	d.t.Helper()
+	state, err := os.ReadFile(d.path)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)
-	lines := strings.Split(string(data), "\n")
-	for i, line := range lines {
-		if !strings.Contains(line, "="+uuid) {
-			continue
-		}
-		lines[i] = digits.ReplaceAllStringFunc(line, func(field string) string {
-			if field[0] == '\t' {
-				return field
-			}
-			return "=" + number
-		})
-	}
-	next := d.path + ".spoilt"
-	if err := os.WriteFile(next, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+	next := d.path + ".rewritten"
+	if err := os.WriteFile(next, []byte(change(string(state))), 0o644); err != nil {
 		d.t.Fatal(err)
 	}
 	if err := os.Rename(next, d.path); err != nil {

@@ -22,13 +22,14 @@ import (
 // into a program that reads the library it names.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
-// printReport reads once, waits for an event once, and prints what it read.
+// printReport reads twice, waits for an event once, and prints what it read last.
 func printReport(path string) {
-	now := gputest.NewClock().Now
-	log := slog.New(slog.DiscardHandler)
-	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: now, Log: log, Stages: stage.New(log, now)})
+	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
+	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
+	_, first := s.Read(context.Background())
+	clock.Advance(time.Second)
 	report, err := s.Read(context.Background())
-	if err == nil {
+	if err = errors.Join(first, err); err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
 		err = errors.Join(s.Run(ctx), s.Close(time.Minute), json.NewEncoder(os.Stdout).Encode(report))
@@ -90,6 +91,15 @@ func TestOldDriver(t *testing.T) {
 		}},
 		{"instances", divided, []string{"nvmlDeviceGetGpuInstanceById"}, unplaced},
 		{"the place of instances", divided, []string{"nvmlGpuInstanceGetInfo"}, unplaced},
+		{"nothing", working, nil, nil},
+		{"GPM", working, []string{
+			"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
+		}, unmonitored},
+		{"GPM's word", working, []string{"nvmlGpmQueryDeviceSupport"}, unmonitored},
+		{"buffers", working, []string{"nvmlGpmSampleAlloc"}, unmonitored},
+		{"an end of buffers", working, []string{"nvmlGpmSampleFree"}, unmonitored},
+		{"samples of instances", working, []string{"nvmlGpmMigSampleGet"}, unmonitored},
+		{"metrics", working, []string{"nvmlGpmMetricsGet"}, unmonitored},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,10 +120,16 @@ func TestOldDriver(t *testing.T) {
 			if err := json.Unmarshal(out, &report); err != nil {
 				t.Fatal(err)
 			}
+			known := report.Readings[0].InstancesKnown
 			for i := range n.GPUs {
-				tt.want(&n.GPUs[i])
+				if tt.want != nil {
+					tt.want(&n.GPUs[i])
+				}
 			}
 			gputest.Check(t, report, n)
+			if want := n.GPUs[0].Reading.InstancesKnown; known != want {
+				t.Errorf("instances are known: %v, want %v", known, want)
+			}
 		})
 	}
 }
@@ -124,6 +140,9 @@ func undivided(g *gputest.GPU) {
 		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
+
+// unmonitored is a GPU in MIG mode that does not say how busy its instances are.
+func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
 // unplaced is a GPU in MIG mode that says of no instance where it is.
 func unplaced(g *gputest.GPU) {

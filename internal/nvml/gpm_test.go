@@ -1,0 +1,335 @@
+package nvml_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// working is a node with a GPU whose instances work, and one that is not divided.
+func working() gputest.Node {
+	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
+}
+
+// readWorking reads a second later, and reports whether the instances are known. The
+// rest of the report is as ever.
+func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
+	t.Helper()
+	clock.Advance(time.Second)
+	report := gputest.Read(t, s)
+	gputest.Check(t, report, n)
+	return report.Readings[0].InstancesKnown
+}
+
+// TestInstancesUnknown lets GPM fail, or say what cannot be. Then nothing is known of
+// any instance, and all of it again once there are two samples that are good.
+func TestInstancesUnknown(t *testing.T) {
+	n := working()
+	uuid := n.GPUs[0].Device.UUID
+	tests := []struct {
+		name  string
+		spoil func(*driver)
+		after int // further readings until the instances are known
+	}{
+		{"no sample", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:999") }, 2},
+		{"no metrics", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "fail:999") }, 1},
+		{"the GPU is lost, says GPM alone", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:15") }, 2},
+		{"not a number", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "blank") }, 1},
+		{"more than all", func(d *driver) { d.replace("sm=50", "sm=101.5") }, 1},
+		{"far more than all", func(d *driver) { d.replace("sm=50", "sm=1e300") }, 1},
+		{"less than nothing", func(d *driver) { d.replace("sm=50", "sm=-0.5") }, 1},
+		{"not this metric", func(d *driver) { d.replace("\tsm=50", "") }, 1},
+		{"the division cannot be read", func(d *driver) { d.fault(uuid, "nvmlDeviceGetMaxMigDeviceCount", "fail:999") }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, n)
+			s := d.open(clock.Now)
+			readWorking(t, s, clock, n)
+			tt.spoil(d)
+			clock.Advance(time.Second)
+			report := gputest.Read(t, s)
+			if r := report.Readings[0]; r.InstancesKnown || len(report.Readings) != 2 || r.Energy == nil {
+				t.Errorf("spoilt: %+v", report.Readings)
+			}
+			d.healed()
+			for i := 1; i <= tt.after; i++ {
+				if known := readWorking(t, s, clock, n); known != (i == tt.after) {
+					t.Errorf("in reading %d after that instances are known: %v", i, known)
+				}
+			}
+		})
+	}
+}
+
+// replace puts other words into the state until it is next written.
+func (d *driver) replace(old, new string) {
+	d.t.Helper()
+	d.rewrite(func(state string) string {
+		if !strings.Contains(state, old) {
+			d.t.Fatalf("the state has no %q:\n%s", old, state)
+		}
+		return strings.Replace(state, old, new, 1)
+	})
+}
+
+// TestRounding takes a little more than all for all.
+func TestRounding(t *testing.T) {
+	clock, n := gputest.NewClock(), working()
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	d.replace("sm=100", "sm=100.4")
+	if !readWorking(t, s, clock, n) {
+		t.Error("instances are unknown")
+	}
+}
+
+// TestGPMIsAskedOnce asks GPUs that are divided, once, and never again for samples
+// where there is no GPM.
+func TestGPMIsAskedOnce(t *testing.T) {
+	for name, calls := range map[string]map[string]int{
+		"":       {"nvmlGpmQueryDeviceSupport": 1, "nvmlGpmSampleAlloc": 4, "nvmlGpmMigSampleGet": 10, "nvmlGpmMetricsGet": 8},
+		"fail:3": {"nvmlGpmQueryDeviceSupport": 1},
+		"blank":  {"nvmlGpmQueryDeviceSupport": 1},
+	} {
+		t.Run("support "+name, func(t *testing.T) {
+			clock, n := gputest.NewClock(), working()
+			d := newDriver(t, n)
+			if name != "" {
+				d.fault(anyGPU, "nvmlGpmQueryDeviceSupport", name)
+			}
+			s := d.open(clock.Now)
+			for range 5 {
+				readWorking(t, s, clock, n)
+			}
+			got := make(map[string]int)
+			for line := range strings.Lines(d.log()) {
+				if f := strings.Split(line, "\t"); strings.HasPrefix(f[1], "nvmlGpm") {
+					got[f[1]]++
+				}
+			}
+			if diff := cmp.Diff(calls, got); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBuffersAreFreed changes everything that buffers depend on. As many are freed as
+// were allocated, each once, and none after the driver was shut down.
+func TestBuffersAreFreed(t *testing.T) {
+	changes := map[string]func(*gputest.Node){
+		"nothing":     func(*gputest.Node) {},
+		"not divided": func(n *gputest.Node) { n.GPUs[0] = gputest.Full(0) },
+		"divided otherwise": func(n *gputest.Node) {
+			i := &n.GPUs[0].Device.MIG.Instances[0]
+			i.Profile, i.ProfileID, i.Slices = "1g.20gb", 15, 1
+		},
+		"no instance": func(n *gputest.Node) {
+			n.GPUs[0].Device.MIG.Instances, n.GPUs[0].Reading.Instances, n.GPUs[0].Reading.Contexts = nil, nil, nil
+		},
+		"lost":     func(n *gputest.Node) { n.GPUs[0].Lost = true },
+		"not seen": func(n *gputest.Node) { n.GPUs = n.GPUs[1:] },
+		"reloaded": func(n *gputest.Node) { n.Loads++ },
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, working())
+			s := d.open(clock.Now)
+			for i := range 3 {
+				n := working()
+				n.Loads = d.node.Loads
+				if i > 0 {
+					change(&n)
+				}
+				for range 3 {
+					d.change(n)
+					clock.Advance(20 * time.Second) // a GPU that was lost is asked again
+					gputest.Eventually(t, s, "the driver is open", func(_ gpu.Report, err error) bool { return err == nil })
+				}
+			}
+			if err := s.Close(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			d.wantNoLeak()
+		})
+	}
+}
+
+// wantNoLeak checks that every buffer in the log was freed, in a life of the driver.
+func (d *driver) wantNoLeak() {
+	d.t.Helper()
+	held, allocated := 0, 0
+	for line := range strings.Lines(d.log()) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		switch f[1] {
+		case "nvmlGpmSampleAlloc":
+			held, allocated = held+1, allocated+1
+		case "nvmlGpmSampleFree":
+			held--
+			if f[3] != "0" {
+				d.t.Errorf("a buffer was freed that was none: %s", line)
+			}
+		case "nvmlShutdown":
+			if held != 0 {
+				d.t.Errorf("%d of %d buffers were held when the driver was shut down", held, allocated)
+			}
+			held = 0
+		}
+	}
+	if allocated == 0 || held != 0 {
+		d.t.Errorf("%d of %d buffers are held", held, allocated)
+	}
+}
+
+// TestOneBufferOnly frees the one it got.
+func TestOneBufferOnly(t *testing.T) {
+	clock, n := gputest.NewClock(), working()
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	d.fault(anyGPU, "nvmlGpmSampleAlloc", fmt.Sprintf("delay:%d", (callTimeout/4).Milliseconds()))
+	done := make(chan error)
+	go func() {
+		_, err := s.Read(t.Context())
+		done <- err
+	}()
+	d.await("nvmlGpmSampleAlloc", 1)
+	d.fault(anyGPU, "nvmlGpmSampleAlloc", "fail:20")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	d.await("nvmlGpmSampleFree", 1)
+	d.healed()
+	for readWorking(t, s, clock, n); !readWorking(t, s, clock, n); {
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestBuffersOfAStuckCall are left alone, with the driver.
+func TestBuffersOfAStuckCall(t *testing.T) {
+	clock, n := gputest.NewClock(), working()
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Read(t, s)
+	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
+	gputest.Read(t, s)
+	if err := s.Close(10 * time.Millisecond); err == nil {
+		t.Error("closed under a stuck call")
+	}
+	if n := d.calls("nvmlGpmSampleFree") + d.calls("nvmlShutdown"); n != 0 {
+		t.Errorf("%d calls under a stuck one", n)
+	}
+}
+
+// TestInstancesAfterReload have no base in what the driver told in its last life, nor
+// after the GPU was lost.
+func TestInstancesAfterReload(t *testing.T) {
+	for name, happen := range map[string]func(*driver, bool){
+		"reloaded": func(d *driver, back bool) { d.node.Down, d.node.Loads = !back, 1 },
+		"lost":     func(d *driver, back bool) { d.node.GPUs[0].Lost = !back },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, working())
+			s := d.open(clock.Now)
+			gputest.Read(t, s)
+			happen(d, false)
+			d.write()
+			_, _ = s.Read(t.Context())
+			happen(d, true)
+			d.write()
+			clock.Advance(time.Second)
+			if name == "lost" {
+				clock.Advance(9 * time.Second)
+			}
+			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 })
+			if r := report.Readings[0]; r.InstancesKnown {
+				t.Errorf("instances are known: %+v", r.Instances)
+			}
+			if !readWorking(t, s, clock, d.node) {
+				t.Error("instances are unknown after that")
+			}
+		})
+	}
+}
+
+// TestStaleInstances drops a reading that came too late, and tells in the next one
+// what that would have told.
+func TestStaleInstances(t *testing.T) {
+	clock, n := gputest.NewClock(), working()
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	readWorking(t, s, clock, n)
+	began := clock.Now().Boot
+	readLate(t, d, s, clock)
+	clock.Advance(3 * time.Second)
+	d.healed()
+	report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+	gputest.Check(t, report, n)
+	want := gpu.Span{From: began, To: clock.Now().Boot}
+	for _, i := range report.Readings[0].Instances {
+		if i.Span != want {
+			t.Errorf("instance %s was busy in %v, want %v", i.Instance, i.Span, want)
+		}
+	}
+	if !report.Readings[0].InstancesKnown {
+		t.Error("instances are unknown")
+	}
+}
+
+// TestLateInstances gives what a late reading tells together with the next one, also
+// if that follows too soon to tell more.
+func TestLateInstances(t *testing.T) {
+	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
+		t.Run(soon.String(), func(t *testing.T) {
+			clock, n := gputest.NewClock(), working()
+			d := newDriver(t, n)
+			s := d.open(clock.Now)
+			readWorking(t, s, clock, n)
+			began := clock.Now().Boot
+			readLate(t, d, s, clock)
+			middle := clock.Now().Boot
+			d.healed()
+			clock.Advance(soon)
+			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+				return len(r.Readings) == 2 && r.Readings[0].At == clock.Now()
+			})
+			gputest.Check(t, report, n)
+			want := []gpu.InstanceSample{
+				{Instance: "2", Span: gpu.Span{From: began, To: middle}, SM: 0.5},
+				{Instance: "9", Span: gpu.Span{From: began, To: middle}, SM: 1},
+			}
+			if soon > 100*time.Millisecond {
+				then := gpu.Span{From: middle, To: clock.Now().Boot}
+				want = append(want, gpu.InstanceSample{Instance: "2", Span: then, SM: 0.5}, gpu.InstanceSample{Instance: "9", Span: then, SM: 1})
+			}
+			r := report.Readings[0]
+			if diff := cmp.Diff(want, r.Instances); diff != "" || !r.InstancesKnown {
+				t.Errorf("instances known: %v (-want +got):\n%s", r.InstancesKnown, diff)
+			}
+		})
+	}
+}
+
+// readLate reads a second later while the first GPU hangs, after its instances were
+// sampled.
+func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock) {
+	t.Helper()
+	clock.Advance(time.Second)
+	d.fault(d.node.GPUs[0].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
+	if report := gputest.Read(t, s); len(report.Readings) != 1 {
+		t.Fatalf("%d readings while a GPU hangs", len(report.Readings))
+	}
+	d.await("nvmlGpmMetricsGet", 2)
+}
