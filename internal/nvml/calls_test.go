@@ -41,9 +41,10 @@ type effect func(*gputest.GPU)
 // nothing is the effect of a call that fails and is not missed.
 func nothing(*gputest.GPU) {}
 
-// calls is every function of the driver that the program calls, but for two that
-// cannot be broken here: nvmlErrorString, and nvmlDeviceGetGpuFabricInfo, which is
-// called on an older library only (TestOldDriver).
+// calls is every function of the driver that the program calls, but for three that
+// cannot be broken here: nvmlErrorString, nvmlDeviceGetGpuFabricInfo, which is called
+// on an older library only (TestOldDriver), and nvmlDeviceGetAccountingStats, which
+// is called where accounting is on (TestAccountingFallsBack).
 var calls = map[string]struct {
 	// gpu is one that takes the call, none if it is not about a GPU.
 	gpu int
@@ -83,6 +84,8 @@ var calls = map[string]struct {
 	"nvmlDeviceGetMemoryInfo":             always(plain, func(g *gputest.GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil }),
 	"nvmlDeviceGetClockInfo":              always(plain, func(g *gputest.GPU) { g.Reading.SMClock, g.Reading.MemoryClock = nil, nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
+
+	"nvmlDeviceGetAccountingMode": always(plain, nothing), // the ring is as good
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
 	"nvmlDeviceGetGraphicsRunningProcesses":   always(plain, unlisted),
@@ -148,7 +151,7 @@ func TestCallsAreKnown(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Errorf("calls (-table +made):\n%s", diff)
 	}
-	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo")
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetAccountingStats")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, named(t)); diff != "" {
 		t.Errorf("calls (-table +source):\n%s", diff)

@@ -95,6 +95,8 @@ func TestOldDriver(t *testing.T) {
 		{"GPM", working, []string{
 			"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
 		}, unmonitored},
+		{"accounts", pair, []string{"nvmlDeviceGetAccountingStats_v2"}, nil},
+		{"the mode of accounting", pair, []string{"nvmlDeviceGetAccountingMode"}, nil},
 		{"GPM's word", working, []string{"nvmlGpmQueryDeviceSupport"}, unmonitored},
 		{"buffers", working, []string{"nvmlGpmSampleAlloc"}, unmonitored},
 		{"an end of buffers", working, []string{"nvmlGpmSampleFree"}, unmonitored},
@@ -108,7 +110,11 @@ func TestOldDriver(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := tt.node()
-			newDriver(t, n)
+			d := newDriver(t, n)
+			for _, g := range n.GPUs {
+				d.fields[g.Device.UUID] = "accounting=1"
+			}
+			d.write()
 			program := exec.CommandContext(t.Context(), os.Args[0])
 			program.Env = append(os.Environ(), oldLibrary+"="+path)
 			program.Stderr = t.Output()

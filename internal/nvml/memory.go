@@ -13,8 +13,13 @@ type memory struct {
 	device   gpu.Device
 	meter    meter
 	integral integral
-	// sampled is the time up to which utilisation samples were read, boot clock.
-	sampled time.Duration
+	position
+}
+
+// A position is up to where it was told what processes did.
+type position struct {
+	sampled  time.Duration // boot clock
+	accounts *accounts     // as of the last reading; nil if they were not read then
 }
 
 // memories keeps the memory of every GPU that was seen, as of its last look. They
@@ -41,8 +46,8 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened forgets the meters, and how GPUs are divided. A driver that was loaded
-// again counts from zero anyway, may be a newer one with a better meter, and has
+// reopened forgets the meters, the accounts, and how GPUs are divided. A driver that
+// was loaded again counts from zero anyway, may be a newer one with a better meter, and has
 // no MIG instance that was not made since. The integrals stay: they are counters
 // of our own, and go on.
 func (m *memories) reopened() {
@@ -50,7 +55,7 @@ func (m *memories) reopened() {
 	defer m.mu.Unlock()
 	for uuid, x := range m.byUUID {
 		x.meter, x.device.EnergySource, x.device.EnergyScope = meter{}, gpu.EnergyNone, ""
-		x.device.MIG = nil
+		x.device.MIG, x.accounts = nil, nil
 		m.byUUID[uuid] = x
 	}
 }

@@ -81,12 +81,24 @@ const slack = time.Second
 // periods of it: up to then before now the samples are complete.
 const settling = 250 * time.Millisecond
 
-// readSamples reads the samples since the last reading. NVML gives one row for each
+// readSamples reads what processes did since the last reading, by accounting or else
+// by the ring.
+func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
+	if b.readAccounts(q, r) {
+		return
+	}
+	b.readRing(q, r)
+	if b.accounts != nil && !r.SamplesKnown {
+		b.sampled = b.accounts.at // accounting goes on from here
+	}
+}
+
+// readRing reads the samples since the last reading. NVML gives one row for each
 // process, averaged over all samples that are newer than a time. So that no average
 // is of more than is new, that time is never long ago; what fell out of the ring
 // before it was read is lost. Times are kept on the boot clock, for the wall clock
 // may be set while samples wait.
-func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
+func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 	began := b.now()
 	if b.sampled == 0 {
 		b.sampled = began.Boot - slack

@@ -31,7 +31,7 @@ type look struct {
 	board   *board // nil if the GPU could not be identified, or is lost
 	memory  memory
 	began   time.Duration // when the reading was begun, boot clock
-	since   time.Duration // memory.sampled at that time
+	since   position      // the memory's at that time
 	reading *gpu.Reading
 	err     error
 }
@@ -52,7 +52,7 @@ func (d *session) look(index int, b *board) look {
 		}
 	}
 	d.complete(b)
-	l := look{board: b, began: b.now().Boot, since: b.sampled}
+	l := look{board: b, began: b.now().Boot, since: b.position}
 	l.reading, l.err = b.read()
 	l.memory = b.memory
 	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
@@ -66,9 +66,9 @@ func (d *session) look(index int, b *board) look {
 // drop forgets the reading of a look, and has its samples told again.
 func (l *look) drop() {
 	l.reading = nil
-	l.memory.sampled = l.since
+	l.memory.position = l.since
 	if l.board != nil {
-		l.board.sampled = l.since
+		l.board.position = l.since
 		l.board.gpm.undo()
 	}
 }

@@ -20,7 +20,7 @@ import (
 // sources are the C files. A build constraint at the top of each keeps it out of
 // the Go build.
 //
-//go:embed nvml.c mig.c gpm.c state.h
+//go:embed nvml.c mig.c gpm.c accounting.c state.h
 var sources embed.FS
 
 // binding is the module whose header the fake NVML is compiled against.

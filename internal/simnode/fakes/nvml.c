@@ -37,6 +37,7 @@
  *            processes=1 samples=1                        what the GPU supports
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
  *            gpm=1                                        GPM; 0: it says that it has none
+ *            accounting=1                                 accounting mode; 0: off
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on it: GPU_IS_LOST
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
@@ -48,6 +49,8 @@
  *            gi ci                                        the MIG device on whose list alone it stands
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
  *   row      gpu time pid sm mem                          a row of process utilisation, given as it is
+ *   account  gpu pid start running                        what accounting has of a process: unix us, 1 or 0
+ *            count gr fb                                  samples, sums of their % * 100; ever more
  *   xid      gpu seq code                                 given once to every event set older than it
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
  *            The faults of a GPU are also those of its MIG devices, which may
@@ -774,3 +777,4 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 
 #include "mig.c"
 #include "gpm.c"
+#include "accounting.c"

@@ -1,0 +1,162 @@
+package nvml
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// accounts is what the driver's accounting had of the processes on a GPU at one
+// reading. It does not change once it is a reading's.
+//
+// From R610 on accounting gives running sums over the driver's own samples, which
+// fall out of no ring and can be read of a process that has ended. Where an
+// administrator has switched it on it is the better source; the mode is the host's,
+// and is never written here.
+//
+// The functions and the units of the sums are documented (nvml.h), and older drivers
+// update accounting once a second from the ring's samples (NVIDIA
+// open-gpu-kernel-modules, gpu_acct.c). Inferred, and not seen on hardware, is that
+// sampleCount counts every sample in a process's life and not only those that name
+// it, that startTime is of the wall clock, and that the last samples of a process may
+// be added after its end.
+type accounts struct {
+	at time.Duration // boot clock
+	of map[uint32]account
+}
+
+// account is what accounting has of one process.
+type account struct {
+	start   uint64 // wall clock, µs: tells processes with the same PID apart
+	samples uint32
+	sm, fb  uint64 // sums over them, in percent × 100
+}
+
+// entire is what one sample adds to a sum if the GPU was busy all the time.
+const entire = 100 * 100
+
+// accountingPeriod is how long the sums of processes that work may stand still: twice
+// the time between the driver's updates.
+const accountingPeriod = 2 * time.Second
+
+// readAccounts tells by accounting what processes did since the last reading. It
+// reports whether it could; otherwise the ring tells all of it. What accounting has
+// now is where the next reading begins.
+func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
+	before := b.accounts
+	b.accounts = nil
+	if !r.ContextsKnown || !b.accounting(q) {
+		return false
+	}
+	now, complete := b.account(q, r.Contexts, before)
+	b.accounts = now
+	if before == nil || !complete {
+		return false
+	}
+	done, ok := now.since(before, b.now())
+	if !ok {
+		return false
+	}
+	r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: now.at}
+	n := mostSamples(done)
+	if n == 0 && len(done) > 0 && r.Sampled.Len() <= accountingPeriod {
+		r.Sampled.To = r.Sampled.From // the driver has not updated them, and the next reading tells
+		return true
+	}
+	r.Samples, b.sampled = samples(done, n, r.Sampled), r.Sampled.To
+	now.forget(done, r.Contexts)
+	return true
+}
+
+// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG
+// mode it does not.
+func (b *board) accounting(q *inquiry) bool {
+	if b.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
+		return false
+	}
+	mode, err := ask(q, "nvmlDeviceGetAccountingMode", b.handle.GetAccountingMode)
+	return err == nil && mode == gonvml.FEATURE_ENABLED
+}
+
+// account reads the accounts of the processes that are there and of those that were
+// at the last reading. It reports whether it got all: a process that began before
+// accounting was switched on has none.
+func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, complete bool) {
+	pids := make(map[uint32]bool)
+	for _, c := range contexts {
+		pids[c.PID] = true
+	}
+	if before != nil {
+		for pid := range before.of {
+			pids[pid] = true
+		}
+	}
+	now, complete = &accounts{of: make(map[uint32]account, len(pids))}, true
+	for pid := range pids {
+		s, err := ask(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) {
+			return b.handle.GetAccountingStats_v2(pid)
+		})
+		if err != nil || s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64 { // not available: all ones
+			complete = false
+			continue
+		}
+		now.of[pid] = account{start: s.StartTime, samples: s.SampleCount, sm: s.SumGpuUtil, fb: s.SumFbUtil}
+	}
+	now.at = b.now().Boot
+	return now, complete
+}
+
+// since returns what accounts gained after an earlier reading. One that is new is of
+// a process that has begun since, or it cannot be told.
+func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
+	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
+	done := make(map[uint32]account, len(a.of))
+	for pid, s := range a.of {
+		base, known := before.of[pid]
+		if !known || base.start != s.start {
+			if int64(min(s.start, math.MaxInt64)) < earlier {
+				return nil, false
+			}
+			base = account{}
+		}
+		d := account{samples: s.samples - base.samples, sm: s.sm - base.sm, fb: s.fb - base.fb}
+		if s.samples < base.samples || s.sm < base.sm || s.fb < base.fb || d.sm > entire*uint64(d.samples) {
+			return nil, false // the accounts were cleared, or make no sense
+		}
+		done[pid] = d
+	}
+	return done, true
+}
+
+// mostSamples returns how many samples the driver took: all of them are in the account
+// of a process that was there all the time.
+func mostSamples(done map[uint32]account) (n uint32) {
+	for _, d := range done {
+		n = max(n, d.samples)
+	}
+	return n
+}
+
+// samples are averages over a span in which the driver took n samples.
+func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample) {
+	all := float64(n) * entire
+	for _, pid := range slices.Sorted(maps.Keys(done)) {
+		if d := done[pid]; d.samples > 0 {
+			out = append(out, gpu.Sample{PID: pid, Span: span, SM: float64(d.sm) / all, Memory: min(float64(d.fb)/all, 1)})
+		}
+	}
+	return out
+}
+
+// forget drops the accounts of processes that are gone and to which the driver added
+// nothing with its last update.
+func (a *accounts) forget(done map[uint32]account, contexts []gpu.Context) {
+	maps.DeleteFunc(a.of, func(pid uint32, _ account) bool {
+		listed := slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid })
+		return !listed && done[pid].samples == 0
+	})
+}

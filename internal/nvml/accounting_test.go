@@ -1,0 +1,309 @@
+package nvml_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/nvml"
+)
+
+// kept is what accounting has of a process: when it began, the number of samples, and
+// sums of their percents. A row of these that has none is none.
+type kept struct {
+	began   time.Time
+	samples int
+	sm, mem int
+}
+
+// An office is a GPU with accounting, whose ring says that PID 99 is at work.
+type office struct {
+	t      *testing.T
+	clock  *gputest.Clock
+	driver *driver
+	source *nvml.Source
+	uuid   string
+}
+
+// newOffice opens a driver that lists the processes of the accounts, and reads it
+// once.
+func newOffice(t *testing.T, accounts map[uint32]kept) *office {
+	g := gputest.Full(0)
+	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
+	o.driver = newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
+	o.driver.fields[o.uuid] = "accounting=1"
+	o.source = o.driver.open(o.clock.Now)
+	o.list(7, 8)
+	o.keep(accounts)
+	o.read()
+	return o
+}
+
+// list has the driver list processes.
+func (o *office) list(pids ...uint32) {
+	contexts := &o.driver.node.GPUs[0].Reading.Contexts
+	*contexts = nil
+	for _, pid := range pids {
+		*contexts = append(*contexts, gpu.Context{PID: pid})
+	}
+	o.driver.write()
+}
+
+// keep makes the accounts those of the driver.
+func (o *office) keep(accounts map[uint32]kept) {
+	o.driver.lines = nil
+	for pid, k := range accounts {
+		o.driver.lines = append(o.driver.lines, fmt.Sprintf("account\tgpu=%s\tpid=%d\tstart=%d\tcount=%d\tgr=%d\tfb=%d",
+			o.uuid, pid, k.began.UnixMicro(), k.samples, 100*k.sm, 100*k.mem))
+	}
+	o.driver.lines = append(o.driver.lines, rowRecord(o.uuid, o.clock.Now().Wall.Add(900*time.Millisecond), 99, 1, 1))
+	o.driver.write()
+}
+
+// read reads a second later.
+func (o *office) read() gpu.Reading {
+	o.t.Helper()
+	o.clock.Advance(time.Second)
+	report := gputest.Read(o.t, o.source)
+	if len(report.Readings) != 1 {
+		o.t.Fatalf("%d readings", len(report.Readings))
+	}
+	return report.Readings[0]
+}
+
+// want reads and checks that the samples are the accounts', for a span that ends now
+// and began that long ago.
+func (o *office) want(long time.Duration, samples ...gpu.Sample) {
+	o.t.Helper()
+	r := o.read()
+	now := o.clock.Now().Boot
+	span := gpu.Span{From: now - long, To: now}
+	for i := range samples {
+		samples[i].Span = span
+	}
+	if diff := cmp.Diff(samples, r.Samples, cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-9)); diff != "" || !r.SamplesKnown || r.Sampled != span {
+		o.t.Errorf("samples of %v, known %v, want %v (-want +got):\n%s", r.Sampled, r.SamplesKnown, span, diff)
+	}
+}
+
+// wantRing reads and checks that the samples are the ring's.
+func (o *office) wantRing() {
+	o.t.Helper()
+	r := o.read()
+	if len(r.Samples) != 1 || r.Samples[0].PID != 99 || !r.SamplesKnown {
+		o.t.Errorf("samples are not the ring's: %+v, known %v", r.Samples, r.SamplesKnown)
+	}
+}
+
+// longAgo is before any reading.
+var longAgo = time.Unix(1_700_000_000, 0)
+
+// ringLate is how much earlier the ring's samples end than the reading: the one that
+// newOffice wrote is so old.
+const ringLate = 100 * time.Millisecond
+
+// two are the accounts of two processes that are as old as each other.
+func two(samples, sm7, sm8 int) map[uint32]kept {
+	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
+}
+
+// TestAccounting tells what sums gained, from where the ring ended, and nothing of the
+// ring.
+func TestAccounting(t *testing.T) {
+	o := newOffice(t, two(1000, 5000, 70_000))
+	o.keep(two(1007, 5350, 70_175))
+	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8, SM: 0.25})
+	o.keep(two(1014, 5350, 70_875))
+	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
+}
+
+// TestAccountingStandsStill waits for the driver's next update, but not for ever.
+func TestAccountingStandsStill(t *testing.T) {
+	o := newOffice(t, two(10, 0, 0))
+	o.keep(two(17, 700, 0))
+	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
+	until := o.clock.Now().Boot
+	for range 2 {
+		if r := o.read(); !r.SamplesKnown || len(r.Samples) != 0 || r.Sampled != (gpu.Span{From: until, To: until}) {
+			t.Errorf("samples of %v: %+v", r.Sampled, r.Samples)
+		}
+	}
+	o.keep(two(37, 700, 2000))
+	o.want(3*time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
+	o.read()
+	o.read()
+	o.want(3 * time.Second) // nobody did anything
+}
+
+// TestAccountingComesAndGoes has processes begin and end.
+func TestAccountingComesAndGoes(t *testing.T) {
+	o := newOffice(t, two(1000, 0, 0))
+	accounts := two(1010, 500, 0)
+	accounts[9] = kept{o.clock.Now().Wall.Add(time.Second / 2), 5, 500, 0}
+	o.keep(accounts)
+	o.list(7, 8, 9)
+	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8}, gpu.Sample{PID: 9, SM: 0.5})
+
+	o.list(8) // the others have ended, and the driver adds their last samples
+	accounts = two(1020, 600, 0)
+	accounts[7] = kept{longAgo, 1015, 600, 300}
+	accounts[9] = kept{o.clock.Now().Wall.Add(-time.Second / 2), 5, 500, 0}
+	o.keep(accounts)
+	o.want(time.Second, gpu.Sample{PID: 7, SM: 0.1, Memory: 0.05}, gpu.Sample{PID: 8})
+	asked := strings.Count(o.driver.log(), "nvmlDeviceGetAccountingStats\t")
+	for n := range 3 {
+		accounts[8] = kept{longAgo, 1030 + 10*n, 0, 0}
+		o.keep(accounts)
+		o.want(time.Second, gpu.Sample{PID: 8})
+	}
+	if again := strings.Count(o.driver.log(), "nvmlDeviceGetAccountingStats\t") - asked; again != 2+1+1 {
+		t.Errorf("%d accounts were read, want those of a process that is there, and once that of one which had ended", again)
+	}
+	o.list()
+	for range 3 { // it had an end; then nobody is there
+		o.read()
+	}
+	o.keep(nil)
+	o.read()
+	o.want(time.Second)
+}
+
+// TestAccountingPIDReuse gives a new process none of what an old one did.
+func TestAccountingPIDReuse(t *testing.T) {
+	o := newOffice(t, two(1000, 90_000, 0))
+	accounts := two(1010, 0, 1000)
+	accounts[7] = kept{o.clock.Now().Wall.Add(time.Second / 2), 5, 500, 0}
+	o.keep(accounts)
+	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
+}
+
+// TestAccountingFallsBack to the ring for one reading where not all is known, and goes
+// on from there.
+func TestAccountingFallsBack(t *testing.T) {
+	tests := map[string]func(*office){
+		"a process that is older than its account": func(o *office) {
+			accounts := two(10, 1000, 0)
+			accounts[9] = kept{longAgo, 500, 5000, 0}
+			o.keep(accounts)
+			o.list(7, 8, 9)
+		},
+		"another process that is old": func(o *office) {
+			o.keep(map[uint32]kept{7: {longAgo.Add(1), 10, 0, 0}, 8: {longAgo.Add(time.Second), 10, 0, 0}})
+		},
+		"no account":                         func(o *office) { o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 0}}) },
+		"an account of one that ended, lost": func(o *office) { o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 0}}); o.list(7) },
+		"accounts cleared":                   func(o *office) { o.keep(two(1, 100, 100)) },
+		"less than before":                   func(o *office) { o.keep(two(10, 400, 600)) },
+		"more than all":                      func(o *office) { o.keep(two(7, 1000, 500)) },
+		"no number": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.replace("gr=60000", fmt.Sprintf("gr=%d", uint64(math.MaxUint64)))
+		},
+		"a failure": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "fail:999")
+		},
+		"an empty answer": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "blank")
+		},
+		"switched off": func(o *office) { o.keep(two(10, 1000, 600)); o.driver.replace("accounting=1", "accounting=0") },
+		"no mode": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingMode", "fail:999")
+		},
+		"no list of processes": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.fault(o.uuid, "nvmlDeviceGetMigMode", "fail:999")
+		},
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t, two(3, 500, 500))
+			o.keep(two(6, 700, 500))
+			o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 2. / 3, Memory: 1. / 3}, gpu.Sample{PID: 8})
+			spoil(o)
+			o.wantRing()
+			o.list(7, 8)
+			o.keep(two(100, 1000, 1000))
+			until := o.read().Sampled.To // by the ring again where it had no account to begin with
+			o.keep(two(110, 1500, 1000))
+			r := o.read()
+			want := []gpu.Sample{{PID: 7, SM: 0.5, Memory: 0.25}, {PID: 8}}
+			if diff := cmp.Diff(want, r.Samples, cmpopts.IgnoreTypes(gpu.Span{})); diff != "" || r.Sampled.From != until {
+				t.Errorf("samples of %v, after those until %v (-want +got):\n%s", r.Sampled, until, diff)
+			}
+		})
+	}
+}
+
+// TestAccountingWithoutARing begins with the second reading.
+func TestAccountingWithoutARing(t *testing.T) {
+	o := newOffice(t, two(10, 0, 0))
+	o.driver.node.Loads++
+	o.driver.node.GPUs[0].Reading.SamplesKnown = false
+	o.driver.write()
+	gputest.Eventually(t, o.source, "the driver is open again", func(_ gpu.Report, err error) bool { return err == nil })
+	o.keep(two(17, 700, 0))
+	o.want(time.Second, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
+}
+
+// TestAccountingAfterReload believes no account of the driver's last life.
+func TestAccountingAfterReload(t *testing.T) {
+	o := newOffice(t, two(10, 0, 0))
+	o.driver.node.Loads++
+	o.keep(two(1000, 500, 500))
+	o.clock.Advance(time.Second)
+	report := gputest.Eventually(t, o.source, "the driver is open again", func(_ gpu.Report, err error) bool { return err == nil })
+	if s := report.Readings[0].Samples; len(s) != 1 || s[0].PID != 99 {
+		t.Errorf("samples are not the ring's: %+v", s)
+	}
+}
+
+// TestStaleAccounts drops a reading that came too late, and tells in the next one what
+// that would have told.
+func TestStaleAccounts(t *testing.T) {
+	o := newOffice(t, two(10, 0, 0))
+	o.keep(two(17, 700, 0))
+	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
+	o.keep(two(27, 700, 1000))
+	o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "hang")
+	o.clock.Advance(time.Second)
+	if report := gputest.Read(t, o.source); len(report.Readings) != 0 {
+		t.Fatalf("a GPU that hangs was read: %+v", report.Readings)
+	}
+	o.clock.Advance(3 * time.Second)
+	o.keep(two(37, 1200, 1000))
+	report := gputest.Eventually(t, o.source, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 1 })
+	now := o.clock.Now().Boot
+	span := gpu.Span{From: now - 4*time.Second, To: now}
+	want := []gpu.Sample{{PID: 7, Span: span, SM: 0.25, Memory: 0.125}, {PID: 8, Span: span, SM: 0.5}}
+	if diff := cmp.Diff(want, report.Readings[0].Samples); diff != "" {
+		t.Errorf("samples (-want +got):\n%s", diff)
+	}
+}
+
+// TestAccountingIsNotAsked of a GPU that is divided, nor are there accounts while the
+// mode is off. It is never switched on.
+func TestAccountingIsNotAsked(t *testing.T) {
+	n := working()
+	d := newDriver(t, n)
+	d.fields[n.GPUs[0].Device.UUID], d.fields[n.GPUs[1].Device.UUID] = "accounting=1", "accounting=0"
+	d.write()
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	gputest.Read(t, s)
+	if strings.Contains(d.log(), "nvmlDeviceGetAccountingMode\t"+n.GPUs[0].Device.UUID) {
+		t.Error("a divided GPU was asked")
+	}
+	if modes, stats := d.calls("nvmlDeviceGetAccountingMode"), d.calls("nvmlDeviceGetAccountingStats"); modes != 2 || stats != 0 {
+		t.Errorf("%d modes and %d accounts were read", modes, stats)
+	}
+}

@@ -1,0 +1,48 @@
+//go:build ignore
+
+/*
+ * Accounting: the part of nvml.c about what the driver keeps of each process, and
+ * included by it.
+ */
+
+nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t *mode)
+{
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetAccountingMode", device, "accounting");
+    if (ret == NVML_SUCCESS)
+        *mode = is(c.gpu, "accounting", "1") && !is(c.gpu, "mig", "1") && !told(&c, "blank") ? NVML_FEATURE_ENABLED
+                                                                                            : NVML_FEATURE_DISABLED;
+    return end(&c, ret);
+}
+
+/* The newest account of a process, or NULL: the last one with a PID counts. */
+static struct record *account_of(const struct nvmlDevice_st *device, unsigned int pid)
+{
+    struct record *newest = NULL;
+    for (struct record *a = next("account", NULL); a; a = next("account", a))
+        if (is(a, "gpu", device->uuid) && number(a, "pid", 0) == pid)
+            newest = a;
+    return newest;
+}
+
+nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats)
+{
+    struct call c;
+    struct record *a = NULL;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetAccountingStats", device, "accounting");
+    if (ret == NVML_SUCCESS && (!is(c.gpu, "accounting", "1") || is(c.gpu, "mig", "1")))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && (told(&c, "drop") || !(a = account_of(c.device, stats->pid))))
+        ret = NVML_ERROR_NOT_FOUND;
+    if (ret == NVML_SUCCESS) {
+        *stats = (nvmlAccountingStats_v2_t){.pid = stats->pid};
+        if (!told(&c, "blank")) {
+            stats->isRunning = number(a, "running", 0);
+            stats->sampleCount = number(a, "count", 0);
+            stats->sumGpuUtil = number(a, "gr", 0);
+            stats->sumFbUtil = number(a, "fb", 0);
+            stats->startTime = number(a, "start", 0);
+        }
+    }
+    return end(&c, ret);
+}
