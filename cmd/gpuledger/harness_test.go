@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	// What the binary is made of. Without it go test would not know that a change
+	// there makes the last result worth nothing.
+	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -48,6 +52,19 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// seed makes a test that goes by chance go the same way again.
+var seed = flag.Uint64("seed", 0, "seed of the tests that go by chance; 0 takes another one each time")
+
+// seeded returns the seed for a test and prints it.
+func seeded(t *testing.T) uint64 {
+	s := *seed
+	for s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("-seed=%d", s)
+	return s
 }
 
 // eventually waits for a condition, for at most half a minute.
@@ -115,42 +132,29 @@ type exporter struct {
 	mu  sync.Mutex
 	log []string
 
-	exited chan struct{}
-	err    error // of Wait, once exited
+	listening chan string // its address, once
+	exited    chan struct{}
+	err       error // of Wait, once exited
 }
 
 // start runs the binary on a node and waits until it is ready.
 func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
 	t.Helper()
-	args := append(n.Flags(), "--nvml.library="+library)
-	return run(t, n.Env(), append(args, flags...)...)
+	return run(t, n.Env(), onNode(n, flags...)...)
 }
 
-// run runs the binary with nothing but the given environment and flags. Flags that
-// come later win.
+// onNode returns the flags of an exporter on a node. The given ones come last.
+func onNode(n *simnode.Node, flags ...string) []string {
+	return append(append(n.Flags(), "--nvml.library="+library), flags...)
+}
+
+// run runs the binary with nothing but the given environment and flags, and waits
+// until it is ready. Flags that come later win.
 func run(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
-	e := &exporter{t: t, exited: make(chan struct{})}
-	e.cmd = exec.Command(binary, append([]string{"--web.listen-address=127.0.0.1:0", "--log.format=json"}, flags...)...)
-	e.cmd.Env = env
-	stderr, err := e.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	listening := make(chan string, 1)
-	go e.follow(stderr, listening)
-	t.Cleanup(func() {
-		_ = e.cmd.Process.Kill()
-		<-e.exited
-		if t.Failed() {
-			t.Logf("log of gpuledger:\n%s", strings.Join(e.logged(), "\n"))
-		}
-	})
+	e := launch(t, env, flags...)
 	select {
-	case address := <-listening:
+	case address := <-e.listening:
 		e.url = "http://" + address
 	case <-e.exited:
 		t.Fatalf("exited at once: %v\n%s", e.err, strings.Join(e.logged(), "\n"))
@@ -162,15 +166,39 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
+// launch runs the binary and waits for nothing.
+func launch(t testing.TB, env []string, flags ...string) *exporter {
+	t.Helper()
+	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
+	e.cmd = exec.Command(binary, append([]string{"--web.listen-address=127.0.0.1:0", "--log.format=json"}, flags...)...)
+	e.cmd.Env = env
+	stderr, err := e.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go e.follow(stderr)
+	t.Cleanup(func() {
+		_ = e.cmd.Process.Kill()
+		<-e.exited
+		if t.Failed() {
+			t.Logf("log of gpuledger:\n%s", strings.Join(e.logged(), "\n"))
+		}
+	})
+	return e
+}
+
 // follow reads the log, where the address is found, and then waits for the process.
-func (e *exporter) follow(stderr io.Reader, listening chan<- string) {
+func (e *exporter) follow(stderr io.Reader) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		e.mu.Lock()
 		e.log = append(e.log, lines.Text())
 		e.mu.Unlock()
 		var line struct{ Msg, Address string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Listening on" {
-			listening <- line.Address
+			e.listening <- line.Address
 		}
 	}
 	e.err = e.cmd.Wait()
@@ -226,7 +254,7 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 }
 
 // checkBalance holds every book of a page to the millijoule.
-func checkBalance(t *testing.T, p page) {
+func checkBalance(t testing.TB, p page) {
 	t.Helper()
 	for _, uuid := range p.UUIDs() {
 		of := map[string]string{"UUID": uuid}

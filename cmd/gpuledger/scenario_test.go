@@ -41,7 +41,7 @@ func TestScenarios(t *testing.T) {
 				checkModuleTruth(t, n, p, spans)
 			case "churn":
 				checkChurn(t, p)
-			case "timeslice", "mps", "mig-a100", "dra", "no-hostpid":
+			case "timeslice", "accounting", "mps", "mig-a100", "dra", "no-hostpid":
 				checkWho(t, n, p)
 				checkPods(t, sc.Name, p)
 			case "mig", "hog": // by their activity they pay all, the floor of idle holders too
@@ -347,7 +347,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 	strays, unused := p.Sum("gpuledger_gpu_processes_without_allocation", nil), p.Sum("gpuledger_gpu_allocations_without_process", nil)
 	reserved := p.Millijoules("gpuledger_container_energy_joules_total", map[string]string{"pod": "reserved-0"})
 	switch scenario {
-	case "timeslice":
+	case "timeslice", "accounting":
 		expect("six containers share by time-slicing", count("gpuledger_container_gpu_info", map[string]string{"sharing": "time-slicing"}) == 6)
 		expect("one of them holds two replicas", count("gpuledger_container_gpu_replicas", nil) == 6 && p.Sum("gpuledger_container_gpu_replicas", nil) == 7)
 		expect("energy is shared", energy("shared") > 0 && energy("exclusive") == 0)

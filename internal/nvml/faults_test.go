@@ -1,7 +1,6 @@
 package nvml_test
 
 import (
-	"io"
 	"log/slog"
 	"os"
 	"regexp"
@@ -80,7 +79,7 @@ func TestDriverCallFails(t *testing.T) {
 				if strings.HasPrefix(name, "nvmlEventSet") {
 					watch(t, s)
 				}
-				bounded(t, s)
+				_, _ = bounded(t, s)
 				d.healed()
 				clock.Advance(time.Minute)
 				gputest.Check(t, gputest.Eventually(t, s, "the driver is open", complete), eight())
@@ -88,7 +87,7 @@ func TestDriverCallFails(t *testing.T) {
 				d.node.Loads++ // shut down and opened again, with the call failing
 				d.fault(anyGPU, name, fault)
 				for range 3 {
-					bounded(t, s)
+					_, _ = bounded(t, s)
 				}
 				d.healed()
 				clock.Advance(time.Minute)
@@ -121,7 +120,7 @@ const shortTimeout = 50 * time.Millisecond
 
 // impatient is open with a short call timeout.
 func (d *driver) impatient(now gpu.Clock) *nvml.Source {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	s := nvml.New(nvml.Config{
 		LibraryPath: libraryPath, CallTimeout: shortTimeout, Now: now, Log: log, Stages: stage.New(log, now),
 	})

@@ -1,0 +1,239 @@
+package main_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// kills is how often TestKilled kills the exporter, over all its scenarios.
+var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
+
+// longestLife is how long an exporter lives at most once it shows its books, or, every
+// third time, once it was started, which may be too short for any.
+const longestLife = time.Second
+
+// TestKilled kills the exporter at random moments, also while it starts. Whatever is
+// scraped afterwards, no counter is lower than it ever was, none began anew, none is
+// missing, the books balance, and they hold what the boards counted from the first
+// reading to a later one: nothing of it twice.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	seed := seeded(t)
+	scenarios := []string{"churn", "timeslice", "dgx-h100", "mig"}
+	for i, scenario := range scenarios {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, uint64(i)))
+			v := newVictim(t, scenario)
+			for n := i; n < *kills; n += len(scenarios) {
+				v.live(time.Duration(random.Int64N(int64(longestLife))), random.IntN(3) == 0)
+			}
+			v.outlive()
+		})
+	}
+}
+
+// A victim is an exporter that is killed again and again, and what was seen of it.
+type victim struct {
+	t    *testing.T
+	node *simnode.Node
+	seen map[string]sample // every counter by its series, as it was last scraped
+	last page
+	// first are the readings with which the books may have begun.
+	first map[string][]gpu.Millijoules
+
+	lives, scrapes, compared int
+}
+
+// A sample is a counter's value and when it began.
+type sample struct {
+	value   float64
+	created time.Time
+}
+
+// newVictim starts an exporter, whose life begins with books of every GPU.
+func newVictim(t *testing.T, scenario string) *victim {
+	v := &victim{t: t, node: newNode(t, scenario), seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
+	e := start(t, v.node, v.flags()...)
+	e.scrapeUntil("every book has begun", func(p page) bool {
+		n := len(p.UUIDs())
+		for _, m := range p["gpuledger_gpu_energy_joules_total"].GetMetric() {
+			if exposition.Value(m) > 0 {
+				n--
+			}
+		}
+		return n == 0 && len(p.UUIDs()) > 0
+	})
+	p, err := e.scrapeCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.look(p)
+	_ = e.cmd.Process.Kill()
+	<-e.exited
+	for uuid, read := range readCounters(t, v.node) {
+		v.first[uuid] = read[:min(2, len(read))]
+	}
+	v.checkBoards()
+	return v
+}
+
+// flags keep every account, so that none may be missing.
+func (v *victim) flags() []string { return []string{"--tick=200ms", "--retention=1h"} }
+
+// live runs the exporter, scrapes it, and kills it after some time: since it showed its
+// books, or young, since it was started.
+func (v *victim) live(span time.Duration, young bool) {
+	v.lives++
+	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
+	var killer *time.Timer
+	kill := func() {
+		if killer == nil {
+			killer = time.AfterFunc(span, func() { _ = e.cmd.Process.Kill() })
+		}
+	}
+	if young {
+		kill()
+	}
+	select {
+	case address := <-e.listening:
+		e.url = "http://" + address
+	case <-e.exited:
+	}
+	for due := time.After(30 * time.Second); ; {
+		select {
+		case <-e.exited:
+			if v.checkBoards(); killer == nil {
+				v.t.Fatalf("ended by itself: %v", e.err)
+			}
+			return
+		case <-due:
+			v.t.Fatal("showed no books")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if p, err := e.scrapeCounters(); err == nil && v.look(p) {
+			kill()
+		}
+	}
+}
+
+// outlive lets the exporter live, and checks that it goes on and how much it lost.
+func (v *victim) outlive() {
+	e := start(v.t, v.node, v.flags()...)
+	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
+	eventually(v.t, "the books go on", func() bool {
+		p, err := e.scrapeCounters()
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.look(p)
+		return p.Millijoules("gpuledger_gpu_energy_joules_total", nil) > was+1000
+	})
+	v.checkBoards()
+	total := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
+	gap := v.last.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "gap"})
+	v.t.Logf("%s: killed %d times, %d pages, %d counters compared; %.0f J, %.0f J of them fell into gaps",
+		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
+}
+
+// look compares a page with what was seen before. It reports whether there are books:
+// there are none before the first reading.
+func (v *victim) look(p page) bool {
+	v.t.Helper()
+	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
+		return false
+	}
+	v.scrapes++
+	checkBalance(v.t, p)
+	now := counters(p)
+	for series, was := range v.seen {
+		is, there := now[series]
+		switch {
+		case !there:
+			v.t.Errorf("%s is missing, it was %v", series, was.value)
+		case is.value < was.value:
+			v.t.Errorf("%s fell from %v to %v", series, was.value, is.value)
+		case !is.created.Equal(was.created):
+			v.t.Errorf("%s began at %v, and then at %v", series, was.created, is.created)
+		}
+		v.compared++
+	}
+	v.seen, v.last = now, p
+	return true
+}
+
+// counters returns the counters of a page that outlive the process.
+func counters(p page) map[string]sample {
+	out := make(map[string]sample)
+	for name, f := range p {
+		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || name == "gpuledger_stage_failures_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			out[fmt.Sprint(name, exposition.Labels(m))] = sample{m.GetCounter().GetValue(), m.GetCounter().GetCreatedTimestamp().AsTime()}
+		}
+	}
+	return out
+}
+
+// checkBoards: what was last scraped of every board is exactly what its counter
+// gained from one of its first readings to a later one, and that first one does not
+// change.
+func (v *victim) checkBoards() {
+	v.t.Helper()
+	for uuid, read := range readCounters(v.t, v.node) {
+		energy := v.last.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
+		var first []gpu.Millijoules
+		for _, from := range v.first[uuid] {
+			for _, to := range read {
+				if to-from == energy {
+					first = append(first, from)
+				}
+			}
+		}
+		if len(first) == 0 {
+			v.t.Errorf("%s: the book holds %d mJ, which the board did not count since %d; it is at %d", uuid, energy, v.first[uuid], read[len(read)-1])
+			return
+		}
+		v.first[uuid] = first
+	}
+}
+
+// scrapeCounters scrapes in the one format that says when counters began.
+func (e *exporter) scrapeCounters() (page, error) {
+	request, err := http.NewRequest(http.MethodGet, e.url+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	p := make(page)
+	for decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header)); ; {
+		family := new(dto.MetricFamily)
+		switch err := decoder.Decode(family); {
+		case errors.Is(err, io.EOF):
+			return p, nil
+		case err != nil:
+			return nil, err
+		}
+		p[family.GetName()] = family
+	}
+}

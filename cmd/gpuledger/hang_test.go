@@ -1,0 +1,143 @@
+package main_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// TestHungGPU: a call that never returns, be it the first of a tick, one in the middle
+// or the last, takes one GPU's gauges away. The others, what is served and the stop
+// go on; when the call returns, so does the GPU.
+func TestHungGPU(t *testing.T) {
+	calls := []string{"nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization"}
+	for _, call := range calls {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, "dgx-h100")
+			e := start(t, n, "--tick=500ms")
+			first := e.scrapeUntil("all GPUs are read", gauges(8))
+			hung := first.UUIDs()[3]
+			hang(t, n, hung, call)
+			e.testHung(hung)
+			if err := n.ClearFaults(); err != nil {
+				t.Fatal(err)
+			}
+			of := map[string]string{"UUID": hung}
+			stood := first.Sum("gpuledger_gpu_energy_joules_total", of)
+			p := e.scrapeUntil("the GPU is back", func(p page) bool {
+				return p.Sum("gpuledger_gpu_energy_joules_total", of) > stood && gauges(8)(p)
+			})
+			checkBalance(t, p)
+			hang(t, n, hung, call)
+			e.scrapeUntil("it hangs again", gauges(7))
+			e.stop()
+		})
+	}
+}
+
+func hang(t *testing.T, n *simnode.Node, uuid, call string) {
+	t.Helper()
+	if err := n.SetFaults(simnode.Fault{GPU: uuid, Call: call, Do: "hang"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gauges returns a test of a page for the number of GPUs that are read.
+func gauges(n int) func(page) bool {
+	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
+}
+
+// testHung: one GPU of eight is said to be there and nothing else live, and its book
+// stands. The others are read at every tick.
+func (e *exporter) testHung(hung string) {
+	e.t.Helper()
+	of := map[string]string{"UUID": hung}
+	before := e.scrapeUntil("one GPU is quarantined", gauges(7))
+	if len(before.Matches("gpuledger_gpu_power_watts", of)) != 0 || before.Sum("gpuledger_gpu_present", nil) != 8 {
+		e.t.Error("the hung GPU has gauges or is not present")
+	}
+	const name = "gpuledger_gpu_last_reading_timestamp_seconds"
+	after := e.scrapeUntil("each of the others was read some times more", func(p page) bool {
+		e.testPages()
+		return !slices.ContainsFunc(before.UUIDs(), func(uuid string) bool {
+			of := map[string]string{"UUID": uuid}
+			return uuid != hung && p.Sum(name, of)-before.Sum(name, of) < 2
+		})
+	})
+	for _, stands := range []string{name, "gpuledger_gpu_energy_joules_total"} {
+		if was, is := before.Sum(stands, of), after.Sum(stands, of); is != was {
+			e.t.Errorf("%s of the hung GPU moved from %v to %v", stands, was, is)
+		}
+	}
+	if after.Sum("gpuledger_gpu_energy_joules_total", nil) <= before.Sum("gpuledger_gpu_energy_joules_total", nil) {
+		e.t.Error("the others' books stand")
+	}
+	checkBalance(e.t, after)
+}
+
+// testPages: everything that is served answers within a second.
+func (e *exporter) testPages() {
+	e.t.Helper()
+	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
+		began := time.Now()
+		status, _ := e.get(path)
+		if took := time.Since(began); status != http.StatusOK || took > time.Second {
+			e.t.Errorf("%s: status %d after %v", path, status, took)
+		}
+	}
+}
+
+// TestScrapeCallsNoDriver: between two ticks, which are hours apart here, nothing
+// that is served makes a call of the driver, be all GPUs well or one hung. Waiting
+// for XID events goes on beside it.
+func TestScrapeCallsNoDriver(t *testing.T) {
+	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, "dgx-h100")
+			if read == 7 {
+				hang(t, n, simnodeUUID(t, 3), "nvmlDeviceGetTemperature")
+			}
+			e := start(t, n, "--tick=1h", "--retention=3h")
+			e.scrapeUntil("the first tick is over", gauges(read))
+			before := driverLog(t, n)
+			for range 200 {
+				e.testPages()
+			}
+			if after := driverLog(t, n); len(after) != len(before) {
+				t.Errorf("%d calls of the driver were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
+			}
+			if len(before) < 8*20 {
+				t.Errorf("only %d calls are in the log", len(before))
+			}
+		})
+	}
+}
+
+// simnodeUUID returns the UUID of a GPU of the scenario dgx-h100.
+func simnodeUUID(t *testing.T, i int) string {
+	t.Helper()
+	sc, err := simnode.Lookup("dgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sc.GPUs[i].UUID
+}
+
+// driverLog returns the lines of the driver's calls so far, but for waits for events.
+func driverLog(t *testing.T, n *simnode.Node) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", "calls.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })
+}

@@ -1,0 +1,203 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// TestUnusableState spoils the file of an exporter that was killed. The next one says
+// so once, counts it, begins clean books at its own first reading, and keeps them.
+func TestUnusableState(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "timeslice")
+	good := leftBehind(t, n)
+	replace := func(old, with string) func([]byte) []byte {
+		return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(with), 1) }
+	}
+	tests := map[string]func([]byte) []byte{
+		"empty":            func([]byte) []byte { return nil },
+		"truncated":        func(b []byte) []byte { return b[:len(b)/2] },
+		"a byte short":     func(b []byte) []byte { return b[:len(b)-1] },
+		"corrupt":          func(b []byte) []byte { return append(bytes.Clone(b[:len(b)/2]), make([]byte, len(b)/2)...) },
+		"of another boot":  replace(`"boot_id":"`, `"boot_id":"0`),
+		"newer":            replace(`"version":1`, `"version":2`),
+		"out of balance":   replace(`"retired":0`, `"retired":1000`),
+		"of negative time": replace(`"allocated":`, `"allocated":-`),
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			spoilt := spoil(good)
+			if bytes.Equal(spoilt, good) {
+				t.Fatal("the file is not spoilt")
+			}
+			if err := os.WriteFile(filepath.Join(dir, "ledger.json"), spoilt, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e := cleanStart(t, n, dir)
+			p := e.scrape()
+			of := map[string]string{"stage": "state"}
+			if up, failures := p.Sum("gpuledger_stage_up", of), p.Sum("gpuledger_stage_failures_total", of); up != 1 || failures != 1 {
+				t.Errorf("stage up %v after %v failures, want up after 1", up, failures)
+			}
+			if said := e.said("state", "start with clean books"); said != 1 {
+				t.Errorf("said %d times, want once", said)
+			}
+			e.kept(n, dir)
+		})
+	}
+}
+
+// TestUnwritableState: where no state can be saved any more the books are kept all the
+// same, and the exporter says so once and counts every try. The next one does not go on
+// from a state that is older than what was shown, but begins clean books.
+func TestUnwritableState(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(dir string) error{
+		"full": func(dir string) error {
+			return os.Symlink("/dev/full", filepath.Join(dir, "ledger.json.new"))
+		},
+		"a folder in the way": func(dir string) error {
+			return os.Mkdir(filepath.Join(dir, "ledger.json.new"), 0o755)
+		},
+		"no folder": func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+		},
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, "timeslice")
+			dir := filepath.Join(t.TempDir(), "state")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "ledger.json"), leftBehind(t, n), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			e := start(t, n, "--tick=200ms", "--state.path="+dir)
+			e.cannotSave()
+			_ = e.cmd.Process.Kill()
+			<-e.exited
+			cleanStart(t, n, dir).cannotSave()
+		})
+	}
+}
+
+// cannotSave: the exporter goes on, with its state's stage down.
+func (e *exporter) cannotSave() {
+	e.t.Helper()
+	of := map[string]string{"stage": "state"}
+	before := e.scrape().Sum("gpuledger_gpu_energy_joules_total", nil)
+	p := e.scrapeUntil("saving was tried some times", func(p page) bool {
+		return p.Sum("gpuledger_stage_failures_total", of) >= 5 && p.Sum("gpuledger_gpu_energy_joules_total", nil) > before
+	})
+	checkBalance(e.t, p)
+	if p.Sum("gpuledger_stage_up", of) != 0 {
+		e.t.Error("the state's stage is up")
+	}
+	if said := e.said("state", ""); said != 1 {
+		e.t.Errorf("said %d times, want once", said)
+	}
+}
+
+// leftBehind returns the file of an exporter that was killed after it had charged
+// every GPU some joules.
+func leftBehind(t *testing.T, n *simnode.Node) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	e := start(t, n, "--tick=200ms", "--state.path="+dir)
+	e.scrapeUntil("every GPU was charged", charged(100_000))
+	_ = e.cmd.Process.Kill()
+	<-e.exited
+	file, err := os.ReadFile(filepath.Join(dir, "ledger.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// charged returns a test of a page for books that all hold some energy.
+func charged(least gpu.Millijoules) func(page) bool {
+	return func(p page) bool {
+		for _, uuid := range p.UUIDs() {
+			if p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid}) < least {
+				return false
+			}
+		}
+		return len(p.UUIDs()) > 0
+	}
+}
+
+// cleanStart starts an exporter on a state directory and checks that its books began
+// with it: they hold what the boards counted since, and no more.
+func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
+	t.Helper()
+	began, before := time.Now(), readCounters(t, n)
+	e := start(t, n, "--tick=200ms", "--state.path="+dir)
+	e.scrapeUntil("every GPU was charged again", charged(1000))
+	p, err := e.scrapeCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBalance(t, p)
+	after := readCounters(t, n)
+	for _, uuid := range p.UUIDs() {
+		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
+		since := before[uuid][len(before[uuid])-1]
+		if counted := after[uuid][len(after[uuid])-1] - since; energy > counted {
+			t.Errorf("%s: the book holds %d mJ, the board counted %d since", uuid, energy, counted)
+		}
+	}
+	for series, s := range counters(p) {
+		errorsSeen := strings.HasPrefix(series, "gpuledger_gpu_xid") // which need no books
+		if s.created.Before(began) && !errorsSeen {
+			t.Errorf("%s began at %v, the exporter at %v", series, s.created, began)
+		}
+	}
+	return e
+}
+
+// kept kills the exporter and checks that another one goes on with its books.
+func (e *exporter) kept(n *simnode.Node, dir string) {
+	e.t.Helper()
+	before, err := e.scrapeCounters()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_ = e.cmd.Process.Kill()
+	<-e.exited
+	after, err := start(e.t, n, "--tick=200ms", "--state.path="+dir).scrapeCounters()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	now := counters(after)
+	for series, was := range counters(before) {
+		if is := now[series]; is.value < was.value || !is.created.Equal(was.created) {
+			e.t.Errorf("%s was %v since %v, and after a restart %v since %v", series, was.value, was.created, is.value, is.created)
+		}
+	}
+}
+
+// said counts the warnings about a stage with a word in them.
+func (e *exporter) said(stage, word string) int {
+	n := 0
+	for _, line := range e.logged() {
+		if strings.Contains(line, `"level":"WARN"`) && strings.Contains(line, `"stage":"`+stage+`"`) && strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}
