@@ -34,6 +34,8 @@ type board struct {
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
+	// accounts are kept where accounting is on.
+	accounts accounting
 }
 
 // account is what one container (ID zero) or process used of a board.

@@ -46,6 +46,7 @@ func driverState(w *world, faults []Fault) []byte {
 				writeInstance(&r, b, i)
 			}
 		}
+		writeAccounts(&r, w, b)
 		for _, s := range b.ring.samples {
 			r.line("sample", "gpu", b.UUID, "time", w.start.Wall.Add(s.at).UnixMicro(), "pid", s.pid, "sm", s.busy, "mem", s.memory)
 		}
@@ -131,6 +132,9 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	}
 	if b.GPM {
 		fields = append(fields, "gpm", 1)
+	}
+	if b.Accounting {
+		fields = append(fields, "accounting", 1)
 	}
 	r.line("gpu", append(fields,
 		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,

@@ -30,21 +30,25 @@ type sample struct {
 func sampleTime(k int64) time.Duration { return time.Duration(k * int64(ringSpan) / ringLength) }
 
 // record takes the samples that fall due until a time, while the given loads run,
-// and forgets those that fell out of the ring.
-func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) {
+// and forgets those that fell out of the ring. It returns what it took: while nothing
+// runs a sample names nobody, and is not in the ring.
+func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	busy := 0
 	for _, l := range loads {
 		busy += l.percent
 	}
 	for ; sampleTime(r.next) <= until; r.next++ {
-		if busy > 0 {
-			active := pick(loads, random.IntN(busy))
-			r.samples = append(r.samples, sample{sampleTime(r.next), active, busy, busy / 3})
+		if busy == 0 {
+			taken = append(taken, sample{at: sampleTime(r.next)})
+			continue
 		}
+		s := sample{sampleTime(r.next), pick(loads, random.IntN(busy)), busy, busy / 3}
+		taken, r.samples = append(taken, s), append(r.samples, s)
 	}
 	for len(r.samples) > 0 && r.samples[0].at <= until-ringSpan {
 		r.samples = r.samples[1:]
 	}
+	return taken
 }
 
 // pick returns the process that is active at a point of the busy time.

@@ -60,6 +60,9 @@ type GPU struct {
 	MIG      *MIG // nil while the GPU is not in MIG mode
 	// GPM lets the driver tell how busy instances are, as on Hopper and newer.
 	GPM bool
+	// Accounting lets the driver keep accounts of processes, as where an administrator
+	// has switched that on.
+	Accounting bool
 }
 
 // Place is where a GPU sits in its chassis.
@@ -179,7 +182,7 @@ const (
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), lost(),
-		timeslice(), mps(), mig(), migA100(), dra(), hog(), noHostPID(),
+		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(),
 	}
 }
 

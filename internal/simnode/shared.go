@@ -24,6 +24,18 @@ func timeslice() Scenario {
 	return sc
 }
 
+// accounted is timeslice with a newer driver, whose accounting is on.
+func accounted() Scenario {
+	sc := timeslice()
+	sc.Name, sc.Node = "accounting", "accounting-0"
+	sc.Description = "as timeslice; a newer driver keeps accounts of processes"
+	sc.Driver = Driver{Version: "610.43.02", NVML: "13.610.43.02"}
+	for i := range sc.GPUs {
+		sc.GPUs[i].Accounting = true
+	}
+	return sc
+}
+
 // mps is a machine whose device plugin offers its GPU ten times through MPS. The
 // plugin's control daemon runs the server in a pod of its own, which holds nothing.
 func mps() Scenario {

@@ -83,7 +83,10 @@ func (w *world) advance() change {
 	until := w.at + step
 	for i, b := range w.boards {
 		if b.MIG == nil { // a divided GPU has no such samples
-			b.ring.record(until, loads[i], w.random)
+			taken := b.ring.record(until, loads[i], w.random)
+			if b.Accounting {
+				b.accounts.record(until, taken, loads[i])
+			}
 		}
 		if b.lost {
 			b.power, b.busy = 0, 0
@@ -149,7 +152,7 @@ func (w *world) renumber() {
 		if b.gone = b.lost; b.gone {
 			continue
 		}
-		b.index, b.base, b.loadedAt, b.ring.samples = next, 0, b.energy, nil
+		b.index, b.base, b.loadedAt, b.ring.samples, b.accounts = next, 0, b.energy, nil, accounting{}
 		next++
 	}
 }
