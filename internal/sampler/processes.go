@@ -109,7 +109,8 @@ func (p *processes) forget(now gpu.Instant) {
 	}
 }
 
-// live returns the processes on a GPU with what they use of it.
+// live returns the processes on a GPU with what they use of it, which samples of no
+// time do not tell.
 func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -117,7 +118,7 @@ func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 			g.Owner = p.mapper.Owner(g.ID)
 		}
 		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}
-		if r.SamplesKnown {
+		if r.SamplesKnown && r.Sampled.Len() > 0 {
 			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)
 		}
 		out = append(out, live)

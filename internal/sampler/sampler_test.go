@@ -37,6 +37,7 @@ type world struct {
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
+	still       bool            // the samples tell nothing new
 	mps         map[uint32]bool // clients of MPS
 	allocations gpu.Allocations
 	xids        []gpu.XID
@@ -96,6 +97,9 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
 		}
 		reading.Sampled = gpu.Span{From: reading.At.Boot - time.Second, To: reading.At.Boot}
+		if w.still {
+			reading.Sampled.To, reading.Samples = reading.Sampled.From, nil
+		}
 		for i := range reading.Samples {
 			reading.Samples[i].Span = reading.Sampled
 		}
@@ -189,6 +193,19 @@ func TestSnapshot(t *testing.T) {
 	}
 	if got := snap.GPUs[1].Book.Containers[0].Energy[gpu.Allocated]; got != 200_000 {
 		t.Errorf("the holder was charged %d mJ, want 200000", got)
+	}
+}
+
+// TestNothingNew: a process did not rest because the driver has nothing new to say of
+// it.
+func TestNothingNew(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.still = true
+	if p := w.ticks(s, 1).GPUs[0].Processes[0]; p.SM != nil || p.Memory != nil {
+		t.Errorf("process: %+v", p)
 	}
 }
 
