@@ -10,7 +10,6 @@ SHELL       := bash
 SCENARIO ?= dgx-h100
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
-KILLS    ?= 200
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -35,11 +34,10 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run SCENARIO=gb200       another simulated node"
 	@echo "  make check FUZZTIME=1m        fuzz for longer"
-	@echo "  make soak KILLS=2000          kill more often"
 
 .PHONY: build
 build: ## build the exporter, the simulated node and its fake driver into bin/
@@ -63,13 +61,13 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
 
-.PHONY: soak
-soak: ## kill the exporter 200 times and check its books
-	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
-
 .PHONY: bench
 bench: ## run the benchmarks
 	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' .))),./...)
+
+.PHONY: bench-accuracy
+bench-accuracy: ## hold the books against the truth of simulated GPUs
+	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
 .PHONY: generate
 generate: ## write the generated files again

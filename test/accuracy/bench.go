@@ -31,6 +31,7 @@ type bench struct {
 	Case
 	node     *simnode.Node
 	world    world
+	ledger   ledger
 	config   app.Config
 	exporter *app.Node // nil while it is down
 	now      gpu.Instant
@@ -71,8 +72,8 @@ func (b *bench) configure(library string) (err error) {
 			return err
 		}
 	}
-	// A busy machine must change nothing, and no account may retire.
-	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=24h")
+	// A busy machine must change nothing.
+	flags := append(b.node.Flags(), "--nvml.library="+library, "--nvml.call-timeout=30s", "--retention=30s")
 	b.config, err = app.Parse(flags, func(string) string { return "" })
 	return err
 }
@@ -124,6 +125,7 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if err != nil {
 		return err
 	}
+	b.journal.add(g.Book.Settled.Boot, charged, b.ledger.read(g.Book))
 	b.journal.add(b.now.Boot, pidInfo, b.pidInfo.read(g))
 	b.journal.add(b.now.Boot, smShare, b.smShare.read(g))
 	return nil

@@ -12,48 +12,59 @@ type Case struct {
 	Scenario simnode.Scenario
 	// Down is when the exporter does not run, if ever.
 	Down simnode.Span
-	// Fleeting marks a case of processes that live for less than a tick, whose
-	// owner cannot always be known.
-	Fleeting bool
+	// Unseen marks a case in which the driver does not show what decides, so that
+	// there is no aim.
+	Unseen bool
 }
 
-// Cases lists the cases. Every pod holds one replica, or one instance, of one GPU, and
-// no two draw the same for a busy second.
-func Cases() []Case {
+// Cases lists the cases, to be played for a length of time. Every pod holds one replica,
+// or one instance, of one GPU, and no two draw the same for a busy second.
+func Cases(length time.Duration) []Case {
 	return []Case{
-		sliced("two equal processes",
+		sliced("two equally busy",
 			pod("left", 540, simnode.Constant(45)),
 			pod("right", 420, simnode.Constant(45))),
 		sliced("90 to 10",
 			pod("heavy", 560, simnode.Constant(81)),
 			pod("light", 430, simnode.Constant(9))),
-		sliced("bursts, busy a tenth of the time, beside a steady one",
+		sliced("bursts, a tenth of the time, beside a steady one",
 			pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
 			pod("steady", 400, simnode.Constant(55))),
-		sliced("jobs that start and stop beside a steady one",
-			pod("steady", 450, simnode.Constant(40)),
-			lasting(8300*time.Millisecond, pod("job", 310, simnode.Constant(35))),
-			lasting(4700*time.Millisecond, pod("task", 620, simnode.Constant(20)))),
+		churning(),
 		sliced("four time-sliced pods",
 			pod("ada", 420, simnode.Duty(25, 3700*time.Millisecond, 9300*time.Millisecond)),
 			pod("bob", 610, simnode.Constant(20)),
 			pod("cleo", 540, simnode.Constant(35)),
 			pod("dan", 330, simnode.Ramp(2, 18, 14900*time.Millisecond))),
-		divided(),
-		restarted(),
+		divided("MIG 3g + 4g, each idle in part of the time", length, true),
+		divided("the same on a GPU without GPM", length, false),
+		restarted(length),
 		fleeting(),
 	}
 }
 
-// divided is a GPU of two MIG instances. For two minutes each the first works alone,
-// both work, the second works alone; then, for two minutes, neither does.
-func divided() Case {
-	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: 4 * time.Minute, Period: 10 * time.Minute})
-	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: 2 * time.Minute, Period: 400 * time.Second})
-	c := sliced("MIG 3g + 4g, each idle in part of the time", first, second)
-	c.Scenario.Pods[1].Containers[0].Processes[0].Work[0].Instance = 1
+// churning is a GPU that is idle at first, and then has jobs that start and stop.
+func churning() Case {
+	c := sliced("jobs that start and stop beside a steady one",
+		pod("steady", 450, simnode.Constant(40)),
+		lasting(8300*time.Millisecond, pod("job", 310, simnode.Constant(35))),
+		lasting(4700*time.Millisecond, pod("task", 620, simnode.Constant(20))))
+	for i := range c.Scenario.Pods {
+		c.Scenario.Pods[i].From = 5 * time.Second
+	}
+	return c
+}
+
+// divided is a GPU of two MIG instances. In each fifth of the time, roughly, another one
+// of them works, or both, or neither.
+func divided(name string, length time.Duration, gpm bool) Case {
+	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
+	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})
+	second.Containers[0].Processes[0].Work[0].Instance = 1
+	c := sliced(name, first, second)
+	c.Unseen = !gpm
 	g := &c.Scenario.GPUs[0]
-	g.Replicas = 0
+	g.Replicas, g.GPM = 0, gpm
 	g.MIG = &simnode.MIG{Slices: 7, Instances: []simnode.Instance{
 		{ID: 2, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: 4, Size: 4, Memory: 40320},
 		{ID: 1, Profile: "4g.40gb", ProfileID: 5, Slices: 4, Start: 0, Size: 4, Memory: 40320},
@@ -62,20 +73,20 @@ func divided() Case {
 }
 
 // restarted is an exporter that is replaced in the middle.
-func restarted() Case {
-	c := sliced("the exporter is restarted and away for five seconds",
+func restarted(length time.Duration) Case {
+	c := sliced("the exporter is restarted, and away for five seconds",
 		pod("left", 480, simnode.Constant(60)),
 		pod("right", 590, simnode.Constant(30)))
-	c.Down = simnode.Span{From: 5 * time.Minute, Until: 5*time.Minute + 5*time.Second}
+	c.Down = simnode.Span{From: length / 2, Until: length/2 + 5*time.Second}
 	return c
 }
 
-// fleeting are processes that mostly begin and end between two ticks.
+// fleeting is a GPU with processes that often begin and end between two ticks.
 func fleeting() Case {
 	c := sliced("jobs that live for less than a tick beside a steady one",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
-	c.Fleeting = true
+	c.Unseen = true
 	return c
 }
 

@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -21,8 +22,10 @@ type Result struct {
 // An Owner is what fell to a pod, to all pods of a kind, or to nobody for a reason in
 // brackets. Everything is a share of the GPU's energy.
 type Owner struct {
-	Name  string
-	Truth float64
+	Name string
+	// Sample is set for one pod of a kind, which the kind includes.
+	Sample bool
+	Truth  float64
 	// Perfect is what gpuledger's rule gives the owner under perfect sight, Charged
 	// what gpuledger charged.
 	Perfect, Charged float64
@@ -38,6 +41,20 @@ func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 // Model is the error of equal joules per busy second.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
+// Check reports whether the book balances, with itself and with the GPU, and whether
+// the signal's error is at most an owner's tolerance.
+func (r *Result) Check(tolerance func(Owner) float64) error {
+	if r.Booked != r.Energy || r.Accounts != r.Booked {
+		return fmt.Errorf("%s: the GPU consumed %d mJ, its book says %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
+	}
+	for _, o := range r.Owners {
+		if most := tolerance(o); !r.Unseen && math.Abs(o.Signal()) > most {
+			return fmt.Errorf("%s: the signal's error of %s is %+.2f %%, more than %.2f %%", r.Name, o.Name, 100*o.Signal(), 100*most)
+		}
+	}
+	return nil
+}
+
 // result closes the bench.
 func (b *bench) result() (Result, error) {
 	g, err := b.snapshot()
@@ -48,7 +65,6 @@ func (b *bench) result() (Result, error) {
 		return Result{}, err
 	}
 	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
-	sums[charged] = ledgerCharges(g.Book)
 	energy := sums[truth].sum()
 	r := Result{
 		Case: b.Case, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
@@ -81,7 +97,7 @@ func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner)
 	for _, m := range k.members {
 		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)
 		if math.Abs(o.Signal()) > math.Abs(worst.Signal()) {
-			worst = o
+			worst, worst.Sample = o, true
 		}
 	}
 	return worst

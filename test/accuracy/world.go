@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
@@ -43,8 +42,11 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 
 // perfect returns who bears the energy of a step by gpuledger's rule: all by their
 // busy time, on a MIG instance times its slices; while nobody is busy the holders, here
-// one replica or instance each.
+// one replica or instance each; else nobody.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
+	if len(on) == 0 {
+		return charges{"(idle)": energy}
+	}
 	weights := make(charges)
 	for _, a := range on {
 		weights[a.Pod] += float64(a.Percent * w.slices(a.Instance))
@@ -89,18 +91,4 @@ func (w *world) bound(owners []string) float64 {
 	}
 	n := samplesPerStep * float64(w.sharedSteps)
 	return 2 * math.Sqrt(p*(1-p)/n) * w.sharedEnergy
-}
-
-// ledgerCharges returns what a book holds, by owner.
-func ledgerCharges(b *gpu.Book) charges {
-	c := make(charges)
-	for _, a := range b.Containers {
-		c[a.Pod] += float64(a.Energy.Sum())
-	}
-	for reason, e := range b.Unattributed {
-		if e > 0 {
-			c["("+gpu.Reason(reason).String()+")"] += float64(e)
-		}
-	}
-	return c
 }

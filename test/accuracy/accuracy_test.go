@@ -1,0 +1,144 @@
+package accuracy_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/accuracy"
+)
+
+// library is the fake driver, compiled once for the package.
+var library string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		panic(err)
+	}
+	if library, err = fakes.Compile(dir); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// length is a fifth of what the table in docs/energy.md is about, so that every test
+// run can afford it. Samples are fewer and what a gap takes is a larger part.
+const length = 2 * time.Minute
+
+func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
+	t.Helper()
+	r, err := accuracy.Run(t.Context(), library, c, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestCases: the books balance to the millijoule, and the signal is as good as samples
+// can be: within three standard errors, and half a percent for what changes within a
+// tick.
+func TestCases(t *testing.T) {
+	for _, c := range accuracy.Cases(length) {
+		t.Run(c.Name, func(t *testing.T) {
+			r := run(t, c, length)
+			gap := 0.0
+			if away := c.Down.Until - c.Down.From; away > 0 {
+				gap = float64(away+2*time.Second) / float64(length)
+			}
+			if err := r.Check(func(o accuracy.Owner) float64 { return o.Bound*3/2 + 0.005 + gap }); err != nil {
+				t.Error(err)
+			}
+			checkRules(t, r)
+		})
+	}
+}
+
+// checkRules holds what the other rules must come to: who is on the GPU all the time is
+// told all of its energy by the process statistics, whoever else is there, and shares of
+// the power never come to much more than all of it.
+func checkRules(t *testing.T, r accuracy.Result) {
+	t.Helper()
+	all := 0.0
+	for _, o := range r.Owners {
+		if !o.Sample {
+			all += o.SMShare
+		}
+	}
+	if all < 0.8 || all > 1.05 {
+		t.Errorf("the shares of SM utilisation add up to %.2f", all)
+	}
+	for _, p := range r.Scenario.Pods {
+		for _, o := range r.Owners {
+			if o.Name == p.Name && p.From == 0 && (o.PIDInfo < 0.999 || o.PIDInfo > 1.001) {
+				t.Errorf("process statistics give %s %.3f of the GPU's energy", o.Name, o.PIDInfo)
+			}
+		}
+	}
+}
+
+// TestUnseen: what the driver does not show costs as much as docs/energy.md says.
+func TestUnseen(t *testing.T) {
+	worst := make(map[string]float64)
+	for _, c := range accuracy.Cases(length) {
+		if !c.Unseen {
+			continue
+		}
+		r := run(t, c, length)
+		for _, o := range r.Owners {
+			worst[c.Name] = max(worst[c.Name], o.Signal(), -o.Signal())
+		}
+	}
+	if len(worst) != 2 {
+		t.Errorf("%d cases: %v", len(worst), worst)
+	}
+	for name, e := range worst {
+		if e < 0.04 || e > 0.12 {
+			t.Errorf("%s: the signal's largest error is %.3f", name, e)
+		}
+	}
+}
+
+// TestSameEveryTime: nothing depends on the machine on which the bench runs.
+func TestSameEveryTime(t *testing.T) {
+	c := accuracy.Cases(length)[3]
+	if diff := cmp.Diff(run(t, c, 20*time.Second), run(t, c, 20*time.Second)); diff != "" {
+		t.Errorf("second run (-first +second):\n%s", diff)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	tests := []struct {
+		name string
+		r    accuracy.Result
+		want string
+	}{
+		{"fine", accuracy.Result{Energy: 5, Booked: 5, Accounts: 5, Owners: []accuracy.Owner{{Charged: 0.51, Perfect: 0.5}}}, ""},
+		{"not the GPU's energy", accuracy.Result{Energy: 5, Booked: 4, Accounts: 4}, "its book says 4 mJ"},
+		{"accounts do not add up", accuracy.Result{Energy: 5, Booked: 5, Accounts: 6}, "its accounts hold 6 mJ"},
+		{
+			"too much charged",
+			accuracy.Result{Owners: []accuracy.Owner{{Name: "a", Charged: 0.53, Perfect: 0.5}}},
+			"error of a is +3.00 %, more than 2.00 %",
+		},
+		{
+			"too little charged",
+			accuracy.Result{Owners: []accuracy.Owner{{Name: "a", Charged: 0.47, Perfect: 0.5}}},
+			"error of a is -3.00 %, more than 2.00 %",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.r.Check(func(accuracy.Owner) float64 { return 0.02 })
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("Check = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

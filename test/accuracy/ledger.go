@@ -1,0 +1,27 @@
+package accuracy
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// A ledger follows a book. Accounts that retire were read before.
+type ledger struct{ last charges }
+
+// read takes in a book and returns what was charged since it was read last.
+func (l *ledger) read(b *gpu.Book) charges {
+	now := make(charges)
+	for _, a := range b.Containers {
+		now[a.Pod] += float64(a.Energy.Sum())
+	}
+	for reason, e := range b.Unattributed {
+		if e > 0 {
+			now["("+gpu.Reason(reason).String()+")"] += float64(e)
+		}
+	}
+	since := make(charges)
+	for owner, e := range now {
+		if e > l.last[owner] {
+			since[owner] = e - l.last[owner]
+		}
+	}
+	l.last = now
+	return since
+}
