@@ -27,6 +27,9 @@ import (
 type accounts struct {
 	at time.Duration // boot clock
 	of map[uint32]account
+	// all are the PIDs that have an account, among them those of processes which ended
+	// long ago.
+	all map[uint32]bool
 }
 
 // account is what accounting has of one process.
@@ -52,9 +55,9 @@ func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	if !r.ContextsKnown || !b.accounting(q) {
 		return false
 	}
-	now, complete := b.account(q, r.Contexts, before)
+	now, err := b.account(q, r.Contexts, before)
 	b.accounts = now
-	if before == nil || !complete {
+	if before == nil || err != nil {
 		return false
 	}
 	done, ok := now.since(before, b.now())
@@ -82,32 +85,54 @@ func (b *board) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the accounts of the processes that are there and of those that were
-// at the last reading. It reports whether it got all: a process that began before
-// accounting was switched on has none.
-func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, complete bool) {
-	pids := make(map[uint32]bool)
-	for _, c := range contexts {
-		pids[c.PID] = true
+// account reads the accounts of the processes that are there, of those that were at
+// the last reading, and of those that came and went since. Its error says that one is
+// missing: a process that began before accounting was switched on has none.
+func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
+	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
+	all, missing := ask(q, "nvmlDeviceGetAccountingPids", b.handle.GetAccountingPids)
+	for _, pid := range all {
+		now.all[uint32(pid)] = true
 	}
-	if before != nil {
-		for pid := range before.of {
-			pids[pid] = true
-		}
-	}
-	now, complete = &accounts{of: make(map[uint32]account, len(pids))}, true
-	for pid := range pids {
-		s, err := ask(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) {
-			return b.handle.GetAccountingStats_v2(pid)
-		})
-		if err != nil || s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64 { // not available: all ones
-			complete = false
+	for pid := range now.concern(contexts, before) {
+		s, err := ask(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(b.handle, pid) })
+		if err != nil {
+			missing = err
 			continue
 		}
 		now.of[pid] = account{start: s.StartTime, samples: s.SampleCount, sm: s.SumGpuUtil, fb: s.SumFbUtil}
 	}
 	now.at = b.now().Boot
-	return now, complete
+	return now, missing
+}
+
+// accountOf refuses sums that are not available: the driver fills them with ones.
+func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
+	s, r := h.GetAccountingStats_v2(pid)
+	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {
+		r = gonvml.ERROR_NO_DATA
+	}
+	return s, r
+}
+
+// concern returns the PIDs whose accounts tell what was done since an earlier reading.
+func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
+	pids := make(map[uint32]bool)
+	for _, c := range contexts {
+		pids[c.PID] = true
+	}
+	if before == nil {
+		return pids
+	}
+	for pid := range before.of {
+		pids[pid] = true
+	}
+	for pid := range a.all {
+		if !before.all[pid] {
+			pids[pid] = true
+		}
+	}
+	return pids
 }
 
 // since returns what accounts gained after an earlier reading. One that is new is of

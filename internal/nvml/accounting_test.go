@@ -175,6 +175,23 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
+// TestAccountingOfWhoWasNotSeen tells what a process did that came and went between two
+// readings.
+func TestAccountingOfWhoWasNotSeen(t *testing.T) {
+	accounts := two(1000, 0, 0)
+	accounts[5] = kept{longAgo, 700, 90_000, 0} // it has ended long ago
+	o := newOffice(t, accounts)
+	for n := range 3 {
+		accounts[7], accounts[8] = kept{longAgo, 1010 + 10*n, 500 + 500*n, 0}, kept{longAgo, 1010 + 10*n, 0, 0}
+		accounts[uint32(10+n)] = kept{o.clock.Now().Wall.Add(time.Second / 4), 5, 500, 0}
+		o.keep(accounts)
+		want := []gpu.Sample{{PID: 7, SM: 0.5}, {PID: 8}, {PID: uint32(10 + n), SM: 0.5}}
+		if diff := cmp.Diff(want, o.read().Samples, cmpopts.IgnoreTypes(gpu.Span{})); diff != "" {
+			t.Errorf("samples %d (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
 // TestAccountingPIDReuse gives a new process none of what an old one did.
 func TestAccountingPIDReuse(t *testing.T) {
 	o := newOffice(t, two(1000, 90_000, 0))
@@ -209,6 +226,10 @@ func TestAccountingFallsBack(t *testing.T) {
 		"a failure": func(o *office) {
 			o.keep(two(10, 1000, 600))
 			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "fail:999")
+		},
+		"no list of accounts": func(o *office) {
+			o.keep(two(10, 1000, 600))
+			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingPids", "fail:999")
 		},
 		"an empty answer": func(o *office) {
 			o.keep(two(10, 1000, 600))

@@ -41,10 +41,11 @@ type effect func(*gputest.GPU)
 // nothing is the effect of a call that fails and is not missed.
 func nothing(*gputest.GPU) {}
 
-// calls is every function of the driver that the program calls, but for three that
+// calls is every function of the driver that the program calls, but for four that
 // cannot be broken here: nvmlErrorString, nvmlDeviceGetGpuFabricInfo, which is called
-// on an older library only (TestOldDriver), and nvmlDeviceGetAccountingStats, which
-// is called where accounting is on (TestAccountingFallsBack).
+// on an older library only (TestOldDriver), nvmlDeviceGetAccountingPids and
+// nvmlDeviceGetAccountingStats, which are where accounting is on
+// (TestAccountingFallsBack).
 var calls = map[string]struct {
 	// gpu is one that takes the call, none if it is not about a GPU.
 	gpu int
@@ -151,7 +152,7 @@ func TestCallsAreKnown(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Errorf("calls (-table +made):\n%s", diff)
 	}
-	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetAccountingStats")
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats")
 	slices.Sort(want)
 	if diff := cmp.Diff(want, named(t)); diff != "" {
 		t.Errorf("calls (-table +source):\n%s", diff)

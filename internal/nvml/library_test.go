@@ -96,6 +96,7 @@ func TestOldDriver(t *testing.T) {
 			"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
 		}, unmonitored},
 		{"accounts", pair, []string{"nvmlDeviceGetAccountingStats_v2"}, nil},
+		{"who has an account", pair, []string{"nvmlDeviceGetAccountingPids"}, nil},
 		{"the mode of accounting", pair, []string{"nvmlDeviceGetAccountingMode"}, nil},
 		{"GPM's word", working, []string{"nvmlGpmQueryDeviceSupport"}, unmonitored},
 		{"buffers", working, []string{"nvmlGpmSampleAlloc"}, unmonitored},

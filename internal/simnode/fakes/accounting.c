@@ -25,6 +25,28 @@ static struct record *account_of(const struct nvmlDevice_st *device, unsigned in
     return newest;
 }
 
+nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *count, unsigned int *pids)
+{
+    struct call c;
+    unsigned int n = 0;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetAccountingPids", device, "accounting");
+    if (ret == NVML_SUCCESS && (!is(c.gpu, "accounting", "1") || is(c.gpu, "mig", "1")))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    for (struct record *a = next("account", NULL); ret == NVML_SUCCESS && a; a = next("account", a)) {
+        unsigned int pid = number(a, "pid", 0);
+        if (!is(a, "gpu", c.device->uuid) || account_of(c.device, pid) != a || told(&c, "drop") || told(&c, "blank"))
+            continue;
+        if (n < *count)
+            pids[n] = pid;
+        n++;
+    }
+    if (ret == NVML_SUCCESS) {
+        ret = n > *count ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+        *count = n;
+    }
+    return end(&c, ret);
+}
+
 nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccountingStats_v2_t *stats)
 {
     struct call c;
