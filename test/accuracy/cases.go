@@ -27,9 +27,8 @@ func Cases(length time.Duration) []Case {
 		sliced("90 to 10",
 			pod("heavy", 560, simnode.Constant(81)),
 			pod("light", 430, simnode.Constant(9))),
-		sliced("bursts, a tenth of the time, beside a steady one",
-			pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
-			pod("steady", 400, simnode.Constant(55))),
+		bursts("bursts, a tenth of the time, beside a steady one", false),
+		bursts("the same, by the driver's accounting", true),
 		churning(),
 		sliced("four time-sliced pods",
 			pod("ada", 420, simnode.Duty(25, 3700*time.Millisecond, 9300*time.Millisecond)),
@@ -41,6 +40,16 @@ func Cases(length time.Duration) []Case {
 		restarted(length),
 		fleeting(),
 	}
+}
+
+// bursts is a pod that works now and then, and for less than a tick, beside one that works
+// all the time.
+func bursts(name string, accounting bool) Case {
+	c := sliced(name,
+		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
+		pod("steady", 400, simnode.Constant(55)))
+	c.Scenario.GPUs[0].Accounting = accounting
+	return c
 }
 
 // churning is a GPU that is idle at first, and then has jobs that start and stop.
