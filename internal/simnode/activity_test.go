@@ -1,0 +1,37 @@
+package simnode_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// Watch tells of every step, and what processes do explains what they use: the watts
+// of one process of scenario timeslice, and its half of the floor, which two pods hold.
+func TestWatch(t *testing.T) {
+	n := open(t, "timeslice")
+	var rows simnode.History
+	busy := make(map[string]int)
+	err := n.Watch(after(3*time.Second), func(row simnode.Truth, on []simnode.Activity) {
+		rows = append(rows, row)
+		for _, a := range on {
+			if a.GPU == row.GPUs[1].UUID {
+				busy[a.Pod] += a.Percent
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 30 || len(busy) != 2 {
+		t.Fatalf("%d rows, busy %v", len(rows), busy)
+	}
+	const floor = 71 * 100 // mJ in one step
+	for _, c := range rows[29].GPUs[1].Containers {
+		if want := gpu.Millijoules(500*busy[c.Pod] + 30*floor/2); c.Energy != want {
+			t.Errorf("%s used %d mJ and was busy for %d, want %d mJ", c.Pod, c.Energy, busy[c.Pod], want)
+		}
+	}
+}
