@@ -293,8 +293,8 @@ func others(t *testing.T, when string, report gpu.Report, one string) {
 	if t.Failed() {
 		return
 	}
-	report.Devices = slices.DeleteFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == one })
-	report.Readings = slices.DeleteFunc(report.Readings, func(r gpu.Reading) bool { return r.UUID == one })
+	report.Devices = slices.DeleteFunc(slices.Clone(report.Devices), func(d gpu.Device) bool { return d.UUID == one })
+	report.Readings = slices.DeleteFunc(slices.Clone(report.Readings), func(r gpu.Reading) bool { return r.UUID == one })
 	n := eight()
 	n.GPUs = slices.DeleteFunc(n.GPUs, func(g gputest.GPU) bool { return g.Device.UUID == one })
 	for _, d := range report.Devices {
