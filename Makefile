@@ -10,6 +10,7 @@ SHELL       := bash
 SCENARIO ?= dgx-h100
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
+KILLS    ?= 200
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -38,6 +39,7 @@ help: ## list the targets
 	@echo
 	@echo "  make run SCENARIO=gb200       another simulated node"
 	@echo "  make check FUZZTIME=1m        fuzz for longer"
+	@echo "  make soak KILLS=2000          kill more often"
 
 .PHONY: build
 build: ## build the exporter, the simulated node and its fake driver into bin/
@@ -60,6 +62,10 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
+
+.PHONY: soak
+soak: ## kill the exporter 200 times and check its books
+	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
 .PHONY: bench
 bench: ## run the benchmarks
