@@ -201,67 +201,80 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack to the ring for one reading where not all is known, and goes
-// on from there.
+// TestAccountingFallsBack to the ring where not all is known, and goes on from there.
+// Where nothing to begin with is known the next reading is of the ring too.
 func TestAccountingFallsBack(t *testing.T) {
-	tests := map[string]func(*office){
-		"a process that is older than its account": func(o *office) {
-			accounts := two(10, 1000, 0)
-			accounts[9] = kept{longAgo, 500, 5000, 0}
-			o.keep(accounts)
-			o.list(7, 8, 9)
-		},
-		"another process that is old": func(o *office) {
-			o.keep(map[uint32]kept{7: {longAgo.Add(1), 10, 0, 0}, 8: {longAgo.Add(time.Second), 10, 0, 0}})
-		},
-		"no account":                         func(o *office) { o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 0}}) },
-		"an account of one that ended, lost": func(o *office) { o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 0}}); o.list(7) },
-		"accounts cleared":                   func(o *office) { o.keep(two(1, 100, 100)) },
-		"less than before":                   func(o *office) { o.keep(two(10, 400, 600)) },
-		"more than all":                      func(o *office) { o.keep(two(7, 1000, 500)) },
-		"no number": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.replace("gr=60000", fmt.Sprintf("gr=%d", uint64(math.MaxUint64)))
-		},
-		"a failure": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "fail:999")
-		},
-		"no list of accounts": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingPids", "fail:999")
-		},
-		"an empty answer": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "blank")
-		},
-		"switched off": func(o *office) { o.keep(two(10, 1000, 600)); o.driver.replace("accounting=1", "accounting=0") },
-		"no mode": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.fault(o.uuid, "nvmlDeviceGetAccountingMode", "fail:999")
-		},
-		"no list of processes": func(o *office) {
-			o.keep(two(10, 1000, 600))
-			o.driver.fault(o.uuid, "nvmlDeviceGetMigMode", "fail:999")
-		},
+	failing := func(call, do string) func(*office) {
+		return func(o *office) { o.driver.fault(o.uuid, call, do) }
 	}
-	for name, spoil := range tests {
-		t.Run(name, func(t *testing.T) {
+	keeping := func(accounts map[uint32]kept) func(*office) {
+		return func(o *office) { o.keep(accounts) }
+	}
+	sums := func(samples, sm, mem int) map[uint32]kept {
+		return map[uint32]kept{7: {longAgo, samples, sm, mem}, 8: {longAgo, samples, 600, 0}}
+	}
+	tests := []struct {
+		name  string
+		spoil func(*office)
+		again bool
+	}{
+		{"a process that is older than its account", func(o *office) {
+			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo, 10, 600, 0}, 9: {longAgo, 500, 5000, 0}})
+			o.list(7, 8, 9) // and then its account is gone
+		}, true},
+		{"another process that is old", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
+		{"no account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}}), true},
+		{"no account of one that has ended", func(o *office) {
+			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}})
+			o.list(7)
+		}, true},
+		{"accounts begin anew", keeping(sums(1, 100, 50)), false},
+		{"fewer samples", keeping(sums(4, 700, 350)), false},
+		{"a sum that is less", keeping(sums(10, 600, 350)), false},
+		{"another sum that is less", keeping(sums(10, 1000, 300)), false},
+		{"more than all", keeping(sums(7, 1000, 500)), false},
+		{"no number", func(o *office) { o.driver.replace("gr=60000", fmt.Sprintf("gr=%d", uint64(math.MaxUint64))) }, true},
+		{"a failure", failing("nvmlDeviceGetAccountingStats", "fail:999"), true},
+		{"an empty answer", failing("nvmlDeviceGetAccountingStats", "blank"), true},
+		{"no list of accounts", failing("nvmlDeviceGetAccountingPids", "fail:999"), false},
+		{"no list of processes", failing("nvmlDeviceGetMigMode", "fail:999"), true},
+		{"no mode", failing("nvmlDeviceGetAccountingMode", "fail:999"), true},
+		{"switched off", func(o *office) { o.driver.replace("accounting=1", "accounting=0") }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t, two(3, 500, 500))
 			o.keep(two(6, 700, 500))
 			o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 2. / 3, Memory: 1. / 3}, gpu.Sample{PID: 8})
-			spoil(o)
+			o.keep(two(10, 1000, 600))
+			tt.spoil(o)
 			o.wantRing()
 			o.list(7, 8)
 			o.keep(two(100, 1000, 1000))
-			until := o.read().Sampled.To // by the ring again where it had no account to begin with
-			o.keep(two(110, 1500, 1000))
 			r := o.read()
+			if again := len(r.Samples) == 1; again != tt.again {
+				t.Errorf("once more by the ring: %v, want %v: %+v", again, tt.again, r.Samples)
+			}
+			until := r.Sampled.To
+			o.keep(two(110, 1500, 1000))
+			r = o.read()
 			want := []gpu.Sample{{PID: 7, SM: 0.5, Memory: 0.25}, {PID: 8}}
 			if diff := cmp.Diff(want, r.Samples, cmpopts.IgnoreTypes(gpu.Span{})); diff != "" || r.Sampled.From != until {
 				t.Errorf("samples of %v, after those until %v (-want +got):\n%s", r.Sampled, until, diff)
 			}
 		})
+	}
+}
+
+// TestAccountingHasNoNumbers takes no sum for one that the driver fills with ones.
+func TestAccountingHasNoNumbers(t *testing.T) {
+	o := newOffice(t, nil)
+	for n := range 3 {
+		o.keep(two(10*n, 77, 77))
+		o.driver.rewrite(func(state string) string {
+			return strings.ReplaceAll(state, "gr=7700", fmt.Sprintf("gr=%d", uint64(math.MaxUint64)))
+		})
+		o.wantRing()
 	}
 }
 

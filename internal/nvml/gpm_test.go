@@ -53,6 +53,7 @@ func TestInstancesUnknown(t *testing.T) {
 			d := newDriver(t, n)
 			s := d.open(clock.Now)
 			readWorking(t, s, clock, n)
+			readWorking(t, s, clock, n)
 			tt.spoil(d)
 			clock.Advance(time.Second)
 			report := gputest.Read(t, s)
@@ -265,26 +266,34 @@ func TestInstancesAfterReload(t *testing.T) {
 }
 
 // TestStaleInstances drops a reading that came too late, and tells in the next one
-// what that would have told.
+// what that would have told, if anything.
 func TestStaleInstances(t *testing.T) {
-	clock, n := gputest.NewClock(), working()
-	d := newDriver(t, n)
-	s := d.open(clock.Now)
-	readWorking(t, s, clock, n)
-	began := clock.Now().Boot
-	readLate(t, d, s, clock)
-	clock.Advance(3 * time.Second)
-	d.healed()
-	report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
-	gputest.Check(t, report, n)
-	want := gpu.Span{From: began, To: clock.Now().Boot}
-	for _, i := range report.Readings[0].Instances {
-		if i.Span != want {
-			t.Errorf("instance %s was busy in %v, want %v", i.Instance, i.Span, want)
-		}
-	}
-	if !report.Readings[0].InstancesKnown {
-		t.Error("instances are unknown")
+	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
+		t.Run("after "+call, func(t *testing.T) {
+			clock, n := gputest.NewClock(), working()
+			d := newDriver(t, n)
+			s := d.open(clock.Now)
+			readWorking(t, s, clock, n)
+			readWorking(t, s, clock, n)
+			began := clock.Now().Boot
+			if call == "nvmlDeviceGetMaxMigDeviceCount" {
+				d.fault(anyGPU, call, "fail:999") // nothing is sampled
+			}
+			readLate(t, d, s, clock, call)
+			clock.Advance(3 * time.Second)
+			d.healed()
+			report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })
+			gputest.Check(t, report, n)
+			want := gpu.Span{From: began, To: clock.Now().Boot}
+			for _, i := range report.Readings[0].Instances {
+				if i.Span != want {
+					t.Errorf("instance %s was busy in %v, want %v", i.Instance, i.Span, want)
+				}
+			}
+			if !report.Readings[0].InstancesKnown {
+				t.Error("instances are unknown")
+			}
+		})
 	}
 }
 
@@ -298,7 +307,7 @@ func TestLateInstances(t *testing.T) {
 			s := d.open(clock.Now)
 			readWorking(t, s, clock, n)
 			began := clock.Now().Boot
-			readLate(t, d, s, clock)
+			readLate(t, d, s, clock, "nvmlGpmMetricsGet")
 			middle := clock.Now().Boot
 			d.healed()
 			clock.Advance(soon)
@@ -322,14 +331,15 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads a second later while the first GPU hangs, after its instances were
-// sampled.
-func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock) {
+// readLate reads a second later while the first GPU hangs, after a call that comes
+// after all that is to be done before.
+func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
+	calls := d.calls(call)
 	clock.Advance(time.Second)
 	d.fault(d.node.GPUs[0].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
 	if report := gputest.Read(t, s); len(report.Readings) != 1 {
 		t.Fatalf("%d readings while a GPU hangs", len(report.Readings))
 	}
-	d.await("nvmlGpmMetricsGet", 2)
+	d.await(call, calls+1)
 }

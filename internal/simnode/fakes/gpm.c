@@ -91,6 +91,8 @@ static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, con
     m->value = b->kind == PERCENTAGE ? b->given : elapsed > 0 ? 100 * busy / elapsed : NAN;
     if (blank)
         m->value = NAN;
+    if (m->nvmlReturn != NVML_SUCCESS)
+        m->value = 0;
 }
 
 nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
