@@ -71,13 +71,13 @@ func TestInstancesUnknown(t *testing.T) {
 }
 
 // replace puts other words into the state until it is next written.
-func (d *driver) replace(old, new string) {
+func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
-		if !strings.Contains(state, old) {
-			d.t.Fatalf("the state has no %q:\n%s", old, state)
+		if !strings.Contains(state, words) {
+			d.t.Fatalf("the state has no %q:\n%s", words, state)
 		}
-		return strings.Replace(state, old, new, 1)
+		return strings.Replace(state, words, others, 1)
 	})
 }
 

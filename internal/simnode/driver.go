@@ -101,9 +101,11 @@ func kind(c Context) string {
 // writeInstance adds a MIG device: a GPU instance with its one compute instance.
 func writeInstance(r *record, b *board, position int) {
 	i := b.MIG.Instances[position]
-	fields := []any{"gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
+	fields := []any{
+		"gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
 		"name", b.Model + " MIG " + i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
-		"profile", i.ProfileID, "start", i.Start, "size", i.Size}
+		"profile", i.ProfileID, "start", i.Start, "size", i.Size,
+	}
 	if b.GPM {
 		fields = append(fields, "sm_busy", b.worked[position].Nanoseconds())
 	}
