@@ -70,7 +70,8 @@
  * What is kept of the driver's ways: sizing calls answer INSUFFICIENT_SIZE, and a
  * list may grow before the second call; samples are those newer than lastSeen,
  * NOT_FOUND if there are none; MIG mode refuses utilisation, and lists processes
- * by MIG device only; platform info takes struct versions 1 and 2;
+ * by MIG device only, and keeps no accounts; a GPM metric is of two samples of one
+ * instance, and NaN over no time; platform info takes struct versions 1 and 2;
  * initialisations are counted; what a GPU cannot do is NOT_SUPPORTED and never 0.
  */
 #define _GNU_SOURCE
