@@ -39,8 +39,8 @@ func TestList(t *testing.T) {
 	if got := status(run(t.Context(), []string{"--list"}, output{&out, &out})); got != 0 {
 		t.Errorf("status %d, want 0", got)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 12 {
-		t.Errorf("%d lines, want 12:\n%s", n, &out)
+	if n := strings.Count(out.String(), "\n"); n != 14 {
+		t.Errorf("%d lines, want 14:\n%s", n, &out)
 	}
 }
 
