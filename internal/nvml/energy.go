@@ -32,7 +32,7 @@ const maxTries = 3
 
 // readEnergy reads power and the energy counter.
 func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
-	mw, powerErr := ask(q, "nvmlDeviceGetPowerUsage", b.handle.GetPowerUsage)
+	mw, powerErr := ask(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
 	if powerErr == nil {
 		r.Power = new(watts(mw))
 	}

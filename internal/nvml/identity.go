@@ -21,6 +21,7 @@ func (b *board) identify() {
 	assign(q, &d.VBIOSVersion, "nvmlDeviceGetVbiosVersion", h.GetVbiosVersion)
 	assign(q, &d.DeviceNode, "nvmlDeviceGetMinorNumber", func() (string, ret) {
 		minor, r := h.GetMinorNumber()
+		_, r = available(uint32(minor), r)
 		return fmt.Sprintf("nvidia%d", minor), r
 	})
 	assign(q, &d.PCIBusID, "nvmlDeviceGetPciInfo", func() (string, ret) {
@@ -34,7 +35,7 @@ func (b *board) identify() {
 	assign(q, &d.MaxPower, "nvmlDeviceGetPowerManagementLimitConstraints", b.maxPower)
 	if d.MaxPower == 0 {
 		assign(q, &d.MaxPower, "nvmlDeviceGetEnforcedPowerLimit", func() (gpu.Watts, ret) {
-			mw, r := h.GetEnforcedPowerLimit()
+			mw, r := available(h.GetEnforcedPowerLimit())
 			return watts(mw), r
 		})
 	}
@@ -53,6 +54,7 @@ func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 
 func (b *board) maxPower() (gpu.Watts, ret) {
 	_, mw, r := b.handle.GetPowerManagementLimitConstraints()
+	mw, r = available(mw, r)
 	return watts(mw), r
 }
 

@@ -90,7 +90,7 @@ func ask[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, e
 	if !q.lib.has(symbol) {
 		return none, fmt.Errorf("%s: %w", symbol, gonvml.ERROR_FUNCTION_NOT_FOUND)
 	}
-	v, ret := call()
+	v, ret := guarded(call)
 	if ret == gonvml.SUCCESS {
 		q.answered = true
 		return v, nil
@@ -98,6 +98,17 @@ func ask[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, e
 	err := fmt.Errorf("%s: %w", symbol, ret)
 	q.note(err)
 	return none, err
+}
+
+// guarded makes a driver call. go-nvml panics where a driver contradicts itself, as
+// when it wants a buffer of no size.
+func guarded[T any](call func() (T, gonvml.Return)) (v T, ret gonvml.Return) {
+	defer func() {
+		if recover() != nil {
+			ret = gonvml.ERROR_UNKNOWN
+		}
+	}()
+	return call()
 }
 
 func (q *inquiry) note(err error) {

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,12 +52,19 @@ func (b *board) readMIG(q *inquiry) error {
 	return b.divide(q, parts)
 }
 
+// maxParts is more MIG devices than any GPU has. To ask for each of a number that is
+// garbage would take hours.
+const maxParts = 64
+
 // listParts returns the MIG devices in the order of their indices, which may have
 // holes.
 func (b *board) listParts(q *inquiry) (parts []part, err error) {
 	n, err := ask(q, "nvmlDeviceGetMaxMigDeviceCount", b.handle.GetMaxMigDeviceCount)
 	if err != nil {
 		return nil, err
+	}
+	if n > maxParts {
+		return nil, fmt.Errorf("nvmlDeviceGetMaxMigDeviceCount: %d MIG devices on a GPU", n)
 	}
 	for i := range n {
 		handle, err := ask(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })

@@ -33,12 +33,14 @@ func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 
 // listContexts merges the three process lists of a GPU or MIG device, in which a
 // process may stand more than once, into one entry per process. It reports whether
-// there was a list: where there is none of graphics or MPS the compute list is the
-// whole truth.
+// that is all of them: where there is no list of graphics or MPS the compute list is the
+// whole truth, but where one fails its processes would seem to have ended.
 func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
+	failed := false
 	list := func(symbol string, call func() ([]gonvml.ProcessInfo, ret), mps bool) {
 		processes, err := ask(q, symbol, call)
 		if err != nil {
+			failed = failed || !unsupported(err)
 			return
 		}
 		known = true
@@ -51,7 +53,7 @@ func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bo
 	list("nvmlDeviceGetComputeRunningProcesses", p.handle.GetComputeRunningProcesses, false)
 	list("nvmlDeviceGetGraphicsRunningProcesses", p.handle.GetGraphicsRunningProcesses, false)
 	list("nvmlDeviceGetMPSComputeRunningProcesses", p.handle.GetMPSComputeRunningProcesses, true)
-	return known
+	return known && !failed
 }
 
 // merged adds one row to what is known of its process. Every list gives the
@@ -135,7 +137,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 // driver says NOT_FOUND, or that a buffer of 0 is too small.
 func processUtilization(h device, since uint64) (rows []gonvml.ProcessUtilizationSample, r ret) {
 	for range 2 {
-		rows, r = recovered(h, since)
+		rows, r = guarded(func() ([]gonvml.ProcessUtilizationSample, ret) { return h.GetProcessUtilization(since) })
 		if r != gonvml.ERROR_UNKNOWN {
 			break
 		}
@@ -144,13 +146,4 @@ func processUtilization(h device, since uint64) (rows []gonvml.ProcessUtilizatio
 		return nil, gonvml.SUCCESS
 	}
 	return rows, r
-}
-
-func recovered(h device, since uint64) (rows []gonvml.ProcessUtilizationSample, r ret) {
-	defer func() {
-		if recover() != nil {
-			rows, r = nil, gonvml.ERROR_UNKNOWN
-		}
-	}()
-	return h.GetProcessUtilization(since)
 }

@@ -62,6 +62,7 @@
  *            drop                the GPU is not counted or enumerated; a process
  *                                list is empty; there are no samples; of a MIG
  *                                device the index is left empty
+ *            size:<n>            a process list: INSUFFICIENT_SIZE, n entries are needed
  *            blank               success, and nothing: "", 0, 0xff in platform info,
  *                                NaN as a metric
  *            glitch-low          half the energy
@@ -583,6 +584,11 @@ static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const ch
         *count = told(&c, "drop") || told(&c, "blank") ? 0 : list_processes(&c, kind, size, infos);
         if (*count > size)
             ret = NVML_ERROR_INSUFFICIENT_SIZE;
+        const char *needed = told(&c, "size");
+        if (needed) {
+            *count = (unsigned int)atoi(needed);
+            ret = NVML_ERROR_INSUFFICIENT_SIZE;
+        }
     }
     return end(&c, ret);
 }
