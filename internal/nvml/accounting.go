@@ -25,7 +25,7 @@ import (
 // it, that startTime is of the wall clock, and that the last samples of a process may
 // be added after its end.
 type accounts struct {
-	at time.Duration // boot clock
+	at time.Duration // up to when they tell, boot clock
 	of map[uint32]account
 	// all are the PIDs that have an account, among them those of processes which ended
 	// long ago.
@@ -42,9 +42,9 @@ type account struct {
 // entire is what one sample adds to a sum if the GPU was busy all the time.
 const entire = 100 * 100
 
-// accountingPeriod is how long the sums of processes that work may stand still: twice
-// the time between the driver's updates.
-const accountingPeriod = 2 * time.Second
+// accountingPeriod is the time between the driver's updates of the sums. What they tell
+// ended half of it ago, on average.
+const accountingPeriod = time.Second
 
 // readAccounts tells by accounting what processes did since the last reading. It
 // reports whether it could; otherwise the ring tells all of it. What accounting has
@@ -64,9 +64,9 @@ func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	if !ok {
 		return false
 	}
-	r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: now.at}
+	r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: max(b.sampled, now.at)}
 	n := mostSamples(done)
-	if n == 0 && len(done) > 0 && r.Sampled.Len() <= accountingPeriod {
+	if n == 0 && len(done) > 0 && r.Sampled.Len() <= 2*accountingPeriod {
 		r.Sampled.To = r.Sampled.From // the driver has not updated them, and the next reading tells
 		return true
 	}
@@ -102,7 +102,7 @@ func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (n
 		}
 		now.of[pid] = account{start: s.StartTime, samples: s.SampleCount, sm: s.SumGpuUtil, fb: s.SumFbUtil}
 	}
-	now.at = b.now().Boot
+	now.at = b.now().Boot - accountingPeriod/2
 	return now, missing
 }
 

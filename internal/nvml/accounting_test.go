@@ -78,13 +78,15 @@ func (o *office) read() gpu.Reading {
 	return report.Readings[0]
 }
 
-// want reads and checks that the samples are the accounts', for a span that ends now
-// and began that long ago.
+// stale is how old the accounts are taken to be.
+const stale = time.Second / 2
+
+// want reads and checks that the samples are the accounts', for a span of that length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
 	r := o.read()
-	now := o.clock.Now().Boot
-	span := gpu.Span{From: now - long, To: now}
+	until := o.clock.Now().Boot - stale
+	span := gpu.Span{From: until - long, To: until}
 	for i := range samples {
 		samples[i].Span = span
 	}
@@ -119,7 +121,7 @@ func two(samples, sm7, sm8 int) map[uint32]kept {
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
-	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8, SM: 0.25})
+	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8, SM: 0.25})
 	o.keep(two(1014, 5350, 70_875))
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
@@ -128,8 +130,8 @@ func TestAccounting(t *testing.T) {
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
-	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
-	until := o.clock.Now().Boot
+	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
+	until := o.clock.Now().Boot - stale
 	for range 2 {
 		if r := o.read(); !r.SamplesKnown || len(r.Samples) != 0 || r.Sampled != (gpu.Span{From: until, To: until}) {
 			t.Errorf("samples of %v: %+v", r.Sampled, r.Samples)
@@ -149,7 +151,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	accounts[9] = kept{o.clock.Now().Wall.Add(time.Second / 2), 5, 500, 0}
 	o.keep(accounts)
 	o.list(7, 8, 9)
-	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8}, gpu.Sample{PID: 9, SM: 0.5})
+	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5, Memory: 0.25}, gpu.Sample{PID: 8}, gpu.Sample{PID: 9, SM: 0.5})
 
 	o.list(8) // the others have ended, and the driver adds their last samples
 	accounts = two(1020, 600, 0)
@@ -198,7 +200,7 @@ func TestAccountingPIDReuse(t *testing.T) {
 	accounts := two(1010, 0, 1000)
 	accounts[7] = kept{o.clock.Now().Wall.Add(time.Second / 2), 5, 500, 0}
 	o.keep(accounts)
-	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
+	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
 // TestAccountingFallsBack to the ring where not all is known, and goes on from there.
@@ -245,7 +247,7 @@ func TestAccountingFallsBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := newOffice(t, two(3, 500, 500))
 			o.keep(two(6, 700, 500))
-			o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 2. / 3, Memory: 1. / 3}, gpu.Sample{PID: 8})
+			o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 2. / 3, Memory: 1. / 3}, gpu.Sample{PID: 8})
 			o.keep(two(10, 1000, 600))
 			tt.spoil(o)
 			o.wantRing()
@@ -306,7 +308,7 @@ func TestAccountingAfterReload(t *testing.T) {
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
-	o.want(time.Second+ringLate, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
+	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
 	o.keep(two(27, 700, 1000))
 	o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "hang")
 	o.clock.Advance(time.Second)
@@ -316,8 +318,8 @@ func TestStaleAccounts(t *testing.T) {
 	o.clock.Advance(3 * time.Second)
 	o.keep(two(37, 1200, 1000))
 	report := gputest.Eventually(t, o.source, "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 1 })
-	now := o.clock.Now().Boot
-	span := gpu.Span{From: now - 4*time.Second, To: now}
+	until := o.clock.Now().Boot - stale
+	span := gpu.Span{From: until - 4*time.Second, To: until}
 	want := []gpu.Sample{{PID: 7, Span: span, SM: 0.25, Memory: 0.125}, {PID: 8, Span: span, SM: 0.5}}
 	if diff := cmp.Diff(want, report.Readings[0].Samples); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
