@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// backdate takes out of an observation the activity that belongs to intervals before
-// it, which wait for it: the last samples of an interval come with the next look. An
-// average over a time is spread evenly over it. Only processes that were seen in an
-// earlier interval worked in it.
-func (b *book) backdate(o *Observation) {
-	b.countUnsampled(o)
-	o.Activity = slices.Clone(o.Activity)
+// backdate gives intervals before an observation, which wait for it, what they have of
+// its activity, and returns what is left: the last samples of an interval come with the
+// next look. An average over a time is spread evenly over it, so this says nothing of
+// whether there was work in an interval, only by what to divide its energy. Processes
+// that were not seen in an interval have no part of it.
+func (b *book) backdate(o *Observation) []Activity {
+	left := slices.Clone(o.Activity)
 	for i := range b.pending {
 		iv := &b.pending[i]
-		for j := range o.Activity {
-			a := &o.Activity[j]
+		for j := range left {
+			a := &left[j]
 			if _, there := iv.processes[a.Process.ID]; !there {
 				continue
 			}
 			if early := a.Overlap(iv.span()); early > 0 {
 				busy := a.Busy * early / a.Len()
-				iv.work(a.Process.ID, busy)
+				iv.activity[a.Process.ID] += busy
 				a.Busy, a.From = a.Busy-busy, max(a.From, iv.to.At.Boot)
 			}
 		}
 		iv.sampled = max(iv.sampled, sampledUntil(*o))
 	}
+	return left
 }
 
 // countUnsampled notes the time between what the samples covered last and what they

@@ -82,8 +82,9 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 		b.since = newSighting(nil) // over a gap only its ends count
 	}
 	list, listed := b.present(o)
-	b.backdate(&o)
+	b.countUnsampled(&o)
 	b.since.add(o, list, listed)
+	b.since.work(b.backdate(&o))
 	b.learn(o)
 	if o.Energy != nil {
 		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders}, o.MaxPower, gapAfter)

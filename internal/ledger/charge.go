@@ -68,7 +68,7 @@ func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, met
 		return
 	}
 	a := b.credit(p, o.container, amount, method)
-	if !p.gap && (o.activity > 0 || p.alone() && p.busy) {
+	if !p.gap && (o.active || p.alone() && p.busy) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
 	weights, method := o.inside(p.signal, method)

@@ -40,7 +40,7 @@ func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Met
 	p := part{interval: iv, instance: instance, energy: energy, method: method}
 	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
 		if iv.place(id) == instance {
-			p.who.add(iv.processes[id], iv.activity[id])
+			p.who.add(iv.processes[id], iv.activity[id], iv.active[id])
 		}
 	}
 	p.who.sort()

@@ -14,6 +14,7 @@ type party struct {
 	kind      gpu.OwnerKind
 	container gpu.Container // set for gpu.OwnerContainer
 	activity  time.Duration
+	active    bool // seen to work
 	processes []member
 }
 
@@ -32,7 +33,7 @@ type parties struct {
 
 // add puts a process to its party. A pending process counts as unmapped, which is
 // what it becomes if time runs out.
-func (ps *parties) add(p gpu.Process, activity time.Duration) {
+func (ps *parties) add(p gpu.Process, activity time.Duration, active bool) {
 	kind := p.Owner.Kind
 	if kind == gpu.OwnerPending {
 		ps.pending = true
@@ -49,6 +50,7 @@ func (ps *parties) add(p gpu.Process, activity time.Duration) {
 	}
 	o := &ps.list[i]
 	o.activity += activity
+	o.active = o.active || active
 	o.processes = append(o.processes, member{Process: p, activity: activity})
 }
 

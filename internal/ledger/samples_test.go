@@ -40,6 +40,9 @@ func TestLateSamples(t *testing.T) {
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("after the first interval (-want +got):\n%s", diff)
 	}
+	if a := b.Containers[1]; a.Active != 0 {
+		t.Errorf("active for %v before it was seen to work", a.Active)
+	}
 	// The rest is of the second, together with a fifth of what follows.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10

@@ -10,7 +10,9 @@ import (
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
 	processes map[gpu.ProcessID]gpu.Process
-	// activity is how long each process was busy, known up to sampled.
+	// active are the processes that were told to have worked, activity how long each
+	// of them did, known up to sampled.
+	active   map[gpu.ProcessID]bool
 	activity map[gpu.ProcessID]time.Duration
 	sampled  time.Duration // boot clock
 	// mig is how the GPU was divided at the last look, places where processes were.
@@ -38,6 +40,7 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	}
 	return sighting{
 		processes: processes,
+		active:    make(map[gpu.ProcessID]bool),
 		activity:  make(map[gpu.ProcessID]time.Duration),
 		places:    make(map[gpu.ProcessID]string),
 		instances: make(map[string]time.Duration),
@@ -45,14 +48,17 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	}
 }
 
-// add notes what one observation saw. The list of processes may be older than it.
+// add notes what one observation saw, but for how long processes worked. The list of
+// processes may be older than it.
 func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	for _, p := range list {
 		s.processes[p.ID] = p
 	}
 	for _, a := range o.Activity {
 		s.processes[a.Process.ID] = a.Process
-		s.work(a.Process.ID, a.Busy)
+		if a.Busy > 0 {
+			s.active[a.Process.ID], s.busy = true, true
+		}
 	}
 	s.sampled = sampledUntil(o)
 	for instance, busy := range o.Instances {
@@ -68,10 +74,11 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
-// work adds that a process was busy.
-func (s *sighting) work(id gpu.ProcessID, busy time.Duration) {
-	s.activity[id] += busy
-	s.busy = s.busy || busy > 0
+// work adds how long processes worked.
+func (s *sighting) work(activity []Activity) {
+	for _, a := range activity {
+		s.activity[a.Process.ID] += a.Busy
+	}
 }
 
 // sampledUntil returns the moment, on the boot clock, up to which an observation
@@ -88,6 +95,7 @@ func (s *sighting) merge(later sighting) {
 	maps.Copy(s.processes, later.processes)
 	maps.Copy(s.places, later.places)
 	s.mig = later.mig
+	maps.Copy(s.active, later.active)
 	for id, busy := range later.activity {
 		s.activity[id] += busy
 	}
