@@ -110,25 +110,33 @@ func TestMIGActivity(t *testing.T) {
 		free         gpu.Millijoules
 	}{
 		{
-			"both busy all the time", map[string]time.Duration{"1": time.Second, "2": time.Second}, false,
+			"both busy all the time",
+			map[string]time.Duration{"1": time.Second, "2": time.Second},
+			false,
 			account{gpu.ByMethod{gpu.Shared: 300_000}, 0, time.Second, time.Second},
 			account{gpu.ByMethod{gpu.Shared: 400_000}, 0, time.Second, time.Second},
 			0,
 		},
 		{
-			"one half as busy", map[string]time.Duration{"1": time.Second, "2": time.Second / 2}, false,
+			"one half as busy",
+			map[string]time.Duration{"1": time.Second, "2": time.Second / 2},
+			false,
 			account{gpu.ByMethod{gpu.Shared: 420_000}, 0, time.Second, time.Second},
 			account{gpu.ByMethod{gpu.Shared: 280_000}, 0, time.Second, time.Second},
 			0,
 		},
 		{
-			"one idle", map[string]time.Duration{"1": time.Second / 10, "2": 0}, false,
+			"one idle",
+			map[string]time.Duration{"1": time.Second / 10, "2": 0},
+			false,
 			account{gpu.ByMethod{gpu.Shared: 700_000}, 0, time.Second, time.Second},
 			account{gpu.ByMethod{}, 0, 0, time.Second},
 			0,
 		},
 		{
-			"both idle", map[string]time.Duration{"1": 0, "2": 0}, false,
+			"both idle",
+			map[string]time.Duration{"1": 0, "2": 0},
+			false,
 			account{gpu.ByMethod{gpu.Allocated: 262_500}, 262_500, 0, time.Second},
 			account{gpu.ByMethod{gpu.Allocated: 350_000}, 350_000, 0, time.Second},
 			87_500,
