@@ -1,39 +1,90 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // backdate gives intervals before an observation, which wait for it, what they have of
-// its activity, and returns what is left: the last samples of an interval come with the
-// next look. An average over a time is spread evenly over it, so this says nothing of
-// whether there was work in an interval, only by what to divide its energy. Processes
-// that were not seen in an interval have no part of it.
-func (b *book) backdate(o *Observation) []Activity {
-	left := slices.Clone(o.Activity)
+// its activity, and returns the rest: the last samples of an interval come with the
+// next look. A process that left meanwhile did all its work before that; if the samples
+// begin only afterwards it has come back.
+func (b *book) backdate(o *Observation, list []gpu.Process) (rest []Activity) {
+	for _, a := range o.Activity {
+		listed := slices.ContainsFunc(list, func(p gpu.Process) bool { return p.ID == a.Process.ID })
+		if left, gone := b.left[a.Process.ID]; gone && a.From < left && !listed {
+			b.bury(a, left)
+			continue
+		}
+		a.Busy -= b.spread(a)
+		rest = append(rest, a)
+	}
+	for i := range b.pending {
+		b.pending[i].sampled = max(b.pending[i].sampled, sampledUntil(*o))
+	}
+	return rest
+}
+
+// spread gives waiting intervals their part of an activity, which is spread evenly over
+// its time, and returns the sum of these. That is right to divide energy by, but proves
+// no work in an interval, unless it is nearly all of it. A process that was not seen in
+// an interval did not work there.
+func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
-		for j := range left {
-			a := &left[j]
-			if _, there := iv.processes[a.Process.ID]; !there {
-				continue
-			}
-			if early := a.Overlap(iv.span()); early > 0 {
-				busy := a.Busy * early / a.Len()
-				iv.activity[a.Process.ID] += busy
-				a.Busy, a.From = a.Busy-busy, max(a.From, iv.to.At.Boot)
-			}
+		early := a.Overlap(iv.span())
+		if _, there := iv.processes[a.Process.ID]; !there || early == 0 {
+			continue
 		}
-		iv.sampled = max(iv.sampled, sampledUntil(*o))
+		busy := time.Duration(float64(a.Busy) * float64(early) / float64(a.Len()))
+		iv.activity[a.Process.ID] += busy
+		spent += busy
+		if 4*early > 3*iv.span().Len() {
+			iv.active[a.Process.ID], iv.busy = true, true
+		}
 	}
-	return left
+	return spent
+}
+
+// bury gives the last activity of a process that has left to the intervals that it was
+// in and that still wait.
+func (b *book) bury(a Activity, left time.Duration) {
+	a.To = min(a.To, left)
+	a.Busy -= b.spread(a)
+	for i := len(b.pending) - 1; i >= 0; i-- {
+		iv := &b.pending[i]
+		if _, there := iv.processes[a.Process.ID]; there {
+			iv.activity[a.Process.ID] += a.Busy
+			iv.active[a.Process.ID], iv.busy = true, true
+			return
+		}
+	}
+}
+
+// noteLeft remembers which processes had left at a mark, for as long as samples of them
+// may come.
+func (b *book) noteLeft(m Mark) {
+	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
+		return m.At.Boot-at > patience || slices.Contains(m.Processes, id)
+	})
+	if b.last == nil || !b.knows(m.At) {
+		return
+	}
+	for _, id := range b.last.Processes {
+		if !slices.Contains(m.Processes, id) {
+			b.left[id] = m.At.Boot
+		}
+	}
 }
 
 // countUnsampled notes the time between what the samples covered last and what they
-// cover now.
+// cover now, if they were known then.
 func (b *book) countUnsampled(o *Observation) {
 	if !o.ActivityKnown {
+		b.sampled = 0
 		return
 	}
 	if b.Unsampled == nil {

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ type board struct {
 	uuid        string
 	counter     gpu.Millijoules
 	processes   map[uint32]gpu.Process
+	ended       []gpu.Process // lately
 	allocations []gpu.Allocation
 	mig         *gpu.MIG      // nil unless it is divided
 	sampled     time.Duration // up to when utilisation samples were told
@@ -27,7 +29,8 @@ type board struct {
 	between []view
 	spans   []span // not settled yet, oldest first
 	list    []gpu.ProcessID
-	listed  time.Duration // when the driver gave that list
+	listed  time.Duration                   // when the driver gave that list
+	left    map[gpu.ProcessID]time.Duration // when a mark lacked a process that the one before it had
 
 	// settled is the mark up to which the book is settled, energy what it holds.
 	settled mark
@@ -67,7 +70,7 @@ type span struct {
 func newBoard(uuid string) *board {
 	return &board{
 		uuid: uuid, counter: 50_000_000, processes: map[uint32]gpu.Process{},
-		book: &gpu.Book{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
+		book: &gpu.Book{}, left: map[gpu.ProcessID]time.Duration{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
 	}
 }
 
@@ -122,6 +125,12 @@ func (b *board) note(o ledger.Observation, right bool) {
 	} else {
 		b.spans = append(b.spans, s)
 	}
+	for _, id := range b.last.list {
+		if !to.blind && !slices.Contains(to.list, id) {
+			b.left[id] = to.at
+		}
+	}
+	maps.DeleteFunc(b.left, func(id gpu.ProcessID, _ time.Duration) bool { return slices.Contains(to.list, id) })
 	b.last, b.between, b.reloaded, b.restarted = to, nil, false, false
 }
 
@@ -143,7 +152,10 @@ func (b *board) view(o ledger.Observation) view {
 		v.list = b.list
 	}
 	for _, a := range o.Activity {
-		v.active, v.idle = append(v.active, a.Process.ID), v.idle && a.Busy == 0
+		if left, ok := b.left[a.Process.ID]; ok && b.last.at-left <= 10*time.Second && a.From < left && !slices.Contains(v.list, a.Process.ID) {
+			continue // it worked before
+		}
+		v.active, v.idle = append(v.active, a.Process.ID), false
 	}
 	for _, h := range o.Allocations {
 		if o.AllocationsKnown {
@@ -157,6 +169,7 @@ func (b *board) view(o ledger.Observation) view {
 func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
+	clear(b.left)
 	b.restarted, b.reloaded = true, false
 }
 

@@ -26,8 +26,10 @@ type book struct {
 	// observation, seen that of the newest one.
 	list         []gpu.Process
 	listed, seen time.Duration
-	// sampled is the time up to which utilisation samples were told, boot clock.
+	// sampled is the time up to which utilisation samples were told, 0 if the last look
+	// had none; left are the processes that had left at a mark lately. Boot clock.
 	sampled time.Duration
+	left    map[gpu.ProcessID]time.Duration
 }
 
 // A Mark is one accepted reading of the board's counter, with who was on the GPU at
@@ -60,7 +62,9 @@ type interval struct {
 // span returns the interval's time.
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
-func newBook() *book { return &book{since: newSighting(nil)} }
+func newBook() *book {
+	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
+}
 
 // open reports whether counting has begun.
 func (b *book) open() bool { return b.last != nil }
@@ -83,8 +87,8 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	}
 	list, listed := b.present(o)
 	b.countUnsampled(&o)
+	o.Activity = b.backdate(&o, list)
 	b.since.add(o, list, listed)
-	b.since.work(b.backdate(&o))
 	b.learn(o)
 	if o.Energy != nil {
 		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders}, o.MaxPower, gapAfter)
@@ -208,6 +212,7 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 
 // begin makes m the start of the next interval.
 func (b *book) begin(m Mark) {
+	b.noteLeft(m)
 	b.last, b.since = &m, b.after(m)
 }
 

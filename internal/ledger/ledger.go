@@ -68,7 +68,7 @@ type Observation struct {
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// Instances is how long each MIG instance was busy since the last observation.
+	// Instances is how long each MIG instance was busy since that was last known.
 	// Without a signal (InstancesKnown false) instances are not told apart by it.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
@@ -78,7 +78,7 @@ type Observation struct {
 	AllocationsKnown bool
 }
 
-// Activity is how long one process was busy within a time.
+// Activity is how long one process was busy within a time, which is more than 0.
 type Activity struct {
 	Process gpu.Process
 	gpu.Span

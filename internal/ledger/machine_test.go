@@ -71,7 +71,11 @@ func (m *machine) event(kind, sight, x, y byte) {
 			m.name(id, y)
 		}
 	case 5: // a process ends
-		delete(b.processes, pid)
+		if p, ok := b.processes[pid]; ok {
+			p.Owner = m.named[p.ID]
+			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still name it
+			delete(b.processes, pid)
+		}
 	case 6: // late names
 		for _, p := range m.current(b) {
 			if p.Owner.Kind == gpu.OwnerPending {
@@ -163,10 +167,13 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// sample gives an observation the samples' time: from where it ended last, unless the
-// ring wrapped, to a moment that may be somewhat ago.
+// sample gives an observation the samples' time: from where it ended last, unless there
+// is a ring that wrapped, to a moment that may be somewhat ago.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
-	from := max(b.sampled, m.now-10*time.Second)
+	from := b.sampled
+	if sight%3 > 0 {
+		from = max(from, m.now-10*time.Second)
+	}
 	o.Sampled = gpu.Span{From: from, To: max(from, m.now-time.Duration(sight%5)*60*time.Millisecond)}
 	if o.ActivityKnown {
 		b.sampled = o.Sampled.To
@@ -180,9 +187,8 @@ func (m *machine) tick(b *board, sight, y byte) {
 	if sight&seesEnergy == 0 {
 		o.Energy = nil
 	}
-	for _, p := range m.current(b) {
-		if o.ActivityKnown && y>>(p.ID.PID%8)&1 == 1 {
-			busy := o.Sampled.Len() * time.Duration(y) / 256
+	for _, p := range append(m.current(b), b.ended...) {
+		if busy := o.Sampled.Len() / 256 * time.Duration(y); o.ActivityKnown && busy > 0 && y>>(p.ID.PID%8)&1 == 1 {
 			o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: o.Sampled, Busy: busy})
 		}
 	}

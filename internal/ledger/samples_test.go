@@ -75,6 +75,51 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
+// TestSamplesOfOneThatLeft: a process that is gone at the end of an interval did its
+// last work in it, though the samples average over a time that goes on.
+func TestSamplesOfOneThatLeft(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	l := newLedger()
+	ask(t, l, look(0, []gpu.Process{p, q}), sampled(look(1, []gpu.Process{q}), time.Second))
+	b := ask(t, l, sampled(look(2, []gpu.Process{q}), time.Second, worked(p, 150)))
+	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Exclusive: 300_000}}
+	if diff := cmp.Diff(want, energies(b)); diff != "" {
+		t.Errorf("charged (-want +got):\n%s", diff)
+	}
+	for _, a := range b.Containers {
+		if a.Active != time.Second {
+			t.Errorf("%s was active for %v", a.Pod, a.Active)
+		}
+	}
+}
+
+// TestLongSamples: an average over half a minute, as the driver's accounts give after a
+// pause, is divided as well as one over a second.
+func TestLongSamples(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []gpu.Process{p, q}
+	l := newLedger()
+	b := ask(t, l, look(0, both), sampled(look(1, both), time.Second), sampled(look(31, both), 30*time.Second, worked(p, 24_000), worked(q, 6_000)))
+	if got, want := energies(b)[0][gpu.Shared], gpu.Millijoules(240_000); got != want {
+		t.Errorf("the first second: %d mJ, want %d", got, want)
+	}
+}
+
+// TestSamplesOfTwoTicks: an average that covers nearly all of an interval proves that
+// there was work in it.
+func TestSamplesOfTwoTicks(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []gpu.Process{p, q}
+	l := newLedger()
+	ask(t, l, look(0, both))
+	for s := 1.0; s < 10; s += 2 {
+		ask(t, l, sampled(look(s, both), 0), sampled(look(s+1, both), 2*time.Second, worked(p, 1000)))
+	}
+	if b := l.Books()[uuid]; b.Containers[0].Active != 9*time.Second || b.Containers[1].Active != 0 {
+		t.Errorf("active for %v and %v of %v", b.Containers[0].Active, b.Containers[1].Active, b.Settled.Boot-time.Hour)
+	}
+}
+
 // TestLateSamplesNeverCome: without a signal, or without a look, an interval does not
 // wait for ever.
 func TestLateSamplesNeverCome(t *testing.T) {
@@ -127,5 +172,10 @@ func TestUnsampled(t *testing.T) {
 		if b.Unsampled == nil || *b.Unsampled != step.want {
 			t.Errorf("at %v s: %v lost, want %v", step.at, b.Unsampled, step.want)
 		}
+	}
+	mute = look(11, nil)
+	mute.ActivityKnown = false
+	if b := ask(t, l, mute, sampled(look(3600, nil), time.Second)); *b.Unsampled != 4100*time.Millisecond {
+		t.Errorf("after an hour without a signal %v are lost", *b.Unsampled)
 	}
 }

@@ -48,17 +48,15 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 	}
 }
 
-// add notes what one observation saw, but for how long processes worked. The list of
-// processes may be older than it.
+// add notes what one observation saw. The list of processes may be older than it.
 func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	for _, p := range list {
 		s.processes[p.ID] = p
 	}
 	for _, a := range o.Activity {
 		s.processes[a.Process.ID] = a.Process
-		if a.Busy > 0 {
-			s.active[a.Process.ID], s.busy = true, true
-		}
+		s.activity[a.Process.ID] += a.Busy
+		s.active[a.Process.ID], s.busy = true, true
 	}
 	s.sampled = sampledUntil(o)
 	for instance, busy := range o.Instances {
@@ -72,13 +70,6 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	s.measured = s.measured && o.Utilization != nil
 	s.busy = s.busy || o.Utilization != nil && *o.Utilization > 0
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
-}
-
-// work adds how long processes worked.
-func (s *sighting) work(activity []Activity) {
-	for _, a := range activity {
-		s.activity[a.Process.ID] += a.Busy
-	}
 }
 
 // sampledUntil returns the moment, on the boot clock, up to which an observation

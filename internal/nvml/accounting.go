@@ -90,7 +90,10 @@ func (b *board) accounting(q *inquiry) bool {
 // missing: a process that began before accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
-	all, missing := ask(q, "nvmlDeviceGetAccountingPids", b.handle.GetAccountingPids)
+	all, err := ask(q, "nvmlDeviceGetAccountingPids", b.handle.GetAccountingPids)
+	if err != nil {
+		return nil, err
+	}
 	for _, pid := range all {
 		now.all[uint32(pid)] = true
 	}

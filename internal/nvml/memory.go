@@ -19,6 +19,7 @@ type memory struct {
 // A position is up to where it was told what processes did.
 type position struct {
 	sampled  time.Duration // boot clock
+	newest   int64         // time of the newest sample of the ring, µs of the wall clock
 	accounts *accounts     // as of the last reading; nil if they were not read then
 }
 

@@ -106,7 +106,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		b.sampled = began.Boot - slack
 	}
 	span := gpu.Span{From: max(b.sampled, began.Boot-ringSpan), To: began.Boot - settling}
-	since := began.Wall.Add(span.From - began.Boot).UnixMicro()
+	since := b.since(began.Wall.Add(span.From - began.Boot))
 	rows, err := ask(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
 		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
 	})
@@ -119,6 +119,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		// The driver's ring is known to hold garbage at times.
 		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
 		if !garbage {
+			b.newest = max(b.newest, at)
 			span.To = max(span.To, ended.Boot-ended.Wall.Sub(time.UnixMicro(at)))
 		}
 		return garbage
@@ -130,6 +131,18 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		})
 	}
 	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
+}
+
+// since returns from when on samples are to be asked for, in µs of the wall clock. The
+// two clocks are not read at one moment, and the newest sample that was told would be
+// told again; so its own time counts, unless the wall clock was set.
+func (b *board) since(at time.Time) int64 {
+	const noise = 10_000
+	since := at.UnixMicro()
+	if ahead := b.newest - since; ahead > noise || ahead < -ringSpan.Microseconds() {
+		b.newest = 0
+	}
+	return max(since, b.newest)
 }
 
 // processUtilization asks for samples, twice if need be: go-nvml panics when a

@@ -101,6 +101,28 @@ func TestClockSet(t *testing.T) {
 	}
 }
 
+// TestToldOnce reads the two clocks of an instant not at one moment. The newest sample is
+// told once all the same.
+func TestToldOnce(t *testing.T) {
+	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
+		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+		uuid, d := n.GPUs[0].Device.UUID, newDriver(t, n)
+		ago := func(pid uint32) string { return rowRecord(uuid, clock.Now().Wall.Add(-50*time.Millisecond), pid, 1, 0) }
+		var off time.Duration
+		s := d.open(func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(off); return i })
+		d.lines = []string{ago(7)}
+		d.write()
+		gputest.Read(t, s)
+		clock.Advance(time.Second)
+		off = noise
+		d.lines = append(d.lines, ago(8))
+		d.write()
+		if got := gputest.Read(t, s).Readings[0].Samples; len(got) != 1 || got[0].PID != 8 {
+			t.Errorf("clocks %v apart: %+v", noise, got)
+		}
+	}
+}
+
 // TestLostSamples comes so late that the driver's ring wrapped: what is known is of
 // the last ten seconds.
 func TestLostSamples(t *testing.T) {
