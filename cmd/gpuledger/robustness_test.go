@@ -101,7 +101,7 @@ func TestNothingThere(t *testing.T) {
 	e.stop()
 }
 
-// stop sends SIGTERM and checks that the exporter ends well within a second.
+// stop sends SIGTERM and checks that the exporter ends soon.
 func (e *exporter) stop() {
 	e.t.Helper()
 	began := time.Now()
@@ -109,7 +109,8 @@ func (e *exporter) stop() {
 		e.t.Fatal(err)
 	}
 	<-e.exited
-	if took := time.Since(began); took > time.Second {
+	// It takes half a second with a call that is stuck. The rest is for a busy machine.
+	if took := time.Since(began); took > 2*time.Second {
 		e.t.Errorf("took %v to stop", took)
 	}
 	if e.err != nil {
