@@ -1,0 +1,3 @@
+// Package nodelabel says which labels and which annotation a Node should have, given
+// the inventory of its GPUs. It is pure: it asks nobody and knows no clock.
+package nodelabel

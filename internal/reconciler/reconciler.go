@@ -1,0 +1,76 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// program is one replica.
+type program struct {
+	cfg       Config
+	log       *slog.Logger
+	election  election
+	nodes     *nodes.Nodes
+	workloads *workloads.Workloads
+}
+
+// Run serves until the context ends. An API server that is missing or refuses does
+// not end it.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	p := &program{
+		cfg: cfg, log: log,
+		election:  election{lease: cfg.Lease, log: log},
+		nodes:     nodes.New(cfg.Labels, log),
+		workloads: workloads.New(cfg.Workloads, log),
+	}
+	handler, err := p.handler()
+	if err != nil {
+		return err
+	}
+	// Some of client-go logs to the context's logger, some to klog's global one.
+	klog.SetSlogLogger(log)
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
+	g.Go(func() error {
+		c, err := connect(ctx, cfg.Kubeconfig, log)
+		if err != nil {
+			return nil // the context has ended
+		}
+		return p.election.Run(ctx, c.kube, func(ctx context.Context) error { return p.lead(ctx, c) })
+	})
+	return g.Wait()
+}
+
+// lead runs the enabled parts for one term. An informer cannot be run twice, so each
+// term has its own, and there is one of pods for both parts.
+func (p *program) lead(ctx context.Context, c cluster) error {
+	g, ctx := errgroup.WithContext(ctx)
+	pods := p.podInformers(c.kube)
+	if p.cfg.Enable.has(partLabels) {
+		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods}) })
+	}
+	if p.cfg.Enable.has(partWorkloads) {
+		g.Go(func() error {
+			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0]})
+		})
+	}
+	for _, informer := range pods {
+		g.Go(func() error { return run(ctx, informer) })
+	}
+	return g.Wait()
+}
+
+func run(ctx context.Context, informer cache.SharedIndexInformer) error {
+	informer.RunWithContext(ctx)
+	return nil
+}
