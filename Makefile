@@ -32,6 +32,10 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
+# Real servers for tests, which are built once.
+SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
+	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +60,10 @@ test: ## run all tests; needs no GPU and no cluster
 .PHONY: check
 check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
+
+.PHONY: e2e
+e2e: ## run the reconciler against a real API server and etcd
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -77,12 +79,16 @@ func (p *program) wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// tail returns the last lines of the log.
+// information begins a line of a Kubernetes program's log that says nothing is wrong.
+var information = regexp.MustCompile(`^I\d{4} `)
+
+// tail returns the last lines of the log that are more than information.
 func (p *program) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-30):], "\n")
+	lines = slices.DeleteFunc(lines, information.MatchString)
+	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }
