@@ -2,6 +2,7 @@ package nodelabel_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
@@ -22,16 +24,18 @@ var (
 // FuzzDesired: any inventory that is believed gives legal keys and values under our
 // prefix and an annotation of less than 4 kB, and the order of its GPUs does not matter.
 func FuzzDesired(f *testing.F) {
-	for _, page := range []inventory.Page{machine(8, nil), gb200(), machine(2, func(_ int, g *inventory.GPU) { g.Serial = "\xff\x00<" })} {
-		text, err := json.Marshal(page)
-		if err != nil {
-			f.Fatal(err)
+	f.Add("1653924020800 1653924020801", "1821225190819", "00000000:1B:00.0 00000000:43:00.0", "gpu-node-17", uint64(1))
+	f.Add("N/A \xff\x00< 0000000000000", "N/A \"c\" /", "a A a", "", uint64(2))
+	f.Fuzz(func(t *testing.T, serials, chassis, addresses, node string, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		page := inventory.Page{Node: gpu.Node{ChassisSerial: chassis}}
+		for i, serial := range strings.Split(serials, " ") {
+			page.GPUs = append(page.GPUs, inventory.GPU{Present: random.IntN(4) > 0, Device: gpu.Device{
+				UUID: fmt.Sprint(i, serial), Serial: serial, PCIBusID: nth(addresses, i),
+				Platform: gpu.Platform{ChassisSerial: nth(chassis, i), Slot: new(random.IntN(2) - 1)},
+			}})
 		}
-		f.Add(text, "gpu-node-17", uint64(1))
-	}
-	f.Fuzz(func(t *testing.T, text []byte, node string, seed uint64) {
-		var page inventory.Page
-		if json.Unmarshal(text, &page) != nil || page.Contradiction() != nil {
+		if page.Contradiction() != nil {
 			return
 		}
 		for _, rules := range []nodelabel.Rules{
@@ -50,11 +54,16 @@ func FuzzDesired(f *testing.F) {
 					t.Errorf("annotation %q of %d bytes: %q", key, len(value), value)
 				}
 			}
-			random := rand.New(rand.NewPCG(seed, 0))
 			random.Shuffle(len(page.GPUs), func(i, j int) { page.GPUs[i], page.GPUs[j] = page.GPUs[j], page.GPUs[i] })
 			if diff := cmp.Diff(d, rules.Desired(node, page)); diff != "" {
 				t.Errorf("in another order (-first +second):\n%s", diff)
 			}
 		}
 	})
+}
+
+// nth returns one of the words of s.
+func nth(s string, i int) string {
+	words := strings.Split(s, " ")
+	return words[i%len(words)]
 }
