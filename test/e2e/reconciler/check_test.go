@@ -8,7 +8,7 @@ import (
 )
 
 // eventually waits for a condition, for at most half a minute, and says how long it took.
-func eventually(t *testing.T, what string, ok func() bool) time.Duration {
+func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	for !ok() {
@@ -20,7 +20,7 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 	return time.Since(begun)
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +28,8 @@ func check(t *testing.T, err error) {
 }
 
 // must returns the value of a call that may not fail.
-func must[T any](value T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		check(t, err)
 		return value
