@@ -27,17 +27,19 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim keeps the memory of a cluster's pods small: of a pod that is nobody's business
-// only the name is kept.
+// trim keeps the memory of a cluster's pods small. A pod that asks for a GPU is stored
+// as what the workloads keep of it: it is no exporter, and whoever looks for one meets
+// another type. Of a pod that is nobody's business only the name is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	if p.cfg.Enable.has(partWorkloads) && p.workloads.Trim(pod) {
-		return pod, nil
+	if p.cfg.Enable.has(partWorkloads) {
+		if kept, ok := p.workloads.Keep(pod); ok {
+			return kept, nil
+		}
 	}
 	nodes.TrimPod(pod)
 	return pod, nil
 }
-

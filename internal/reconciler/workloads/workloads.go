@@ -2,71 +2,144 @@ package workloads
 
 import (
 	"context"
-	"flag"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/gpuledger/gpuledger/collector"
+	"k8s.io/client-go/util/workqueue"
 )
 
-// Options is what the flags say of the workloads.
-type Options struct {
-	Retention time.Duration
-}
-
-// Register adds the flags, with their defaults.
-func (o *Options) Register(fs *flag.FlagSet) {
-	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
-}
-
-// Validate checks what the flag package cannot.
-func (o *Options) Validate() error { return nil }
-
 // Cluster is how the workloads are read. The informer holds every pod of the
-// cluster, cut down by [Workloads.Trim]; it is run by whoever made it.
+// cluster, or what [Workloads.Keep] keeps of it, and is run by whoever made it.
 type Cluster struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
 	Pods     cache.SharedIndexInformer
 }
 
-// Workloads follows the pods that ask for GPUs. It is a [prometheus.Collector] that
-// shows nothing while Run does not run.
+// Workloads follows the pods that ask for GPUs. It is a [prometheus.Collector] whose
+// series of pods and workloads are there while Run runs.
 type Workloads struct {
-	opts Options
-	log  *slog.Logger
+	opts   Options
+	log    *slog.Logger
+	render *renderer
+	diary  *diary
+	words  words
+
+	book   atomic.Pointer[book] // nil while Run does not run
+	listed atomic.Bool          // whether this term has seen all pods once
+
+	mu     sync.Mutex
+	counts [numMetrics]map[string]float64
 }
 
 // New returns workloads that nobody follows yet.
-func New(opts Options, log *slog.Logger) *Workloads { return &Workloads{opts: opts, log: log} }
-
-// Run follows the workloads until the context ends. It may be called again after it
-// returned: this replica may lead more than once.
-func (w *Workloads) Run(ctx context.Context, _ Cluster) error {
-	<-ctx.Done()
-	return nil
+func New(opts Options, log *slog.Logger) *Workloads {
+	w := &Workloads{opts: opts, log: log, render: newRenderer(opts)}
+	w.diary = &diary{
+		log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
+		count:       func(event string) { w.count(podEvents, event) },
+		annotations: opts.PodAnnotations,
+	}
+	return w
 }
 
-// Trim removes what is never asked of a pod before it is stored, and reports whether
-// the pod is one that asks for GPUs. Of such a pod it leaves what an exporter's
-// discovery needs: metadata, owners, node, containers' names, ports and states,
-// conditions, IPs. It is called by one goroutine at a time, before and while Run runs.
-func (w *Workloads) Trim(_ *corev1.Pod) bool { return false }
+// noLevel drops the level of an event, which says nothing.
+func noLevel(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.LevelKey {
+		return slog.Attr{}
+	}
+	return a
+}
 
-// Describe implements [prometheus.Collector].
-func (w *Workloads) Describe(_ chan<- *prometheus.Desc) {}
+// tracers is how many owners are read at the same time; the client's rate limit
+// bounds them too.
+const tracers = 8
 
-// Collect implements [prometheus.Collector].
-func (w *Workloads) Collect(_ chan<- prometheus.Metric) {}
+// Run follows the workloads until the context ends. It may be called again after it
+// returned: this replica may lead more than once. Each term begins with empty books.
+func (w *Workloads) Run(ctx context.Context, c Cluster) error {
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reference](time.Second, refusedFor))
+	defer context.AfterFunc(ctx, queue.ShutDown)()
+	b := newBook(w.render, w.opts.Retention, queue.Add)
+	w.book.Store(b)
+	defer w.book.Store(nil)
+	defer w.listed.Store(false)
 
-// Catalogue returns every metric of this package.
-func Catalogue() []collector.Metric { return nil }
+	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
+	look := newLookup(c.Metadata, kinds, func(result string) { w.count(lookups, result) }, w.log)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
+	g.Go(func() error { return w.followClaims(ctx, c.Kube, b) })
+	g.Go(func() error { return w.sweep(ctx, b, look) })
+	for range tracers {
+		g.Go(func() error { return traceQueued(ctx, queue, look, b) })
+	}
+	return g.Wait()
+}
 
-// Labels returns every label of the catalogue's metrics.
-func Labels() []collector.Label { return nil }
+// traceQueued traces the lineages that are wanted. Each is traced again when what it
+// was made from is too old, until no pod has that controller any more.
+func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
+	for {
+		of, shutdown := queue.Get()
+		if shutdown {
+			return nil
+		}
+		l := trace(ctx, of, look.controllerOf)
+		wanted := ctx.Err() == nil && b.putLineage(of, l)
+		queue.Done(of)
+		switch {
+		case !wanted:
+			queue.Forget(of)
+		case l.stopped == failed:
+			queue.AddRateLimited(of)
+		default:
+			queue.Forget(of)
+			queue.AddAfter(of, l.goodFor())
+		}
+	}
+}
+
+// goodFor is when to look again, spread so that a thousand controllers that were read
+// at one start are not read at one moment again.
+func (l *lineage) goodFor() time.Duration {
+	d := foundFor
+	if l.stopped != "" {
+		d = refusedFor
+	}
+	return d + rand.N(d/4)
+}
+
+// sweep drops what is too old.
+func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
+	ticker := time.NewTicker(min(max(w.opts.Retention/20, time.Second), 30*time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			b.sweep()
+			look.forget()
+		}
+	}
+}
+
+func (w *Workloads) count(m metric, value string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.counts[m] == nil {
+		w.counts[m] = make(map[string]float64)
+	}
+	w.counts[m][value]++
+}

@@ -1,0 +1,335 @@
+package workloads
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// book is what is known during one term. It is safe for concurrent use.
+type book struct {
+	render    *renderer
+	retention time.Duration
+	// traced is told of a controller whose lineage is wanted.
+	traced func(reference)
+
+	mu     sync.Mutex
+	listed bool // whether all pods that there are have been put
+	pods   map[key]*entry
+	claims map[claimKey]*claim
+	users  map[claimKey]entries // the pods that refer to a claim
+	gone   map[claimKey]bool    // claims that are deleted, but have users
+	owners map[reference]*owner
+}
+
+type entries map[*entry]struct{}
+
+// entry is a pod in the book.
+type entry struct {
+	pod *pod
+	// gpu is set once the pod is known to ask for a GPU, and asks is what it asks for.
+	gpu  bool
+	asks []ask
+	// ended is when the pod finished or was deleted, zero if it was not.
+	ended time.Time
+	// series is what is shown of it, nil if nothing is yet. A pod without a controller
+	// is its own workload, which other pods may belong to as well.
+	series   []prometheus.Metric
+	workload *level
+}
+
+// owner is a controller of pods in the book.
+type owner struct {
+	pods    entries
+	lineage *lineage // nil until it is known, and with it series
+	series  *ownerSeries
+}
+
+func newBook(render *renderer, retention time.Duration, traced func(reference)) *book {
+	return &book{
+		render: render, retention: retention, traced: traced,
+		pods:   make(map[key]*entry),
+		claims: make(map[claimKey]*claim),
+		users:  make(map[claimKey]entries),
+		gone:   make(map[claimKey]bool),
+		owners: make(map[reference]*owner),
+	}
+}
+
+// put takes a pod as it is now, and returns what was known of it before, nil if
+// nothing was, and whether it asks for a GPU.
+func (b *book) put(p *pod) (before *pod, gpu bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.pods[p.key()]
+	if e == nil {
+		if b.over(p.finished) {
+			return nil, false
+		}
+		e = &entry{pod: p, ended: p.finished}
+		b.pods[p.key()] = e
+		b.use(e, p.claims)
+		b.settle(e)
+		return nil, e.gpu
+	}
+	before, e.pod = e.pod, p
+	if e.ended.IsZero() && !p.finished.IsZero() {
+		e.ended = time.Now() // what others' clocks say must not cut the retention
+	}
+	if !slices.Equal(before.claims, p.claims) {
+		b.use(e, p.claims)
+		b.unuse(e, slices.DeleteFunc(slices.Clone(before.claims), func(c string) bool { return slices.Contains(p.claims, c) }))
+	}
+	if before.owner != p.owner {
+		b.disown(e, before.owner)
+	}
+	wasGPU := e.gpu
+	b.settle(e)
+	if !wasGPU {
+		before = nil // its first event is yet to be told
+	}
+	return before, e.gpu
+}
+
+// remove takes note that a pod is deleted, and reports whether it asked for a GPU.
+func (b *book) remove(p *pod) (gpu bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.pods[p.key()]
+	if e == nil {
+		return false
+	}
+	if !e.gpu {
+		b.drop(e)
+		return false
+	}
+	if e.ended.IsZero() {
+		e.ended = time.Now()
+	}
+	return true
+}
+
+// putClaim takes a claim as it is now, and returns the pods that are known to ask for
+// a GPU since then.
+func (b *book) putClaim(c *claim) []*pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := claimKey{c.Namespace, c.Name}
+	b.claims[k] = c
+	delete(b.gone, k)
+	var fresh []*pod
+	for e := range b.users[k] {
+		if was := e.gpu; b.settle(e) && !was {
+			fresh = append(fresh, e.pod)
+		}
+	}
+	return fresh
+}
+
+// removeClaim forgets a claim that no pod refers to. One that a pod in the book
+// refers to is remembered: claims are often deleted before the series of their pod
+// have ended.
+func (b *book) removeClaim(c *claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := claimKey{c.Namespace, c.Name}
+	if len(b.users[k]) == 0 {
+		delete(b.claims, k)
+		return
+	}
+	b.gone[k] = true
+}
+
+// putLineage takes the lineage of a controller. What was known in full is not given
+// up for less: owners are often deleted before their pods.
+func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.owners[of]
+	if o == nil {
+		return false
+	}
+	if o.lineage != nil && o.lineage.stopped == "" && l.stopped != "" {
+		return true
+	}
+	if o.lineage != nil && o.lineage.stopped == l.stopped && slices.Equal(o.lineage.levels, l.levels) {
+		return true
+	}
+	o.lineage, o.series = l, b.render.owner(l)
+	for e := range o.pods {
+		b.show(e)
+	}
+	return true
+}
+
+// settle works out anew what the entry's pod asks for, and reports whether that is a
+// GPU.
+func (b *book) settle(e *entry) bool {
+	p := e.pod
+	lists := [][]ask{p.asks}
+	e.gpu = e.gpu || len(p.asks) > 0
+	for _, name := range p.claims {
+		if c := b.claims[claimKey{p.Namespace, name}]; c != nil {
+			e.gpu = e.gpu || c.gpu
+			lists = append(lists, c.asks)
+		}
+	}
+	if !e.gpu {
+		return false
+	}
+	e.asks = total(lists...)
+	b.own(e)
+	b.show(e)
+	return true
+}
+
+// show renders the entry's series, once its owners are known. Series with labels that
+// change soon after would be two series for ever.
+func (b *book) show(e *entry) {
+	if e.pod.owner == (reference{}) {
+		e.workload = b.render.bare(e.pod)
+		e.series = b.render.pod(e, e.workload.of)
+		return
+	}
+	if o := b.owners[e.pod.owner]; o != nil && o.lineage != nil {
+		e.workload = nil
+		e.series = b.render.pod(e, o.series.of)
+	}
+}
+
+// own notes that the entry's pod has a controller, whose lineage is traced if it is
+// new.
+func (b *book) own(e *entry) {
+	of := e.pod.owner
+	if of == (reference{}) {
+		return
+	}
+	o := b.owners[of]
+	if o == nil {
+		o = &owner{pods: make(entries, 1)}
+		b.owners[of] = o
+		b.traced(of)
+	}
+	o.pods[e] = struct{}{}
+}
+
+func (b *book) disown(e *entry, from reference) {
+	if o := b.owners[from]; o != nil {
+		delete(o.pods, e)
+		if len(o.pods) == 0 {
+			delete(b.owners, from)
+		}
+	}
+}
+
+func (b *book) use(e *entry, claims []string) {
+	for _, name := range claims {
+		k := claimKey{e.pod.Namespace, name}
+		if b.users[k] == nil {
+			b.users[k] = make(entries, 1)
+		}
+		b.users[k][e] = struct{}{}
+	}
+}
+
+func (b *book) unuse(e *entry, claims []string) {
+	for _, name := range claims {
+		k := claimKey{e.pod.Namespace, name}
+		delete(b.users[k], e)
+		if len(b.users[k]) > 0 {
+			continue
+		}
+		delete(b.users, k)
+		if b.gone[k] {
+			delete(b.gone, k)
+			delete(b.claims, k)
+		}
+	}
+}
+
+// over reports whether what ended then is not shown any more.
+func (b *book) over(ended time.Time) bool {
+	return !ended.IsZero() && time.Since(ended) > b.retention
+}
+
+func (b *book) drop(e *entry) {
+	delete(b.pods, e.pod.key())
+	b.disown(e, e.pod.owner)
+	b.unuse(e, e.pod.claims)
+}
+
+// sweep drops the pods that ended longer ago than the retention.
+func (b *book) sweep() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.pods {
+		if b.over(e.ended) {
+			b.drop(e)
+		}
+	}
+}
+
+// setListed is called once all pods that there are have been put.
+func (b *book) setListed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listed = true
+}
+
+// page is what is shown at one moment.
+type page struct {
+	series []prometheus.Metric
+	// stopped counts the workloads whose owners are not known, by kind and reason.
+	stopped map[stop]int
+	waiting int // controllers whose owners were not read yet
+	shown   map[levelKey]bool
+}
+
+// stop is where walks ended before the root.
+type stop struct {
+	kind string
+	why  reason
+}
+
+// page returns what is shown now; nothing before the first list.
+func (b *book) page() page {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.listed {
+		return page{}
+	}
+	pg := page{
+		series:  make([]prometheus.Metric, 0, 2*len(b.pods)+2*len(b.owners)),
+		stopped: make(map[stop]int),
+		shown:   make(map[levelKey]bool, len(b.owners)),
+	}
+	for _, e := range b.pods {
+		pg.series = append(pg.series, e.series...)
+		if e.workload != nil {
+			pg.add(*e.workload)
+		}
+	}
+	for _, o := range b.owners {
+		if o.lineage == nil {
+			pg.waiting++
+			continue
+		}
+		for _, l := range o.series.levels {
+			pg.add(l)
+		}
+		if o.lineage.stopped != "" {
+			pg.stopped[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++
+		}
+	}
+	return pg
+}
+
+// add adds a workload, unless it is there: many pods belong to one.
+func (pg *page) add(l level) {
+	if !pg.shown[l.key] {
+		pg.shown[l.key] = true
+		pg.series = append(pg.series, l.series)
+	}
+}

@@ -1,0 +1,136 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// followPods puts every pod into the book, and tells what happened to it.
+func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexInformer, b *book) error {
+	started := time.Now()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			since := time.Time{}
+			if initial {
+				since = started.Add(-recently)
+			}
+			w.put(b, obj, since)
+		},
+		UpdateFunc: func(_, obj any) { w.put(b, obj, time.Time{}) },
+		DeleteFunc: func(obj any) { w.remove(b, obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow the pods: %w", err)
+	}
+	defer func() { _ = informer.RemoveEventHandler(registration) }()
+	if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		w.listed.Store(true)
+		b.setListed()
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (w *Workloads) put(b *book, obj any, since time.Time) {
+	p, ok := obj.(*pod)
+	if !ok {
+		return // a pod that asks for nothing
+	}
+	before, gpu := b.put(p)
+	if !gpu {
+		w.diary.tell(p, nil)
+		return
+	}
+	w.diary.tell(p, changes(before, p, since))
+}
+
+func (w *Workloads) remove(b *book, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	p, ok := obj.(*pod)
+	if ok && b.remove(p) && w.opts.Events {
+		w.diary.tell(p, []event{deletedEvent()})
+	}
+}
+
+// servedAgain is the time between two looks for an API that the server lacks.
+const servedAgain = 10 * time.Minute
+
+// followClaims puts every resource claim into the book. A cluster without them, or
+// one that does not let us read them, is followed by its extended resources.
+func (w *Workloads) followClaims(ctx context.Context, kube kubernetes.Interface, b *book) error {
+	if !w.awaitClaims(ctx, kube) {
+		return nil
+	}
+	informer := resourceinformers.NewResourceClaimInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	said := ""
+	// These fail only for an informer that runs.
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		w.count(claimFailures, "")
+		if err.Error() != said {
+			said = err.Error()
+			w.log.Warn("resource claims not read, will keep trying", "err", err)
+		}
+	})
+	_ = informer.SetTransform(func(obj any) (any, error) {
+		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
+			return w.keepClaim(c), nil
+		}
+		return obj, nil
+	})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.putClaim(b, obj) },
+		UpdateFunc: func(_, obj any) { w.putClaim(b, obj) },
+		DeleteFunc: func(obj any) { removeClaim(b, obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow the resource claims: %w", err)
+	}
+	informer.RunWithContext(ctx)
+	return nil
+}
+
+// awaitClaims waits until the API server serves resource claims (Kubernetes 1.34), and
+// reports whether it does: the context may end first. If it cannot be told, the watch
+// will tell.
+func (w *Workloads) awaitClaims(ctx context.Context, kube kubernetes.Interface) bool {
+	for {
+		_, err := kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+		if !apierrors.IsNotFound(err) {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(servedAgain):
+		}
+	}
+}
+
+func (w *Workloads) putClaim(b *book, obj any) {
+	c, ok := obj.(*claim)
+	if !ok {
+		return
+	}
+	for _, p := range b.putClaim(c) {
+		w.diary.tell(p, changes(nil, p, time.Now().Add(-recently)))
+	}
+}
+
+func removeClaim(b *book, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if c, ok := obj.(*claim); ok {
+		b.removeClaim(c)
+	}
+}
