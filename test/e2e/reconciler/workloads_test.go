@@ -162,7 +162,9 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 		created, err = client.Resource(of).Namespace(team).Create(t.Context(), object, meta.CreateOptions{})
 		return err == nil
 	})
-	t.Cleanup(func() { _ = client.Resource(of).Namespace(team).Delete(context.Background(), name, meta.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = client.Resource(of).Namespace(team).Delete(context.Background(), name, meta.DeleteOptions{})
+	})
 	return created
 }
 
