@@ -49,7 +49,7 @@ func bench(b *testing.B) {
 
 	start := must(world.Audit())(b)
 	begun = time.Now()
-	r := lead(b, "--resync=2m", "--leader-election.duration=15s")
+	r := lead(b, "--resync=2m", "--confirm=10s", "--leader-election.duration=15s")
 	writes := awaitWrites(b, start, *benchNodes)
 	report(b, "cold-start-s", time.Since(begun).Seconds(), maxColdStart.Seconds())
 	report(b, "max-writes/s", maxRate(writes), maxWriteRate)

@@ -42,7 +42,6 @@ func TestRights(t *testing.T) {
 		{verbs: "get list watch", resource: "configmaps"},
 		{verbs: "create", resource: "serviceaccounts", subresource: "token"},
 		{verbs: "create patch", resource: "events", namespace: "default", want: true},
-		{verbs: "create patch", group: "events.k8s.io", resource: "events", namespace: "default", want: true},
 		{verbs: "create patch", resource: "events", namespace: "kube-system"},
 		{verbs: "create", group: "coordination.k8s.io", resource: "leases", namespace: namespace, want: true},
 		{verbs: "get update", group: "coordination.k8s.io", resource: "leases", namespace: namespace, name: account, want: true},
