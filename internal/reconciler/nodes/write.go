@@ -100,11 +100,22 @@ func (t *term) kindOf(n *corev1.Node, owned keys, want nodelabel.Desired) string
 	switch {
 	case owned.empty():
 		return kindFirst
-	case identity != "" && (n.Annotations[t.opts.Rules.InventoryKey()] == identity || t.memory.identity(n.Name) == identity):
+	case identity != "" && (carries(n, owned, identity) || t.memory.identity(n.Name) == identity):
 		return kindRepair
 	default:
 		return kindChange
 	}
+}
+
+// carries reports whether a Node has an identity in an annotation of ours, whatever
+// the prefix was when it was written.
+func carries(n *corev1.Node, owned keys, identity string) bool {
+	for key := range owned.annotations {
+		if n.Annotations[key] == identity {
+			return true
+		}
+	}
+	return false
 }
 
 // identity is what the annotation says.
