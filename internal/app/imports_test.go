@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"internal/reconciler/exporter": {"internal/inventory"},
 	"internal/reconciler/verdict":  {"internal/gpu", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"},
 	"internal/reconciler/nodes": {
-		"internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict", "collector",
+		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict", "collector",
 	},
 	"internal/reconciler/workloads": {"collector"},
 	"internal/reconciler": {
@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
-	"collector/gendocs":              {"collector"},
+	"collector/gendocs":              {"collector", "internal/reconciler"},
 }
 
 // only lists the packages outside the standard library that just one package of

@@ -181,4 +181,3 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
-
