@@ -44,9 +44,10 @@ help: ## list the targets
 	@echo "  make check FUZZTIME=1m        fuzz for longer"
 
 .PHONY: build
-build: ## build the exporter, the simulated node and its fake driver into bin/
-	@echo "build: bin/gpuledger and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
-	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
+build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
+	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
+	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger ./cmd/simnode
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
 
 .PHONY: run
@@ -105,6 +106,8 @@ generated:
 binary: build
 	@echo "binary: bin/gpuledger is bound lazily, needs only libc and holds no path of this machine"
 	@tools/check-binary bin/gpuledger
+	@echo "binary: bin/gpuledger-reconciler needs no library"
+	@! readelf --dynamic --wide bin/gpuledger-reconciler | grep NEEDED
 
 .PHONY: race
 race:
