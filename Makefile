@@ -10,6 +10,9 @@ SHELL       := bash
 SCENARIO ?= dgx-h100
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
+NODES    ?= 5000
+PODS     ?= 50000
+STEADY   ?= 5m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -66,13 +69,18 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler against a real API server and etcd
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
 
+.PHONY: bench-reconciler
+bench-reconciler: ## run the reconciler on a cluster of NODES and PODS; takes half an hour
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m \
+		./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
 
 .PHONY: bench
 bench: ## run the benchmarks
-	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' .))),./...)
+	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: generate
 generate: ## write the generated files again

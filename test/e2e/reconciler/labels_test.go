@@ -22,7 +22,7 @@ import (
 
 // nodeWrites returns the requests of the account since then that wrote or could have
 // written a Node, refused ones included.
-func nodeWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
+func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
 		return r.User.Name == username && r.Writes() && r.Object.Resource == "nodes"
@@ -31,14 +31,14 @@ func nodeWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
 
 // allWrites returns every request of the account since then that could have written
 // anything, but for the Lease, which its holder renews.
-func allWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
+func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
 		return r.User.Name == username && r.Writes() && r.Object.Resource != "leases"
 	}))(t)
 }
 
-func now(t *testing.T) *cluster.Audit {
+func now(t testing.TB) *cluster.Audit {
 	t.Helper()
 	return must(world.Audit())(t)
 }
@@ -69,10 +69,14 @@ func TestLabels(t *testing.T) {
 // TestSteady: while nothing changes, nothing is written.
 func TestSteady(t *testing.T) {
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c")}
+	since := now(t)
 	lead(t)
 	nodes[0].awaitLabels(serials("1"))
 	nodes[1].awaitLabels(serials("2"))
-	since := now(t)
+	if writes := allWrites(t, since); len(writes) != 2 {
+		t.Fatalf("the audit log knows of %d writes, want one for each node with GPUs: %v", len(writes), writes)
+	}
+	since = now(t)
 	awaitAllReads(t, nodes, 5)
 	if writes := allWrites(t, since); len(writes) > 0 {
 		t.Errorf("%d writes in steady state: %v", len(writes), writes)

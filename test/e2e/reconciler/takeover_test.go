@@ -31,7 +31,8 @@ func TestTakeOver(t *testing.T) {
 		"gpuid.github.com/gpu-0": "10", "gpuid.github.com/gpu-1": "30",
 		"gpuid.github.com/mine": "stays", "gpuid.github.community/x": "y",
 	}
-	r := start(t, world.Admin, "--enable=labels", "--label-scheme=gpuid")
+	fence(t, "'gpuledger.io/', 'gpuid.github.com/'")
+	r := lead(t, "--enable=labels", "--label-scheme=gpuid")
 	eventually(t, "gpuid's stale labels are gone", func() bool { return maps.Equal(labels(), want) })
 	for _, f := range n.object().ManagedFields {
 		if f.Manager == "gpuid" {
@@ -41,7 +42,9 @@ func TestTakeOver(t *testing.T) {
 
 	since := now(t)
 	n.awaitReads(t, 3)
-	writes := must(since.Requests(func(q *cluster.Request) bool { return q.Writes() && q.Object.Resource == "nodes" && q.Object.Name == "a" }))(t)
+	writes := must(since.Requests(func(q *cluster.Request) bool {
+		return q.Writes() && q.Object.Resource == "nodes" && q.Object.Name == "a"
+	}))(t)
 	if len(writes) > 0 {
 		t.Errorf("writes after the take-over: %v", writes)
 	}
@@ -63,12 +66,13 @@ func TestOtherRules(t *testing.T) {
 		name := "n" + string(rune('a'+i))
 		nodes = append(nodes, newNode(t, name, name+"-1"))
 	}
-	first := start(t, world.Admin, "--enable=labels")
+	fence(t, "'gpuledger.io/', 'gpus.example.com/'")
+	first := lead(t, "--enable=labels")
 	for _, n := range nodes {
 		n.awaitLabels(serials(n.name + "-1"))
 	}
 	first.stop()
-	start(t, world.Admin, "--enable=labels", "--label-prefix=gpus.example.com", "--leader-election.identity=second")
+	lead(t, "--enable=labels", "--label-prefix=gpus.example.com", "--leader-election.identity=second")
 	for _, n := range nodes {
 		eventually(t, n.name+" has moved", func() bool {
 			l := n.object().Labels
