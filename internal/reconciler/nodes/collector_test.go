@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // The page of an exporter that speaks for another node.
@@ -103,7 +104,9 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go pods.RunWithContext(ctx)
-	go func() { ended <- labels.Run(ctx, nodes.Cluster{Kube: kube, Pods: []cache.SharedIndexInformer{pods}}) }()
+	go func() {
+		ended <- labels.Run(ctx, nodes.Cluster{Kube: kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(slog.New(slog.DiscardHandler))})
+	}()
 	want := make(map[string]shape)
 	for _, m := range nodes.Catalogue() {
 		want[m.Name] = shape{m.TypeName(), m.Help, slices.Sorted(slices.Values(m.Labels))}
