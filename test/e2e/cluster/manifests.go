@@ -58,7 +58,7 @@ func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstruct
 	documents := yaml.NewYAMLReader(bufio.NewReader(f))
 	for {
 		document, err := documents.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		object := &unstructured.Unstructured{}
