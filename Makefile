@@ -38,6 +38,10 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 # Real servers for tests, which are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
+# Prometheus without the service discovery of clouds, which is most of it.
+PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
+	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 
 .PHONY: help
 help: ## list the targets
@@ -68,6 +72,11 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 .PHONY: e2e
 e2e: ## run the reconciler against a real API server and etcd
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
+
+.PHONY: e2e-queries
+e2e-queries: ## ask the queries of docs/queries.md of real servers
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
 
 .PHONY: bench-reconciler
 bench-reconciler: ## run the reconciler on a cluster of NODES and PODS; takes half an hour
