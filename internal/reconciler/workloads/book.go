@@ -68,7 +68,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 		if b.over(p.finished) {
 			return nil, false
 		}
-		e = &entry{pod: p, ended: p.finished}
+		e = &entry{pod: p, ended: earlier(p.finished, time.Now())}
 		b.pods[p.key()] = e
 		b.use(e, p.claims)
 		b.settle(e)
@@ -247,6 +247,14 @@ func (b *book) unuse(e *entry, claims []string) {
 			delete(b.claims, k)
 		}
 	}
+}
+
+// earlier bounds a moment that another clock gave.
+func earlier(a, b time.Time) time.Time {
+	if a.After(b) {
+		return b
+	}
+	return a
 }
 
 // over reports whether what ended then is not shown any more.

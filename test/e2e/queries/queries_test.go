@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/test/exposition"
@@ -178,7 +177,7 @@ func (h *history) device(t *testing.T, name string, labels map[string]string, va
 	}
 	m := &dto.Metric{}
 	for _, l := range all[i].Labels {
-		m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(l), Value: proto.String(labels[l])})
+		m.Label = append(m.Label, &dto.LabelPair{Name: new(l), Value: new(labels[l])})
 	}
 	if all[i].TypeName() == "counter" {
 		m.Counter = &dto.Counter{Value: &value}
