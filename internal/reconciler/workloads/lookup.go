@@ -125,6 +125,10 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		return a
 	}
 	gk := gv.WithKind(of.kind).GroupKind()
+	if gk == (schema.GroupKind{Kind: "Node"}) {
+		a.self.namespace = "" // a static pod's; nothing owns a Node
+		return a
+	}
 	mapping, err := l.mapping(gk, gv.Version)
 	if err != nil {
 		a.why = l.explain(err, of)

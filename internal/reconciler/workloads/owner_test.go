@@ -138,7 +138,7 @@ func TestStops(t *testing.T) {
 	long := chain(slices.Repeat([]string{"batch/v1 Job"}, 40)...)
 	ring := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	ring[1].OwnerReferences = ownedBy(ring[0])
-	downwards := chain("v1 Node", "apps/v1 Deployment")
+	downwards := chain("example.com/v1 Fleet", "apps/v1 Deployment")
 	tests := []struct {
 		name       string
 		controller *metav1.PartialObjectMetadata
