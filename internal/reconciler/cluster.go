@@ -61,6 +61,9 @@ func open(kubeconfig string) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("make a client of the API server: %w", err)
 	}
+	// After a hand-over pods have no series before their owners are read: thousands of
+	// small reads, which the API server's own fairness keeps in bounds.
+	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return cluster{}, fmt.Errorf("make a metadata client of the API server: %w", err)
