@@ -38,6 +38,7 @@ const patience = 2 * time.Minute
 type watched struct {
 	*cluster.Cluster
 	stateMetrics, reconciler string // URLs of their pages
+	log                      string // the file with what the reconciler writes
 }
 
 // watch starts a cluster and the two programs. They end with the test.
@@ -55,7 +56,7 @@ func watch(t *testing.T) *watched {
 	check(t, cluster.WriteKubeconfig(kubeconfig, c.Admin))
 	w := &watched{Cluster: c}
 	w.stateMetrics = startStateMetrics(t, kubeconfig)
-	w.reconciler = startReconciler(t, kubeconfig)
+	w.reconciler, w.log = startReconciler(t, kubeconfig)
 	return w
 }
 
@@ -70,7 +71,7 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 
 // startReconciler runs the reconciler as one replica, with all rights: what it may do
 // is tested elsewhere.
-func startReconciler(t *testing.T, kubeconfig string) (url string) {
+func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "gpuledger-reconciler")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "github.com/gpuledger/gpuledger/cmd/gpuledger-reconciler")
@@ -79,13 +80,14 @@ func startReconciler(t *testing.T, kubeconfig string) (url string) {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}
 	port := freePort(t)
-	start(t, binary, "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
+	log = start(t, binary, "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
 		"--pod-labels=team", "--web.listen-address=127.0.0.1:"+port)
-	return "http://127.0.0.1:" + port + "/metrics"
+	return "http://127.0.0.1:" + port + "/metrics", log
 }
 
-// start runs a program until the test ends, and shows its log if the test failed.
-func start(t *testing.T, program string, args ...string) {
+// start runs a program until the test ends, and shows its log if the test failed. It
+// returns the log's file.
+func start(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	check(t, err)
@@ -100,6 +102,7 @@ func start(t *testing.T, program string, args ...string) {
 			showLog(t, program, log)
 		}
 	})
+	return log.Name()
 }
 
 func showLog(t *testing.T, program string, log *os.File) {

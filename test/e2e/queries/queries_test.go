@@ -72,6 +72,7 @@ func TestQueries(t *testing.T) {
 	for title := range answers {
 		t.Errorf("docs/queries.md does not ask %q", title)
 	}
+	t.Run("events", l.checkEvents)
 }
 
 func (a answer) check(t *testing.T, got []sample) {
