@@ -180,7 +180,9 @@ func TestNoClaimsServed(t *testing.T) {
 		if got := w.page("gpuledger_pod_info"); len(got) != 1 {
 			t.Errorf("without claims, pods are %v; want that of the extended resource", got)
 		}
+		w.kube.Lock()
 		w.kube.Resources = served
+		w.kube.Unlock()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := w.page("gpuledger_pod_info"); len(got) != 2 {
