@@ -187,7 +187,10 @@ func TestAdopted(t *testing.T) {
 		}
 		orphan := next(next(gpuPod("p", "1", nil)))
 		w.update("pods", orphan)
-		if diff := cmp.Diff([]string{podLine("p", "", "", "Pod", "p", "uid-p")}, w.page(info)); diff != "" {
+		self := object("v1", "Pod", "team-a", "p", nil)
+		self.UID = "uid-p"
+		want = []string{podLine("p", "", "", "Pod", "p", "uid-p"), workloadLine(self, "")}
+		if diff := cmp.Diff(want, w.page(info, "gpuledger_workload_info")); diff != "" {
 			t.Errorf("orphaned (-want +got):\n%s", diff)
 		}
 	})
