@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unique"
 
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
@@ -72,13 +73,17 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	}
 	d := Desired{
 		Labels:      make(map[string]string, len(labels)),
-		Annotations: map[string]string{r.InventoryKey(): annotation(p, gpus)},
+		Annotations: map[string]string{r.InventoryKey(): shared(annotation(p, gpus))},
 	}
 	for name, value := range labels {
-		d.Labels[r.Prefix+"/"+name] = value
+		d.Labels[shared(r.Prefix+"/"+name)] = shared(value)
 	}
 	return d
 }
+
+// shared returns the one copy of a string that is held: what thousands of Nodes should
+// bear is mostly what they do bear.
+func shared(s string) string { return unique.Make(s).Value() }
 
 // Validate checks the rules. Its errors name what is wrong, not the flag.
 func (r Rules) Validate() error {

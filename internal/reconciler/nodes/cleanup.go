@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"golang.org/x/time/rate"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -20,7 +19,6 @@ const pageSize = 500
 // Cleanup removes from every Node what this program ever applied, whatever the prefix
 // was then, and touches nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
-	t := &term{opts: opts, kube: kube}
 	limit := rate.NewLimiter(rate.Limit(opts.Writes), 1)
 	var errs []error
 	cleaned := 0
@@ -31,13 +29,17 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 		}
 		for i := range nodes.Items {
 			n := &nodes.Items[i]
-			if ownedBy(n, isOurs).empty() {
+			if ownedBy(n.ManagedFields).empty() {
 				continue
 			}
 			if err := limit.Wait(ctx); err != nil {
 				return errors.Join(append(errs, err)...)
 			}
-			if err := t.clean(ctx, n, log); err != nil {
+			if opts.DryRun {
+				log.Info("would clean the node", "node", n.Name)
+				continue
+			}
+			if err := apply(ctx, kube, n.ObjectMeta, nodelabel.Desired{}); err != nil {
 				errs = append(errs, fmt.Errorf("clean node %s: %w", n.Name, err))
 				continue
 			}
@@ -48,12 +50,4 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 			return errors.Join(errs...)
 		}
 	}
-}
-
-func (t *term) clean(ctx context.Context, n *corev1.Node, log *slog.Logger) error {
-	if t.opts.DryRun {
-		log.Info("would clean the node", "node", n.Name)
-		return nil
-	}
-	return t.apply(ctx, n, nodelabel.Desired{})
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/machine"
@@ -62,7 +61,7 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 		known[name] = true
 	}
 	for _, obj := range t.nodes.GetStore().List() {
-		n, ok := obj.(*corev1.Node)
+		n, ok := obj.(*node)
 		if !ok {
 			continue
 		}
@@ -71,8 +70,8 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 			show(nodeExpected, 1, n.Name, reason)
 		}
 		if len(reasons) > 0 || known[n.Name] {
-			uuid := gpu.Identity(n.Status.NodeInfo.SystemUUID)
-			show(nodeMachine, 1, n.Name, n.Spec.ProviderID, machine.ID(n.Spec.ProviderID, uuid), uuid)
+			uuid := gpu.Identity(n.systemUUID)
+			show(nodeMachine, 1, n.Name, n.providerID, machine.ID(n.providerID, uuid), uuid)
 		}
 	}
 	thought := make(map[verdict.State]int)

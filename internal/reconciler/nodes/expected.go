@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
@@ -28,13 +27,10 @@ var gpuDrivers = []string{"gpu.nvidia.com"}
 // expected returns why a Node should have an exporter: three witnesses, since each of
 // them is missing somewhere. The device plugin's resources are gone while it is down,
 // slices exist with DRA only, and labels only where somebody sets them.
-func (t *term) expected(n *corev1.Node) []string {
+func (t *term) expected(n *node) []string {
 	var reasons []string
-	for _, quantity := range n.Status.Allocatable { // trimmed to GPUs
-		if !quantity.IsZero() {
-			reasons = append(reasons, reasonAllocatable)
-			break
-		}
+	if n.gpus {
+		reasons = append(reasons, reasonAllocatable)
 	}
 	if t.slices != nil && t.slices.on(n.Name) {
 		reasons = append(reasons, reasonResourceSlice)

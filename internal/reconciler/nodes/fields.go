@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
@@ -15,47 +15,55 @@ import (
 // manager is our name in a Node's managedFields.
 const manager = "gpuledger"
 
-// trim makes a Node small: thousands are held in memory, and little is asked of them.
-func (o *Options) trim(obj any) (any, error) {
-	n, ok := obj.(*corev1.Node)
+// node is what is kept of a Node in the informer's store: thousands are held in
+// memory, and little is asked of them. Strings that many Nodes have are held once.
+type node struct {
+	// ObjectMeta has name, UID, resource version, and the labels and annotations that
+	// are ours or may be asked for.
+	metav1.ObjectMeta
+	owned      keys
+	legacy     bool // has fields of the manager that we replace
+	gpus       bool // has them among its allocatable resources
+	providerID string
+	systemUUID string
+}
+
+// keep makes a node of a Node.
+func (o *Options) keep(obj any) (any, error) {
+	from, ok := obj.(*corev1.Node)
 	if !ok {
 		return obj, nil
 	}
-	kept := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
-		Spec:       corev1.NodeSpec{ProviderID: n.Spec.ProviderID},
-		Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.Status.NodeInfo.SystemUUID}},
+	n := &node{
+		ObjectMeta: metav1.ObjectMeta{Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion},
+		owned:      ownedBy(from.ManagedFields),
+		legacy:     slices.ContainsFunc(from.ManagedFields, o.takesOver),
+		providerID: from.Spec.ProviderID, systemUUID: from.Status.NodeInfo.SystemUUID,
 	}
-	for _, e := range n.ManagedFields {
-		if isOurs(e) || o.takesOver(e) {
-			kept.ManagedFields = append(kept.ManagedFields, e)
-		}
+	n.Annotations = filter(from.Annotations, func(key, _ string) bool { return o.ourKey(key) || slices.Contains(n.owned.annotations, key) })
+	n.Labels = filter(from.Labels, func(key, value string) bool {
+		return o.ourKey(key) || slices.Contains(n.owned.labels, key) || slices.Contains(o.Expected, key+"="+value)
+	})
+	for name, quantity := range from.Status.Allocatable {
+		n.gpus = n.gpus || o.Resources.MatchString(string(name)) && !quantity.IsZero()
 	}
-	owned := ownedBy(kept, isOurs)
-	kept.Annotations = filter(n.Annotations, func(key, _ string) bool { return o.ourKey(key) || owned.annotations[key] })
-	kept.Labels = filter(n.Labels, func(key, value string) bool {
-		return o.ourKey(key) || owned.labels[key] || slices.Contains(o.Expected, key+"="+value)
-	})
-	kept.Status.Allocatable = filter(n.Status.Allocatable, func(name corev1.ResourceName, _ resource.Quantity) bool {
-		return o.Resources.MatchString(string(name))
-	})
-	return kept, nil
+	return n, nil
 }
 
 // filter returns a new map with what keep says: one that things are deleted from stays
 // as large as it was.
-func filter[M ~map[K]V, K comparable, V any](from M, keep func(K, V) bool) M {
-	var to M
-	for k, v := range from {
-		if keep(k, v) {
-			if to == nil {
-				to = make(M)
-			}
-			to[k] = v
+func filter(from map[string]string, keep func(key, value string) bool) map[string]string {
+	to := make(map[string]string)
+	for key, value := range from {
+		if keep(key, value) {
+			to[shared(key)] = shared(value)
 		}
 	}
 	return to
 }
+
+// shared returns the one copy of a string that is held.
+func shared(s string) string { return unique.Make(s).Value() }
 
 // ourKey reports whether a key is under one of our prefixes, slash included: a key of
 // gpuid.github.community is somebody else's.
@@ -73,17 +81,17 @@ func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// keys are the labels and annotations that a manager owns on a Node.
-type keys struct{ labels, annotations map[string]bool }
+// keys are the names of labels and annotations that we own on a Node.
+type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
 // ownedBy reads a Node's managedFields. What cannot be read is owned by nobody: then
 // a write too many repairs it.
-func ownedBy(n *corev1.Node, by func(metav1.ManagedFieldsEntry) bool) keys {
-	k := keys{labels: make(map[string]bool), annotations: make(map[string]bool)}
-	for _, e := range n.ManagedFields {
-		if !by(e) || e.FieldsV1 == nil {
+func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
+	var k keys
+	for _, e := range entries {
+		if !isOurs(e) || e.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {
@@ -95,33 +103,35 @@ func ownedBy(n *corev1.Node, by func(metav1.ManagedFieldsEntry) bool) keys {
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		addNames(k.labels, fields.Metadata.Labels)
-		addNames(k.annotations, fields.Metadata.Annotations)
+		k.labels = append(k.labels, names(fields.Metadata.Labels)...)
+		k.annotations = append(k.annotations, names(fields.Metadata.Annotations)...)
 	}
 	return k
 }
 
-// addNames adds the names in "f:name"; a dot stands for the map itself.
-func addNames(to map[string]bool, from map[string]struct{}) {
-	for key := range from {
+// names returns the names in "f:name"; a dot stands for the map itself.
+func names(fields map[string]struct{}) []string {
+	list := make([]string, 0, len(fields))
+	for key := range fields {
 		if name, ok := strings.CutPrefix(key, "f:"); ok {
-			to[name] = true
+			list = append(list, shared(name))
 		}
 	}
+	return list
 }
 
 // bears reports whether a Node bears what it should, and by our hand, and nothing
 // else that is ours.
-func bears(n *corev1.Node, owned keys, want nodelabel.Desired) bool {
-	return all(n.Labels, owned.labels, want.Labels) && all(n.Annotations, owned.annotations, want.Annotations)
+func (n *node) bears(want nodelabel.Desired) bool {
+	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }
 
-func all(have map[string]string, owned map[string]bool, want map[string]string) bool {
+func all(have map[string]string, owned []string, want map[string]string) bool {
 	if len(owned) != len(want) {
 		return false
 	}
 	for key, value := range want {
-		if v, ok := have[key]; !ok || v != value || !owned[key] {
+		if v, ok := have[key]; !ok || v != value || !slices.Contains(owned, key) {
 			return false
 		}
 	}

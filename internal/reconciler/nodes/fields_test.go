@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,19 +62,28 @@ func TestBears(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := good()
 			tt.edit(n)
-			if got := bears(n, ownedBy(n, isOurs), want); got != tt.want {
+			if got := kept(t, n).bears(want); got != tt.want {
 				t.Errorf("bears what it should: %v, want %v", got, tt.want)
 			}
 		})
 	}
-	bare := &corev1.Node{}
-	if !bears(bare, ownedBy(bare, isOurs), nodelabel.Desired{}) {
+	if !kept(t, &corev1.Node{}).bears(nodelabel.Desired{}) {
 		t.Error("a node without anything does not bear nothing")
 	}
 }
 
-// TestTrim: what is asked of a Node stays in memory, and nothing else.
-func TestTrim(t *testing.T) {
+// kept returns what is kept of a Node in our own scheme.
+func kept(t *testing.T, n *corev1.Node) *node {
+	t.Helper()
+	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.(*node)
+}
+
+// TestKeep: what is asked of a Node stays in memory, and nothing else.
+func TestKeep(t *testing.T) {
 	status := ours(`{"f:status":{}}`)
 	status.Subresource = "status"
 	n := &corev1.Node{
@@ -96,25 +106,21 @@ func TestTrim(t *testing.T) {
 			Images:      []corev1.ContainerImage{{SizeBytes: 1}},
 		},
 	}
-	want := &corev1.Node{
+	want := &node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "a", UID: "u1", ResourceVersion: "17",
-			Labels:        map[string]string{"gpuledger.io/gpu-0": "1", "gpuledger.io/team": "theirs", "old.example.com/gpu-0": "1", "nvidia.com/gpu.present": "true"},
-			Annotations:   map[string]string{"gpuledger.io/inventory": "{}"},
-			ManagedFields: []metav1.ManagedFieldsEntry{ours(`{"f:metadata":{"f:labels":{"f:old.example.com/gpu-0":{}}}}`)},
+			Labels:      map[string]string{"gpuledger.io/gpu-0": "1", "gpuledger.io/team": "theirs", "old.example.com/gpu-0": "1", "nvidia.com/gpu.present": "true"},
+			Annotations: map[string]string{"gpuledger.io/inventory": "{}"},
 		},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-1"},
-		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")},
-			NodeInfo:    corev1.NodeSystemInfo{SystemUUID: "S"},
-		},
+		owned: keys{labels: []string{"old.example.com/gpu-0"}},
+		gpus:  true, providerID: "aws:///a/i-1", systemUUID: "S",
 	}
-	got, err := testOptions(nodelabel.Own, "gpuledger.io").trim(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, kept(t, n), cmp.AllowUnexported(node{}, keys{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
+	}
+	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")
+	if kept(t, n).gpus {
+		t.Error("a Node with 0 GPUs has some")
 	}
 }
 
@@ -137,10 +143,9 @@ func FuzzOwnedBy(f *testing.F) {
 	f.Add(applied)
 	f.Add(`{"f:metadata":{"f:labels":{"f:":{},"k:x":{}}}}`)
 	f.Fuzz(func(t *testing.T, fields string) {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{ours(fields)}}}
-		k := ownedBy(n, isOurs)
-		if !k.empty() && bears(n, k, nodelabel.Desired{}) {
-			t.Errorf("a node with %v bears nothing", k)
+		n := &node{owned: ownedBy([]metav1.ManagedFieldsEntry{ours(fields)})}
+		if !n.owned.empty() && n.bears(nodelabel.Desired{}) {
+			t.Errorf("a node with %v bears nothing", n.owned)
 		}
 	})
 }

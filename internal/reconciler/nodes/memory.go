@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
@@ -50,7 +49,7 @@ func (m *memory) node(name string) *remembered {
 
 // news reports whether a write is one that was not made already, and how long it has
 // to wait.
-func (m *memory) news(n *corev1.Node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
+func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(n.Name)
@@ -62,7 +61,7 @@ func (m *memory) news(n *corev1.Node, want nodelabel.Desired, now time.Time) (bo
 }
 
 // write remembers a write, and reports whether it is another one than the last.
-func (m *memory) write(n *corev1.Node, want nodelabel.Desired, now time.Time) bool {
+func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(n.Name)
@@ -72,7 +71,7 @@ func (m *memory) write(n *corev1.Node, want nodelabel.Desired, now time.Time) bo
 	return news
 }
 
-func (r *remembered) like(n *corev1.Node, want nodelabel.Desired) bool {
+func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations)
 }
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
 
-func version(uid, v string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: v}}
+func version(uid, v string) *node {
+	return &node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: v}}
 }
 
 func desired(serial string) nodelabel.Desired {
@@ -33,7 +32,7 @@ func TestNews(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		node *corev1.Node
+		node *node
 		want nodelabel.Desired
 		news bool
 	}{
@@ -109,32 +108,31 @@ func TestJudged(t *testing.T) {
 func TestKindOf(t *testing.T) {
 	const key = "gpuledger.io/inventory"
 	identity := func(s string) nodelabel.Desired { return nodelabel.Desired{Annotations: map[string]string{key: s}} }
-	node := func(inventory string) *corev1.Node {
+	with := func(inventory string, owned ...string) *node {
 		n := version("u1", "1")
 		n.Annotations = map[string]string{key: inventory}
+		n.owned.annotations = owned
 		return n
 	}
-	owned := keys{annotations: map[string]bool{key: true}}
 	tests := []struct {
-		name  string
-		node  *corev1.Node
-		owned keys
-		bore  string
-		want  nodelabel.Desired
-		kind  string
+		name string
+		node *node
+		bore string
+		want nodelabel.Desired
+		kind string
 	}{
-		{"nothing of ours", node("old"), keys{}, "", identity("new"), kindFirst},
-		{"another identity", node("old"), owned, "old", identity("new"), kindChange},
-		{"no GPUs", node("old"), owned, "old", nodelabel.Desired{}, kindChange},
-		{"the same identity", node("old"), owned, "", identity("old"), kindRepair},
-		{"the annotation was edited", node("edited"), owned, "old", identity("old"), kindRepair},
-		{"the annotation was edited while nobody led", node("edited"), owned, "", identity("old"), kindChange},
+		{"nothing of ours", with("old"), "", identity("new"), kindFirst},
+		{"another identity", with("old", key), "old", identity("new"), kindChange},
+		{"no GPUs", with("old", key), "old", nodelabel.Desired{}, kindChange},
+		{"the same identity", with("old", key), "", identity("old"), kindRepair},
+		{"the annotation was edited", with("edited", key), "old", identity("old"), kindRepair},
+		{"the annotation was edited while nobody led", with("edited", key), "", identity("old"), kindChange},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			trm := &term{opts: *testOptions(nodelabel.Own, "gpuledger.io"), memory: &memory{nodes: make(map[string]*remembered)}}
 			trm.memory.right("a", tt.bore)
-			if got := trm.kindOf(tt.node, tt.owned, tt.want); got != tt.kind {
+			if got := trm.kindOf(tt.node, tt.want); got != tt.kind {
 				t.Errorf("kind is %s, want %s", got, tt.kind)
 			}
 		})

@@ -87,7 +87,7 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 		memory:    &memory{nodes: make(map[string]*remembered)},
 		held:      newSet(),
 	}
-	if err := t.nodes.SetTransform(t.opts.trim); err != nil {
+	if err := t.nodes.SetTransform(t.opts.keep); err != nil {
 		return nil, fmt.Errorf("prepare the informer of nodes: %w", err)
 	}
 	t.failures.Follow(t.nodes, watch.Nodes)
@@ -229,11 +229,11 @@ func (t *term) lost(node string, last bool) {
 }
 
 // node returns a Node as it was last heard of, nil if it is gone.
-func (t *term) node(name string) *corev1.Node {
+func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {
 		return nil
 	}
-	n, _ := obj.(*corev1.Node)
+	n, _ := obj.(*node)
 	return n
 }

@@ -3,14 +3,13 @@ package nodes
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
@@ -26,21 +25,19 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		t.forget(name)
 		return true
 	}
-	owned := ownedBy(n, isOurs)
-	want, known := t.want(name, owned)
-	legacy := slices.ContainsFunc(n.ManagedFields, t.opts.takesOver)
-	if !known || bears(n, owned, want) && !legacy {
+	want, known := t.want(n)
+	if !known || n.bears(want) && !n.legacy {
 		if known {
 			t.memory.right(name, t.identity(want))
 		}
 		t.held.remove(name)
 		return true
 	}
-	kind := t.kindOf(n, owned, want)
+	kind := t.kindOf(n, want)
 	if kind == kindChange && !t.room(name, want) {
 		return true
 	}
-	if legacy {
+	if n.legacy {
 		kind = kindTakeOver // and the Node's update brings it here again
 	}
 	return t.write(ctx, n, kind, want)
@@ -48,7 +45,7 @@ func (t *term) sync(ctx context.Context, name string) bool {
 
 // write writes a Node, unless that was done and not heard of yet, or it is too soon.
 // It reports whether that did not fail.
-func (t *term) write(ctx context.Context, n *corev1.Node, kind string, want nodelabel.Desired) bool {
+func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
 			t.log.Info("would write the node", "node", n.Name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
@@ -68,7 +65,7 @@ func (t *term) write(ctx context.Context, n *corev1.Node, kind string, want node
 	if kind == kindTakeOver {
 		return t.result(t.takeOver(ctx, n.Name), n.Name, kind)
 	}
-	err := t.apply(ctx, n, want)
+	err := apply(ctx, t.kube, n.ObjectMeta, want)
 	if err == nil {
 		t.memory.write(n, want, time.Now())
 	}
@@ -77,17 +74,17 @@ func (t *term) write(ctx context.Context, n *corev1.Node, kind string, want node
 
 // want returns what a Node should bear, and whether that is known. A Node that had no
 // exporter for long enough should bear nothing.
-func (t *term) want(name string, owned keys) (nodelabel.Desired, bool) {
-	has, since := t.fleet.has(name)
-	if has || t.opts.LabelTTL == 0 || owned.empty() {
-		return t.judge.Want(name, time.Now())
+func (t *term) want(n *node) (nodelabel.Desired, bool) {
+	has, since := t.fleet.has(n.Name)
+	if has || t.opts.LabelTTL == 0 || n.owned.empty() {
+		return t.judge.Want(n.Name, time.Now())
 	}
 	left := t.opts.LabelTTL - time.Since(since)
 	if left > 0 {
-		t.writes.AddAfter(name, left)
-		return t.judge.Want(name, time.Now())
+		t.writes.AddAfter(n.Name, left)
+		return t.judge.Want(n.Name, time.Now())
 	}
-	t.judge.Forget(name)
+	t.judge.Forget(n.Name)
 	return nodelabel.Desired{}, true
 }
 
@@ -103,12 +100,12 @@ const (
 // and from the repair of what somebody else changed. The annotation holds the whole
 // identity: as long as it is what it should be, or what we last made it, only rules
 // or hands have changed.
-func (t *term) kindOf(n *corev1.Node, owned keys, want nodelabel.Desired) string {
+func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity := t.identity(want)
 	switch {
-	case owned.empty():
+	case n.owned.empty():
 		return kindFirst
-	case identity != "" && (carries(n, owned, identity) || t.memory.bore(n.Name) == identity):
+	case identity != "" && (n.carries(identity) || t.memory.bore(n.Name) == identity):
 		return kindRepair
 	default:
 		return kindChange
@@ -117,8 +114,8 @@ func (t *term) kindOf(n *corev1.Node, owned keys, want nodelabel.Desired) string
 
 // carries reports whether a Node has an identity in an annotation of ours, whatever
 // the prefix was when it was written.
-func carries(n *corev1.Node, owned keys, identity string) bool {
-	for key := range owned.annotations {
+func (n *node) carries(identity string) bool {
+	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
 			return true
 		}
@@ -148,9 +145,9 @@ func (t *term) room(name string, want nodelabel.Desired) bool {
 // apply makes a Node bear exactly what it should, of what is ours. The UID makes it
 // this Node: an apply to one that is gone would otherwise make a new one, given the
 // right to.
-func (t *term) apply(ctx context.Context, n *corev1.Node, want nodelabel.Desired) error {
-	cfg := applycore.Node(n.Name).WithUID(n.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
-	_, err := t.kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
+func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
+	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
+	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 
