@@ -76,7 +76,7 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 		Annotations: map[string]string{r.InventoryKey(): shared(annotation(p, gpus))},
 	}
 	for name, value := range labels {
-		d.Labels[shared(r.Prefix+"/"+name)] = shared(value)
+		d.Labels[shared(r.Prefix+"/"+name)] = value
 	}
 	return d
 }

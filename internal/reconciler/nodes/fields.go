@@ -56,11 +56,17 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	to := make(map[string]string)
 	for key, value := range from {
 		if keep(key, value) {
-			to[shared(key)] = shared(value)
+			if len(value) > longValue {
+				value = shared(value)
+			}
+			to[shared(key)] = value
 		}
 	}
 	return to
 }
+
+// longValue is from where it is worth it to hold a value once: labels are shorter.
+const longValue = 63
 
 // shared returns the one copy of a string that is held.
 func shared(s string) string { return unique.Make(s).Value() }

@@ -44,19 +44,43 @@ func claimsOf(page inventory.Page) []claim {
 	return list
 }
 
-// claims says which Nodes make each claim. Nearly always that is one.
-type claims map[claim][]string
+// claims says which Nodes make each claim. Nearly always that is one, so others have a
+// place of their own: there are two claims for every GPU of the cluster.
+type claims struct {
+	first  map[claim]string
+	others map[claim][]string
+}
+
+func newClaims() claims {
+	return claims{first: make(map[claim]string), others: make(map[claim][]string)}
+}
 
 func (c claims) add(name string, list []claim) {
 	for _, cl := range list {
-		c[cl] = append(c[cl], name)
+		if _, taken := c.first[cl]; taken {
+			c.others[cl] = append(c.others[cl], name)
+			continue
+		}
+		c.first[cl] = name
 	}
 }
 
 func (c claims) drop(name string, list []claim) {
 	for _, cl := range list {
-		if c[cl] = slices.DeleteFunc(c[cl], func(n string) bool { return n == name }); len(c[cl]) == 0 {
-			delete(c, cl)
+		rest := slices.DeleteFunc(c.by(cl), func(n string) bool { return n == name })
+		delete(c.first, cl)
+		delete(c.others, cl)
+		for _, n := range rest {
+			c.add(n, []claim{cl})
 		}
 	}
+}
+
+// by returns the Nodes that make a claim.
+func (c claims) by(cl claim) []string {
+	first, ok := c.first[cl]
+	if !ok {
+		return nil
+	}
+	return append([]string{first}, c.others[cl]...)
 }

@@ -71,7 +71,7 @@ type reading struct {
 
 // New returns a judge that has heard nothing.
 func New(rules nodelabel.Rules, lapse time.Duration) *Judge {
-	return &Judge{rules: rules, lapse: lapse, nodes: make(map[string]*node), claims: make(claims)}
+	return &Judge{rules: rules, lapse: lapse, nodes: make(map[string]*node), claims: newClaims()}
 }
 
 // Read hears one page of the exporter on a Node.
@@ -157,7 +157,7 @@ func (j *Judge) Findings(now time.Time) map[string]Finding {
 func (j *Judge) finding(name string, n *node, now time.Time) Finding {
 	if n.state == Settled || n.state == Unconfirmed || n.state == DriverDown {
 		for _, c := range n.claimed {
-			for _, other := range j.claims[c] {
+			for _, other := range j.claims.by(c) {
 				if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
 					return Finding{State: c.duplicate(), Detail: c.String() + " is on two nodes", Other: other}
 				}
