@@ -11,6 +11,9 @@ SCENARIO ?= dgx-h100
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
 KILLS    ?= 200
+NODES    ?= 5000
+PODS     ?= 50000
+STEADY   ?= 5m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -33,18 +36,28 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
+# Real servers for tests, which are built once.
+SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
+	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
+# Prometheus without the service discovery of clouds, which is most of it.
+PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
+	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  make run SCENARIO=gb200       another simulated node"
-	@echo "  make check FUZZTIME=1m        fuzz for longer"
-	@echo "  make soak KILLS=2000          kill more often"
+	@echo "  make run SCENARIO=gb200  another simulated node"
+	@echo "  make check FUZZTIME=1m   fuzz for longer"
+	@echo "  make soak KILLS=2000     kill more often"
+	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
-build: ## build the exporter, the simulated node and its fake driver into bin/
-	@echo "build: bin/gpuledger and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
-	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
+build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
+	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
+	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger ./cmd/simnode
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
 
 .PHONY: run
@@ -59,6 +72,22 @@ test: ## run all tests; needs no GPU and no cluster
 check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
 
+.PHONY: e2e
+e2e: ## run the reconciler against a real API server and etcd
+	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
+	@$(MAKE) --no-print-directory e2e-queries
+
+.PHONY: e2e-queries
+e2e-queries: ## ask the queries of docs/queries.md of real servers
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
+
+.PHONY: bench-reconciler
+bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour
+	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
+		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
@@ -69,7 +98,7 @@ soak: ## kill the exporter 200 times and check its books
 
 .PHONY: bench
 bench: ## run the benchmarks
-	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' .))),./...)
+	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy
 bench-accuracy: ## hold the books against the truth of simulated GPUs
@@ -107,6 +136,8 @@ generated:
 binary: build
 	@echo "binary: bin/gpuledger is bound lazily, needs only libc and holds no path of this machine"
 	@tools/check-binary bin/gpuledger
+	@echo "binary: bin/gpuledger-reconciler needs no library"
+	@! readelf --dynamic --wide bin/gpuledger-reconciler | grep NEEDED
 
 .PHONY: race
 race:

@@ -8,17 +8,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
-	"github.com/lmittmann/tint"
 	"github.com/prometheus/common/version"
-	"golang.org/x/sys/unix"
 
 	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/logs"
 )
 
 func main() {
@@ -36,7 +34,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	log := logger(cfg)
+	log := logs.New(cfg.Log)
 	if err := app.Run(ctx, cfg, log); err != nil {
 		log.Error("stopped", "err", err)
 		os.Exit(1)
@@ -49,14 +47,4 @@ func usage() {
 	flags.SetOutput(os.Stdout)
 	fmt.Println("gpuledger serves which physical GPU served which pod, and for how many joules.")
 	flags.PrintDefaults()
-}
-
-// logger writes to stderr: for people on a terminal, as JSON elsewhere.
-func logger(cfg app.Config) *slog.Logger {
-	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
-	terminal := err == nil
-	if cfg.LogFormat == "text" || cfg.LogFormat == "auto" && terminal {
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: cfg.LogLevel, NoColor: !terminal}))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/sampler"
+	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Stopping must be quick: a driver upgrade waits for this pod. Calls of the driver
-// that are in flight get half a second, open connections what is left.
 const (
+	// driverGrace is what calls of the driver that are in flight get at the end.
+	// Stopping must be quick: a driver upgrade waits for this pod.
 	driverGrace = 500 * time.Millisecond
-	httpGrace   = 300 * time.Millisecond
 	// firstPoll is how long the first tick waits for the kubelet, so that the
 	// first snapshot names the holders.
 	firstPoll = 2 * time.Second
@@ -69,7 +69,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		awaitPoll(ctx, node.Mapper)
 		return node.Sampler.Run(ctx)
 	})
-	g.Go(func() error { return serve(ctx, handler, cfg, log) })
+	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
 	err = g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
 		log.Warn("leave the driver as it is", "err", stuck)

@@ -5,25 +5,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
-	"github.com/prometheus/exporter-toolkit/web"
-
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
 // Config is what the flags say.
 type Config struct {
-	ListenAddresses []string
-	WebConfigFile   string
-	LogLevel        slog.Level
-	LogFormat       string
+	Serve serve.Config
+	Log   logs.Config
 
 	NodeName string
 	Tick     time.Duration
@@ -49,14 +44,12 @@ type Config struct {
 // Flags returns the flag set of the exporter, bound to a configuration that holds
 // the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
-	c := &Config{ListenAddresses: []string{":9840"}, Collector: collector.Options{Gauges: true}}
+	c := &Config{Collector: collector.Options{Gauges: true}}
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 
-	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; may be given more than once")
-	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
-	fs.TextVar(&c.LogLevel, "log.level", slog.LevelInfo, "least severe `level` to log: debug, info, warn or error")
-	fs.StringVar(&c.LogFormat, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
+	c.Serve.Register(fs)
+	c.Log.Register(fs)
 	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; the default is $NODE_NAME")
 	fs.DurationVar(&c.Tick, "tick", time.Second, "`time` between two readings of the GPUs")
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`folder` where procfs is mounted")
@@ -119,18 +112,9 @@ func (c *Config) validate() error {
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: want at least 1; --collector.process=never hides processes", c.MaxProcesses))
 	}
-	switch c.LogFormat {
-	case "auto", "json", "text":
-	default:
-		errs = append(errs, fmt.Errorf("--log.format=%s: want json, text or auto", c.LogFormat))
-	}
-	if err := web.Validate(c.WebConfigFile); err != nil {
-		errs = append(errs, fmt.Errorf("--web.config.file=%s: %s", c.WebConfigFile, oneLine(err)))
-	}
+	errs = append(errs, c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
 }
-
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // pattern is a flag that holds a regular expression.
 type pattern struct{ *regexp.Regexp }
@@ -145,33 +129,4 @@ func (p pattern) MarshalText() ([]byte, error) {
 func (p *pattern) UnmarshalText(text []byte) (err error) {
 	p.Regexp, err = regexp.Compile(string(text))
 	return err
-}
-
-// addresses is a flag that may be given more than once. The first one replaces
-// the default.
-type addresses struct {
-	list  *[]string
-	given bool
-}
-
-func (a *addresses) String() string {
-	if a.list == nil {
-		return ""
-	}
-	return strings.Join(*a.list, ",")
-}
-
-func (a *addresses) Set(s string) error {
-	_, port, err := net.SplitHostPort(s)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
-	if err != nil {
-		return fmt.Errorf("want host:port or :port: %w", err)
-	}
-	if !a.given {
-		*a.list, a.given = nil, true
-	}
-	*a.list = append(*a.list, s)
-	return nil
 }

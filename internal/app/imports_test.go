@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/gpuledger/gpuledger/"
 
-// allowed lists, for each package of the exporter, which other packages of this
-// module its production code may import. What is not listed here may not exist.
+// allowed lists, for each package of this module, which other packages of it its
+// production code may import. What is not listed here may not exist.
 var allowed = map[string][]string{
 	"internal/gpu":     {},
 	"internal/stage":   {"internal/gpu"},
@@ -22,10 +22,31 @@ var allowed = map[string][]string{
 	"collector":        {"internal/gpu"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
 	"internal/app": {
-		"internal/gpu", "internal/stage", "internal/host", "internal/ledger",
-		"internal/nvml", "internal/sampler", "collector", "podmapper",
+		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
+		"internal/nvml", "internal/sampler", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
-	"cmd/gpuledger": {"internal/app"},
+	"cmd/gpuledger": {"internal/app", "internal/logs"},
+
+	// What both programs share.
+	"internal/inventory": {"internal/gpu"},
+	"internal/serve":     {},
+	"internal/logs":      {},
+
+	// The reconciler.
+	"internal/nodelabel":           {"internal/gpu", "internal/inventory"},
+	"internal/machine":             {},
+	"internal/reconciler/exporter": {"internal/inventory"},
+	"internal/reconciler/verdict":  {"internal/gpu", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"},
+	"internal/reconciler/watch":    {"collector"},
+	"internal/reconciler/nodes": {
+		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
+		"internal/reconciler/watch", "collector",
+	},
+	"internal/reconciler/workloads": {"internal/reconciler/watch", "collector"},
+	"internal/reconciler": {
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
+	},
+	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
 	// The simulated node and the tests' parts, which no production binary links.
 	"internal/simnode":               {"internal/gpu"},
@@ -36,18 +57,22 @@ var allowed = map[string][]string{
 	"test/exposition":                {"internal/gpu"},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
-	"collector/gendocs":              {"collector"},
+	"collector/gendocs":              {"collector", "internal/reconciler"},
 }
 
 // only lists the packages outside the standard library that just one package of
-// ours may import.
+// ours, and those below it, may import.
 var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/nvml",
 	"k8s.io/kubelet":            "podmapper",
+	"k8s.io/client-go":          "internal/reconciler",
+	"k8s.io/component-helpers":  "internal/reconciler",
+	"k8s.io/api":                "internal/reconciler",
+	"k8s.io/apimachinery":       "internal/reconciler",
 }
 
 // pure lists the packages that import the standard library only.
-var pure = []string{"internal/gpu", "internal/ledger"}
+var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
@@ -79,7 +104,7 @@ func TestImports(t *testing.T) {
 			}
 			for outside, importer := range only {
 				// The simulated kubelet speaks the same protocol from the other side.
-				if strings.HasPrefix(i, outside) && pkg != importer && pkg != "internal/simnode" {
+				if strings.HasPrefix(i, outside) && !strings.HasPrefix(pkg+"/", importer+"/") && pkg != "internal/simnode" {
 					t.Errorf("%s imports %s, which is %s's", pkg, i, importer)
 				}
 			}
@@ -98,6 +123,22 @@ func TestNothingSimulated(t *testing.T) {
 		}
 		if dep == "testing" {
 			t.Error("gpuledger links testing")
+		}
+	}
+}
+
+// TestReconcilerIsPureGo: the program with credentials needs no C compiler and no C
+// library, and has no way to a GPU.
+func TestReconcilerIsPureGo(t *testing.T) {
+	for _, line := range goList(t, "-deps", "-f", "{{.ImportPath}} {{if not .Standard}}{{len .CgoFiles}}{{else}}0{{end}}", "./cmd/gpuledger-reconciler") {
+		pkg, cgo, _ := strings.Cut(line, " ")
+		if cgo != "0" {
+			t.Errorf("gpuledger-reconciler links %s, which is cgo", pkg)
+		}
+		for _, banned := range []string{module + "internal/nvml", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA/go-nvml", "github.com/google/go-cmp"} {
+			if pkg == banned || strings.HasPrefix(pkg, banned+"/") {
+				t.Errorf("gpuledger-reconciler links %s", pkg)
+			}
 		}
 	}
 }

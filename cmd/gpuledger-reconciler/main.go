@@ -1,0 +1,64 @@
+// Command gpuledger-reconciler labels Nodes with the identity of their GPUs and
+// tells which workload a GPU pod belongs to. It is the one program of gpuledger that
+// has Kubernetes credentials, and it sees no GPU.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+)
+
+// gcPercent is how much the heap may grow between two collections. A large cluster is
+// held in memory for long and little garbage is made: half of Go's default saves a
+// quarter of the memory and costs hardly any time.
+const gcPercent = 50
+
+func main() {
+	cfg, err := reconciler.Parse(os.Args[1:], os.Getenv)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage()
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gpuledger-reconciler:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		os.Exit(2)
+	case cfg.Version:
+		fmt.Println(version.Print("gpuledger-reconciler"))
+		return
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := logs.New(cfg.Log)
+	if err := reconciler.Run(ctx, cfg, log); err != nil {
+		log.Error("stopped", "err", err)
+		os.Exit(1)
+	}
+}
+
+// usage prints the flags, for those who ask for help.
+func usage() {
+	flags, _ := reconciler.Flags(os.Getenv)
+	flags.SetOutput(os.Stdout)
+	fmt.Print(`gpuledger-reconciler labels Nodes with the identity of their GPUs and tells which workload a GPU pod belongs to.
+
+usage: gpuledger-reconciler [flags]
+       gpuledger-reconciler cleanup [flags]   remove everything it wrote, and end
+
+`)
+	flags.PrintDefaults()
+}

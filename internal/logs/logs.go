@@ -1,0 +1,45 @@
+// Package logs makes the programs' logger from their flags: for people on a
+// terminal, as JSON elsewhere, and always on stderr.
+package logs
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/sys/unix"
+)
+
+// Config is what the flags say of the log.
+type Config struct {
+	Level  slog.Level
+	Format string
+}
+
+// Register adds the flags, with their defaults.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "least severe `level` to log: debug, info, warn or error")
+	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
+}
+
+// Validate checks what the flag package cannot.
+func (c *Config) Validate() error {
+	switch c.Format {
+	case "auto", "json", "text":
+		return nil
+	default:
+		return fmt.Errorf("--log.format=%s: want json, text or auto", c.Format)
+	}
+}
+
+// New returns the logger.
+func New(c Config) *slog.Logger {
+	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
+	terminal := err == nil
+	if c.Format == "text" || c.Format == "auto" && terminal {
+		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: c.Level, NoColor: !terminal}))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.Level}))
+}

@@ -1,0 +1,96 @@
+package nodelabel
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+)
+
+const (
+	// maxAnnotation is less than 4 kB: every program that watches Nodes holds the
+	// annotation of every Node in memory.
+	maxAnnotation = 4000
+	// maxRaw bounds one string of the driver; NVML's longest serial number has 30
+	// bytes, its longest UUID 96.
+	maxRaw = 96
+)
+
+// record is the annotation: what the labels are made of, as driver and firmware
+// spelled it. It holds nothing that changes while the GPUs stay as they are.
+type record struct {
+	Version int           `json:"v"`
+	Chassis string        `json:"chassis,omitempty"`
+	Slot    *int          `json:"slot,omitempty"`
+	Tray    *int          `json:"tray,omitempty"`
+	DMI     string        `json:"dmi_chassis,omitempty"`
+	GPUs    []recordedGPU `json:"gpus"`
+	// More counts the GPUs that there was no room for.
+	More int `json:"more,omitempty"`
+}
+
+type recordedGPU struct {
+	UUID   string `json:"uuid"`
+	Serial string `json:"serial,omitempty"`
+	PCI    string `json:"pci"`
+	Module *int   `json:"module,omitempty"`
+	// Chassis, Slot and Tray are here only where the GPUs of the Node differ.
+	Chassis string `json:"chassis,omitempty"`
+	Slot    *int   `json:"slot,omitempty"`
+	Tray    *int   `json:"tray,omitempty"`
+	Lost    bool   `json:"lost,omitempty"`
+}
+
+// annotation returns the record as compact JSON.
+func annotation(p inventory.Page, gpus []inventory.GPU) string {
+	r := record{Version: 1, DMI: raw(gpu.Identity(p.Node.ChassisSerial)), GPUs: make([]recordedGPU, 0, len(gpus))}
+	shared := same(gpus)
+	if shared {
+		at := gpus[0].Platform
+		r.Chassis, r.Slot, r.Tray = raw(at.ChassisSerial), at.Slot, at.Tray
+	}
+	for _, g := range gpus {
+		rg := recordedGPU{UUID: raw(g.UUID), Serial: raw(g.Serial), PCI: raw(g.PCIBusID), Module: g.Platform.ModuleID, Lost: !g.Present}
+		if !shared {
+			rg.Chassis, rg.Slot, rg.Tray = raw(g.Platform.ChassisSerial), g.Platform.Slot, g.Platform.Tray
+		}
+		r.GPUs = append(r.GPUs, rg)
+	}
+	for {
+		text := compact(r)
+		if len(text) <= maxAnnotation {
+			return text
+		}
+		r.GPUs = r.GPUs[:len(r.GPUs)-1]
+		r.More++
+	}
+}
+
+// same reports whether all GPUs are in the same place.
+func same(gpus []inventory.GPU) bool {
+	first := gpus[0]
+	for _, g := range gpus {
+		if g.Platform.ChassisSerial != first.Platform.ChassisSerial || slot(g) != slot(first) || tray(g) != tray(first) {
+			return false
+		}
+	}
+	return true
+}
+
+// raw cuts what is too long to be a driver's string.
+func raw(s string) string {
+	if len(s) > maxRaw {
+		s = s[:maxRaw]
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
+
+func compact(r record) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(r) // a struct of strings and numbers always encodes
+	return strings.TrimSuffix(b.String(), "\n")
+}

@@ -1,0 +1,67 @@
+package nodelabel
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/inventory"
+)
+
+// unknown is what nvidia-smi prints, and gpuid therefore sorts, where the driver's
+// library returns an error and the inventory has an empty string.
+const unknown = "N/A"
+
+// gpuid returns the labels that mchmarny/gpuid writes, without prefix. Three rules
+// are worth knowing: ranks are those of the sorted serial numbers, so a swap
+// renumbers; boards are counted, not GPUs; and only GPUs that answer have labels.
+// Zeros in place of a serial number are written as they are.
+func gpuid(gpus []inventory.GPU) map[string]string {
+	boards := make(map[string]map[string]bool) // chassis → serials of its boards
+	for _, g := range gpus {
+		if !g.Present {
+			continue
+		}
+		c := cmp.Or(g.Platform.ChassisSerial, unknown)
+		if orNA(c) == "na" {
+			c = unknown // one group: gpuid has several, which overwrite each other
+		}
+		if boards[c] == nil {
+			boards[c] = make(map[string]bool)
+		}
+		boards[c][cmp.Or(g.Serial, unknown)] = true
+	}
+	labels := make(map[string]string)
+	known := 0
+	for i, c := range slices.Sorted(maps.Keys(boards)) {
+		name := "chassis"
+		if len(boards) > 1 {
+			name += "-" + strconv.Itoa(i)
+		}
+		key := "gpu-"
+		if c != unknown {
+			known++
+			labels[name] = orNA(c)
+			if len(boards) > 1 {
+				key = name + "-gpu-"
+			}
+		}
+		for j, serial := range slices.Sorted(maps.Keys(boards[c])) {
+			labels[key+strconv.Itoa(j)] = orNA(serial)
+		}
+	}
+	if known > 0 {
+		labels["chassis-count"] = strconv.Itoa(known)
+	}
+	return labels
+}
+
+// orNA is gpuid's value for a string. Over-long ones, which the API server refused
+// from gpuid, are shortened.
+func orNA(raw string) string {
+	if v := legal(raw); raw != unknown && v != "" {
+		return v
+	}
+	return "na"
+}

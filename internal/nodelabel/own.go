@@ -1,0 +1,79 @@
+package nodelabel
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+)
+
+// ordered returns the GPUs by PCI address: the one order that neither a dead GPU nor
+// a swapped one changes. The driver's order shifts with the first, and the order of
+// serial numbers with the second.
+func ordered(gpus []inventory.GPU) []inventory.GPU {
+	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
+		return cmp.Or(
+			cmp.Compare(strings.ToUpper(a.PCIBusID), strings.ToUpper(b.PCIBusID)),
+			cmp.Compare(a.UUID, b.UUID),
+			cmp.Compare(a.Serial, b.Serial),
+			cmp.Compare(a.Platform.ChassisSerial, b.Platform.ChassisSerial),
+		)
+	})
+}
+
+// own returns our own labels, without prefix.
+func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) map[string]string {
+	labels := make(map[string]string)
+	put := func(name, value string) {
+		if value = legal(value); value != "" {
+			labels[name] = value
+		}
+	}
+	present := 0
+	for n, g := range gpus {
+		put("gpu-"+strconv.Itoa(n), gpu.Identity(g.Serial))
+		if g.Present {
+			present++
+		}
+	}
+	put("gpu-count", strconv.Itoa(present))
+	if put("chassis", unanimous(gpus, chassis)); labels["chassis"] == "" {
+		put("chassis", strings.ReplaceAll(r.ChassisFallback, "{node}", node))
+	}
+	put("chassis-slot", unanimous(gpus, slot))
+	put("chassis-tray", unanimous(gpus, tray))
+	if r.DMIChassis {
+		put("dmi-chassis", gpu.Identity(p.Node.ChassisSerial))
+	}
+	return labels
+}
+
+func chassis(g inventory.GPU) string { return gpu.Identity(g.Platform.ChassisSerial) }
+func slot(g inventory.GPU) string    { return number(g.Platform.Slot) }
+func tray(g inventory.GPU) string    { return number(g.Platform.Tray) }
+
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}
+
+// unanimous returns what all GPUs that say anything say, and nothing if they differ:
+// a Node cannot be in two places.
+func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
+	said := ""
+	for _, g := range gpus {
+		switch v := of(g); {
+		case v == "" || v == said:
+		case said == "":
+			said = v
+		default:
+			return ""
+		}
+	}
+	return said
+}

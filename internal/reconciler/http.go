@@ -1,0 +1,48 @@
+package reconciler
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// handler serves what the program has in memory. No path asks the API server.
+func (p *program) handler() (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		versioncollector.NewCollector("gpuledger_reconciler"),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		p.election.gauge(), p.failures, p.nodes,
+	)
+	landing, err := web.NewLandingPage(web.LandingConfig{
+		Name:        "gpuledger-reconciler",
+		Description: "Node labels from the GPUs' identity, and the workloads of GPU pods",
+		Version:     version.Info(),
+		Profiling:   "false",
+		Links: []web.LandingLinks{
+			{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"},
+			{Address: "/-/ready", Text: "Ready", Description: "after it is known who leads"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", landing)
+	mux.Handle("GET /metrics", serve.Metrics(registry, p.log, p.workloads))
+	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
+		if !p.election.settled.Load() {
+			return "it is not known who leads"
+		}
+		return ""
+	}))
+	return mux, nil
+}

@@ -1,0 +1,95 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// program is one replica.
+type program struct {
+	cfg       Config
+	log       *slog.Logger
+	election  election
+	failures  *watch.Failures
+	nodes     *nodes.Nodes
+	workloads *workloads.Workloads
+}
+
+// Run does what the command line says: it serves until the context ends, or cleans up.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	// Some of client-go logs to the context's logger, some to klog's global one.
+	klog.SetSlogLogger(log)
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
+	if cfg.Cleanup {
+		return clean(ctx, cfg, log)
+	}
+	return run(ctx, cfg, log)
+}
+
+// run serves. An API server that is missing or refuses does not end it.
+func run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	p := &program{
+		cfg: cfg, log: log,
+		election:  election{lease: cfg.Lease, log: log},
+		failures:  watch.New(log),
+		nodes:     nodes.New(cfg.Labels, log),
+		workloads: workloads.New(cfg.Workloads, log),
+	}
+	handler, err := p.handler()
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
+	g.Go(func() error {
+		c, err := connect(ctx, cfg.Kubeconfig, log)
+		if err != nil {
+			return nil // the context has ended
+		}
+		return p.election.Run(ctx, c.kube, func(ctx context.Context) error { return p.lead(ctx, c) })
+	})
+	return g.Wait()
+}
+
+// lead runs the enabled parts for one term. An informer cannot be run twice, so each
+// term has its own, and there is one of pods for both parts.
+func (p *program) lead(ctx context.Context, c cluster) error {
+	g, ctx := errgroup.WithContext(ctx)
+	pods := p.podInformers(c.kube)
+	if p.cfg.Enable.has(partLabels) {
+		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods, Failures: p.failures}) })
+	}
+	if p.cfg.Enable.has(partWorkloads) {
+		g.Go(func() error {
+			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
+		})
+	}
+	for _, informer := range pods {
+		g.Go(func() error { informer.RunWithContext(ctx); return nil })
+	}
+	return g.Wait()
+}
+
+// clean holds the Lease while it cleans up: a leader would label again what was cleaned.
+func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
+	c, err := open(cfg.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	e := election{lease: cfg.Lease, log: log}
+	return e.Run(ctx, c.kube, func(ctx context.Context) error {
+		defer done()
+		return nodes.Cleanup(ctx, c.kube, cfg.Labels, log)
+	})
+}

@@ -1,0 +1,136 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// followPods puts every pod into the book, and tells what happened to it.
+func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexInformer, b *book) error {
+	started := time.Now()
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			since := time.Time{}
+			if initial {
+				since = started.Add(-recently)
+			}
+			w.put(b, obj, since)
+		},
+		UpdateFunc: func(_, obj any) { w.put(b, obj, time.Time{}) },
+		DeleteFunc: func(obj any) { w.remove(b, obj) },
+	})
+	if ctx.Err() != nil {
+		return nil // and so the informer had ended
+	}
+	if err != nil {
+		return fmt.Errorf("follow the pods: %w", err)
+	}
+	defer func() { _ = informer.RemoveEventHandler(registration) }()
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		w.listed.Store(true)
+		b.setListed()
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (w *Workloads) put(b *book, obj any, since time.Time) {
+	p, ok := obj.(*pod)
+	if !ok {
+		return // a pod that asks for nothing
+	}
+	before, gpu := b.put(p)
+	if !gpu {
+		w.diary.tell(p, nil)
+		return
+	}
+	w.diary.tell(p, changes(before, p, since))
+}
+
+func (w *Workloads) remove(b *book, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	p, ok := obj.(*pod)
+	if ok && b.remove(p) && w.opts.Events {
+		w.diary.tell(p, []event{deletedEvent()})
+	}
+}
+
+// servedAgain is the time between two looks for an API that the server lacks.
+const servedAgain = 10 * time.Minute
+
+// followClaims puts every resource claim into the book. A cluster without them, or
+// one that does not let us read them, is followed by its extended resources.
+func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
+	if !awaitClaims(ctx, c.Kube) {
+		return nil
+	}
+	informer := resourceinformers.NewResourceClaimInformer(c.Kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	c.Failures.Follow(informer, watch.ResourceClaims)
+	// The error would be that the informer runs.
+	_ = informer.SetTransform(func(obj any) (any, error) {
+		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
+			return w.keepClaim(c), nil
+		}
+		return obj, nil
+	})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.putClaim(b, obj) },
+		UpdateFunc: func(_, obj any) { w.putClaim(b, obj) },
+		DeleteFunc: func(obj any) { removeClaim(b, obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("follow the resource claims: %w", err)
+	}
+	informer.RunWithContext(ctx)
+	return nil
+}
+
+// awaitClaims waits until the API server serves resource claims (Kubernetes 1.34), and
+// reports whether it does: the context may end first. If it cannot be told, the watch
+// will tell.
+func awaitClaims(ctx context.Context, kube kubernetes.Interface) bool {
+	for {
+		_, err := kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+		if !apierrors.IsNotFound(err) {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(servedAgain):
+		}
+	}
+}
+
+func (w *Workloads) putClaim(b *book, obj any) {
+	c, ok := obj.(*claim)
+	if !ok {
+		return
+	}
+	for _, p := range b.putClaim(c) {
+		w.diary.tell(p, changes(nil, p, time.Now().Add(-recently)))
+	}
+}
+
+func removeClaim(b *book, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if c, ok := obj.(*claim); ok {
+		b.removeClaim(c)
+	}
+}

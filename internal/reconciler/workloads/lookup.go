@@ -1,0 +1,245 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// How long an answer of the API server is good for. Objects get other controllers
+// hardly ever; rights, and kinds served, change when an administrator acts.
+const (
+	foundFor   = time.Hour
+	refusedFor = 5 * time.Minute
+)
+
+// lookup reads owners with metadata-only reads, each once for all that ask, and
+// remembers what it read. It is safe for concurrent use.
+type lookup struct {
+	objects metadata.Interface
+	kinds   meta.ResettableRESTMapper
+	count   func(result string)
+	log     *slog.Logger
+
+	flights singleflight.Group
+
+	mu sync.Mutex
+	// known holds what was read or refused, until it is too old.
+	known map[reference]answer
+	// closed holds until when a kind is not asked for in a namespace, because RBAC
+	// forbade it: a cluster has thousands of Jobs, and one right for them all.
+	closed map[schema.GroupKind]map[string]time.Time
+	// reset is when the kinds were last read anew.
+	reset time.Time
+	// said holds what was logged, so that it is said once.
+	said map[string]bool
+}
+
+// answer is what the API server knows of an owner.
+type answer struct {
+	self, controller reference
+	why              reason
+	until            time.Time
+}
+
+func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapper, count func(string), log *slog.Logger) *lookup {
+	return &lookup{
+		objects: objects, kinds: kinds, count: count, log: log,
+		known:  make(map[reference]answer),
+		closed: make(map[schema.GroupKind]map[string]time.Time),
+		said:   make(map[string]bool),
+	}
+}
+
+// controllerOf is a [controllerOf].
+func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controller reference, why reason) {
+	if a, ok := l.recall(of); ok {
+		return a.self, a.controller, a.why
+	}
+	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
+		a := l.ask(ctx, of)
+		l.remember(of, a)
+		return a, nil
+	})
+	a := v.(answer)
+	return a.self, a.controller, a.why
+}
+
+// flight is a string that equal references share and different ones do not.
+func (r reference) flight() string {
+	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
+}
+
+func (l *lookup) recall(of reference) (answer, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.known[of]
+	return a, ok && time.Now().Before(a.until)
+}
+
+// remember keeps an answer, unless there was none.
+func (l *lookup) remember(of reference, a answer) {
+	if a.why == failed {
+		return
+	}
+	a.until = time.Now().Add(foundFor)
+	if a.why != "" {
+		a.until = time.Now().Add(refusedFor)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[of] = a
+}
+
+// forget drops what is too old to be used.
+func (l *lookup) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for of, a := range l.known {
+		if !time.Now().Before(a.until) {
+			delete(l.known, of)
+		}
+	}
+}
+
+// ask reads one owner.
+func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
+	defer func() { l.count(a.result()) }()
+	a.self = of
+	gv, err := schema.ParseGroupVersion(of.apiVersion)
+	// Whoever can make a pod can write anything into its references, and a name
+	// becomes part of a path of the API: "../secrets/x" must not be asked for.
+	if err != nil || of.kind == "" || of.name == "" || len(content.IsPathSegmentName(of.name)) > 0 {
+		a.why = invalid
+		return a
+	}
+	gk := gv.WithKind(of.kind).GroupKind()
+	if gk == (schema.GroupKind{Kind: "Node"}) {
+		a.self.namespace = "" // a static pod's; nothing owns a Node
+		return a
+	}
+	mapping, err := l.mapping(gk, gv.Version)
+	if err != nil {
+		a.why = l.explain(err, of)
+		return a
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		a.self.namespace = ""
+	} else if of.namespace == "" {
+		a.why = invalid // what has no namespace cannot be owned by what has one
+		return a
+	}
+	if l.isClosed(gk, a.self.namespace) {
+		a.why = forbidden
+		return a
+	}
+	a.controller, a.why = l.get(ctx, mapping.Resource, gk, a.self)
+	return a
+}
+
+func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, gk schema.GroupKind, self reference) (reference, reason) {
+	found, err := l.objects.Resource(resource).Namespace(self.namespace).Get(ctx, self.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		l.close(gk, self.namespace)
+		return reference{}, l.explain(err, self)
+	case err != nil:
+		return reference{}, l.explain(err, self)
+	case found.UID != self.uid:
+		return reference{}, notFound
+	}
+	owner := metav1.GetControllerOfNoCopy(found)
+	if owner == nil {
+		return reference{}, ""
+	}
+	return reference{
+		apiVersion: owner.APIVersion, kind: owner.Kind,
+		namespace: self.namespace, name: owner.Name, uid: owner.UID,
+	}, ""
+}
+
+// result is the answer as the counter of lookups names it.
+func (a answer) result() string {
+	if a.why == "" {
+		return resultFound
+	}
+	return string(a.why)
+}
+
+// mapping returns how a kind is served. An unknown one may have been installed since
+// the kinds were read; they are read anew once in a while.
+func (l *lookup) mapping(gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
+	m, err := l.kinds.RESTMapping(gk, version)
+	if !meta.IsNoMatchError(err) || !l.mayReset() {
+		return m, err
+	}
+	l.kinds.Reset()
+	return l.kinds.RESTMapping(gk, version)
+}
+
+func (l *lookup) mayReset() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.reset) < refusedFor {
+		return false
+	}
+	l.reset = time.Now()
+	return true
+}
+
+func (l *lookup) isClosed(gk schema.GroupKind, namespace string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.closed[gk][namespace])
+}
+
+func (l *lookup) close(gk schema.GroupKind, namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed[gk] == nil {
+		l.closed[gk] = make(map[string]time.Time)
+	}
+	l.closed[gk][namespace] = time.Now().Add(refusedFor)
+}
+
+// explain sorts an error into the reasons. What an administrator can change is
+// logged, once for each kind.
+func (l *lookup) explain(err error, of reference) reason {
+	switch {
+	case apierrors.IsForbidden(err):
+		l.sayOnce(forbidden, of.kind, err)
+		return forbidden
+	case apierrors.IsNotFound(err):
+		return notFound
+	case meta.IsNoMatchError(err):
+		l.sayOnce(unknownKind, of.kind, err)
+		return unknownKind
+	}
+	l.log.Debug("owner not read, will try again", "kind", of.kind, "namespace", of.namespace, "name", of.name, "err", err)
+	return failed
+}
+
+// maxSaid bounds the kinds that are logged: pods can name any.
+const maxSaid = 100
+
+func (l *lookup) sayOnce(why reason, kind string, err error) {
+	l.mu.Lock()
+	key := string(why) + " " + kind
+	first := !l.said[key] && len(l.said) < maxSaid
+	l.said[key] = l.said[key] || first
+	l.mu.Unlock()
+	if first {
+		l.log.Warn("what owns this kind is not known", "kind", kind, "reason", string(why), "err", err)
+	}
+}

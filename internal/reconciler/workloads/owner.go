@@ -1,0 +1,97 @@
+package workloads
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// reference names an object as an owner reference does. The namespace of one whose
+// scope is not known is that of what it owns.
+type reference struct {
+	apiVersion, kind, namespace, name string
+	uid                               types.UID
+}
+
+// maxDepth bounds the walk from a pod to its root. The longest chains in use have
+// about eight levels.
+const maxDepth = 32
+
+// reason is why a walk ended before it was known to have reached the root.
+type reason string
+
+// The reasons. The zero value means that the root was reached.
+const (
+	forbidden   reason = "forbidden"    // RBAC does not let us read the kind
+	notFound    reason = "not_found"    // there is no such object, or it is another one of that name
+	unknownKind reason = "unknown_kind" // the API server serves no such kind
+	invalid     reason = "invalid"      // the reference can name nothing
+	tooDeep     reason = "too_deep"     // more than maxDepth levels
+	cycle       reason = "cycle"        // an owner is owned by what it owns
+	failed      reason = "error"        // the API server did not answer; it is asked again soon
+)
+
+// reasons returns why a walk can end.
+func reasons() []string {
+	return []string{
+		string(forbidden), string(notFound), string(unknownKind), string(invalid),
+		string(tooDeep), string(cycle), string(failed),
+	}
+}
+
+// resultFound is what a lookup is counted as that gave no reason to stop.
+const resultFound = "found"
+
+// results returns what a lookup can give.
+func results() []string {
+	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
+}
+
+// lineage is the owners of a pod, from its controller up to its root. It is the same
+// for all pods of one controller, and never changes.
+type lineage struct {
+	levels []reference
+	// stopped is why the last level may not be the root.
+	stopped reason
+}
+
+func (l *lineage) root() reference { return l.levels[len(l.levels)-1] }
+
+// parent returns the owner of a level, zero if it has none that is known.
+func (l *lineage) parent(level int) reference {
+	if level+1 < len(l.levels) {
+		return l.levels[level+1]
+	}
+	return reference{}
+}
+
+// controllerOf returns the controller of an object as the API server knows it, the
+// object itself with its scope settled, and why the controller is not known.
+type controllerOf func(ctx context.Context, of reference) (self, controller reference, why reason)
+
+// trace walks from a pod's controller to the root. Only controllers are followed:
+// what else is named as an owner only wants to be asked before the garbage collector
+// acts.
+func trace(ctx context.Context, controller reference, lookUp controllerOf) *lineage {
+	l := &lineage{}
+	seen := make(map[types.UID]bool)
+	for at := controller; at != (reference{}); {
+		if seen[at.uid] {
+			l.stopped = cycle
+			return l
+		}
+		if len(l.levels) == maxDepth {
+			l.stopped = tooDeep
+			return l
+		}
+		seen[at.uid] = true
+		self, next, why := lookUp(ctx, at)
+		l.levels = append(l.levels, self)
+		if why != "" {
+			l.stopped = why
+			return l
+		}
+		at = next
+	}
+	return l
+}

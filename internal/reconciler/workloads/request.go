@@ -1,0 +1,59 @@
+package workloads
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/resource"
+)
+
+// ask is how much of a resource a pod asks for. The resource of a claim is the name
+// of its device class.
+type ask struct {
+	resource string
+	count    float64
+}
+
+// requests returns what the pod asks for by extended resources, counted as the
+// scheduler does: containers and sidecars together, or the largest init container
+// with the sidecars before it, if that is more.
+func (w *Workloads) requests(p *corev1.Pod) []ask {
+	var asks []ask
+	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
+		if n := quantity.Value(); n > 0 && w.isGPU(string(name)) {
+			asks = append(asks, ask{w.words.one(string(name)), float64(n)})
+		}
+	}
+	slices.SortFunc(asks, func(a, b ask) int { return cmp.Compare(a.resource, b.resource) })
+	return asks
+}
+
+// isGPU reports whether a resource is one of GPUs. A device class can be asked for
+// as a resource too (KEP-5004).
+func (w *Workloads) isGPU(name string) bool {
+	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {
+		return w.opts.DeviceClasses.MatchString(class)
+	}
+	return w.opts.Resources.MatchString(name)
+}
+
+// total adds up what is asked for, by resource.
+func total(lists ...[]ask) []ask {
+	if len(lists) == 1 {
+		return lists[0]
+	}
+	var sum []ask
+	for _, list := range lists {
+		for _, a := range list {
+			i, found := slices.BinarySearchFunc(sum, a.resource, func(s ask, name string) int { return cmp.Compare(s.resource, name) })
+			if !found {
+				sum = slices.Insert(sum, i, ask{resource: a.resource})
+			}
+			sum[i].count += a.count
+		}
+	}
+	return sum
+}

@@ -1,0 +1,200 @@
+package workloads
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// renderer makes samples of what is in the book. A sample is made once and not at
+// every scrape, for a large cluster has a hundred thousand of them; and samples share
+// what they have in common, for the same reason. It is used under the book's lock.
+type renderer struct {
+	// names are the names of all labels, so that each is there once.
+	names map[string]*string
+	// labels and annotations are the label names of the allow-lists.
+	labels, annotations []string
+
+	shared map[pair]*dto.LabelPair
+	values map[float64]*dto.Gauge
+}
+
+type pair struct{ name, value string }
+
+func newRenderer(opts Options) *renderer {
+	r := &renderer{
+		names:  make(map[string]*string),
+		labels: labelNames("label_", opts.PodLabels), annotations: labelNames("annotation_", opts.PodAnnotations),
+		shared: make(map[pair]*dto.LabelPair), values: make(map[float64]*dto.Gauge),
+	}
+	for _, m := range catalogue {
+		r.name(m.Labels)
+	}
+	r.name(r.labels)
+	r.name(r.annotations)
+	return r
+}
+
+func (r *renderer) name(labels []string) {
+	for i := range labels {
+		r.names[labels[i]] = &labels[i]
+	}
+}
+
+// labelNames returns keys of labels or annotations as names of labels, in the way of
+// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name.
+func labelNames(prefix string, keys []string) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = prefix + strings.Map(func(c rune) rune {
+			if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+				return c
+			}
+			return '_'
+		}, k)
+	}
+	return names
+}
+
+func (r *renderer) label(name, value string) *dto.LabelPair {
+	value = valid(value)
+	return &dto.LabelPair{Name: r.names[name], Value: &value}
+}
+
+// common returns a label that many samples have.
+func (r *renderer) common(name, value string) *dto.LabelPair {
+	k := pair{name, value}
+	if l, ok := r.shared[k]; ok {
+		return l
+	}
+	if len(r.shared) >= maxWords {
+		clear(r.shared)
+	}
+	l := r.label(name, value)
+	r.shared[k] = l
+	return l
+}
+
+func (r *renderer) info(labels ...*dto.LabelPair) *dto.Metric { return r.gauge(1, labels...) }
+
+func (r *renderer) gauge(value float64, labels ...*dto.LabelPair) *dto.Metric {
+	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+	g, ok := r.values[value]
+	if !ok {
+		g = &dto.Gauge{Value: &value}
+		r.values[value] = g
+	}
+	return &dto.Metric{Label: labels, Gauge: g}
+}
+
+// levelKey tells two workloads apart.
+type levelKey struct{ kind, namespace, name, uid string }
+
+// level is what is shown of one workload.
+type level struct {
+	key    levelKey
+	sample *dto.Metric
+	of     belonging // what a pod without a controller shows of itself
+}
+
+// belonging is the labels by which a pod says whose it is.
+type belonging = []*dto.LabelPair
+
+// above is what is shown above all pods of one controller.
+type above struct {
+	of     belonging
+	levels []level
+}
+
+// owner renders the levels above the pods of one controller.
+func (r *renderer) owner(l *lineage) *above {
+	root := l.root()
+	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
+	for i, at := range l.levels {
+		s.levels = append(s.levels, r.level(at, string(l.parent(i).uid)))
+	}
+	return s
+}
+
+func (r *renderer) level(at reference, parent string) level {
+	k := levelKey{valid(at.kind), valid(at.namespace), valid(at.name), valid(string(at.uid))}
+	return level{key: k, sample: r.info(
+		r.common("kind", k.kind), r.common("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
+		r.label("parent_uid", parent),
+	)}
+}
+
+func (r *renderer) belonging(direct, root reference) belonging {
+	return belonging{
+		r.common("owner_kind", direct.kind), r.label("owner_name", direct.name),
+		r.common("workload_kind", root.kind), r.label("workload_name", root.name), r.label("workload_uid", string(root.uid)),
+	}
+}
+
+// bare renders a pod without a controller: it is its own workload.
+func (r *renderer) bare(p *pod) *level {
+	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
+	l := r.level(self, "")
+	l.of = r.belonging(reference{}, self)
+	return &l
+}
+
+// podSamples is what is shown of a pod: of some metrics one sample, or none.
+type podSamples struct {
+	info, labels, annotations *dto.Metric
+	requests                  []*dto.Metric
+}
+
+// pod renders a pod that belongs to a workload.
+func (r *renderer) pod(e *entry, of belonging) *podSamples {
+	p := e.pod
+	id := []*dto.LabelPair{r.common("namespace", p.namespace), r.label("pod", p.name), r.label("pod_uid", string(p.uid))}
+	s := &podSamples{
+		info:        r.info(slices.Concat(id, belonging{r.common("node", p.node)}, of)...),
+		labels:      r.listed(id, r.labels, p.labels),
+		annotations: r.listed(id, r.annotations, p.annotations),
+		requests:    make([]*dto.Metric, 0, len(e.asks)),
+	}
+	for _, a := range e.asks {
+		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.common("resource", a.resource)})...))
+	}
+	return s
+}
+
+// listed renders a pod's allow-listed labels or annotations, nil if it has none.
+func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metric {
+	if values == nil {
+		return nil
+	}
+	labels := slices.Clone(id)
+	for i, name := range names {
+		labels = append(labels, r.label(name, values[i]))
+	}
+	return r.info(labels...)
+}
+
+// maxLabelBytes bounds a label value. Names end at 253 bytes, annotations do not.
+const maxLabelBytes = 256
+
+// valid returns s as a label value: valid UTF-8, and cut at a rune boundary if it is
+// too long.
+func valid(s string) string {
+	if len(s) <= maxLabelBytes && utf8.ValidString(s) {
+		return s
+	}
+	return cut(strings.ToValidUTF8(cut(s), "\uFFFD"))
+}
+
+func cut(s string) string {
+	if len(s) <= maxLabelBytes {
+		return s
+	}
+	end := maxLabelBytes
+	for end > maxLabelBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

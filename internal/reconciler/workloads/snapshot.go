@@ -1,0 +1,139 @@
+package workloads
+
+import (
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// removed stands where a value was.
+const removed = "removed"
+
+// secretName matches names of arguments whose values are often secrets.
+var secretName = regexp.MustCompile(`(?i)pass|secret|token|credential|api[-_]?key|access[-_]?key|private|auth`)
+
+// snapshot returns a copy of a pod for the log, without what may be secret: values of
+// the environment, of headers and of options of volumes, arguments that look like it,
+// and all annotations but those that are listed. The annotation of kubectl apply has
+// the whole object once more.
+func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
+	p := from.DeepCopy()
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	p.ManagedFields = nil
+	p.Annotations = only(p.Annotations, annotations)
+	for i := range p.Spec.InitContainers {
+		cleanContainer(&p.Spec.InitContainers[i])
+	}
+	for i := range p.Spec.Containers {
+		cleanContainer(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.EphemeralContainers {
+		c := corev1.Container(p.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		cleanContainer(&c)
+		p.Spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	}
+	for i := range p.Spec.Volumes {
+		cleanVolume(&p.Spec.Volumes[i])
+	}
+	for s := range statuses(p) {
+		cleanState(&s.State)
+		cleanState(&s.LastTerminationState)
+	}
+	return p
+}
+
+func only(from map[string]string, keys []string) map[string]string {
+	kept := make(map[string]string)
+	for _, k := range keys {
+		if v, ok := from[k]; ok {
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+func cleanContainer(c *corev1.Container) {
+	for i := range c.Env {
+		if c.Env[i].Value != "" {
+			c.Env[i].Value = removed
+		}
+	}
+	c.Command, c.Args = cleanArgs(c.Command), cleanArgs(c.Args)
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil {
+			cleanAction(probe.Exec, probe.HTTPGet)
+		}
+	}
+	if c.Lifecycle == nil {
+		return
+	}
+	for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if hook != nil {
+			cleanAction(hook.Exec, hook.HTTPGet)
+		}
+	}
+}
+
+func cleanAction(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
+	if exec != nil {
+		exec.Command = cleanArgs(exec.Command)
+	}
+	if get != nil {
+		for i := range get.HTTPHeaders {
+			get.HTTPHeaders[i].Value = removed
+		}
+	}
+}
+
+// cleanArgs removes the values of arguments whose names look secret: --token=x,
+// "--token x" and TOKEN=x. In a script, a whole line goes if it has such a name.
+func cleanArgs(args []string) []string {
+	hide := false
+	for i, arg := range args {
+		switch name, _, assigned := strings.Cut(arg, "="); {
+		case hide && !strings.HasPrefix(arg, "-"):
+			args[i], hide = removed, false
+		case strings.Contains(arg, "\n") || strings.Contains(arg, " "):
+			args[i], hide = cleanScript(arg), false
+		case assigned && secretName.MatchString(name):
+			args[i], hide = name+"="+removed, false
+		default:
+			hide = strings.HasPrefix(arg, "-") && !assigned && secretName.MatchString(arg)
+		}
+	}
+	return args
+}
+
+func cleanScript(script string) string {
+	lines := strings.Split(script, "\n")
+	for i, line := range lines {
+		if secretName.MatchString(line) {
+			lines[i] = removed
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func cleanVolume(v *corev1.Volume) {
+	switch {
+	case v.CSI != nil:
+		hideValues(v.CSI.VolumeAttributes)
+	case v.FlexVolume != nil:
+		hideValues(v.FlexVolume.Options)
+	}
+}
+
+func hideValues(m map[string]string) {
+	for k := range m {
+		m[k] = removed
+	}
+}
+
+// cleanState removes what a container wrote as its last words.
+func cleanState(s *corev1.ContainerState) {
+	if s.Terminated != nil && s.Terminated.Message != "" {
+		s.Terminated.Message = removed
+	}
+}

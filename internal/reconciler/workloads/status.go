@@ -1,0 +1,91 @@
+package workloads
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// status is what the events of a pod are made from.
+type status struct {
+	phase, reason string
+	conditions    []condition
+	containers    []container
+	spec          uint64 // see specHash
+}
+
+// condition is a condition of a pod.
+type condition struct {
+	*state       // shared with the many pods that are in it
+	since  int64 // seconds since the Unix epoch, as the API server has it
+}
+
+// state is a condition without its moment, and without its message: the scheduler
+// words that anew again and again.
+type state struct{ name, status, reason string }
+
+// container is what is kept of a container's status.
+type container struct {
+	name     string
+	restarts int32
+	// ended is how the container ended the last time, nil if it never did.
+	ended *ending
+}
+
+// ending is the end of one run of a container.
+type ending struct {
+	exitCode, signal int32
+	reason           string
+	at               time.Time
+}
+
+func (w *Workloads) keepStatus(from *corev1.Pod) *status {
+	s := &status{
+		phase: w.words.one(string(from.Status.Phase)), reason: w.words.one(from.Status.Reason),
+		conditions: make([]condition, 0, len(from.Status.Conditions)),
+		spec:       specHash(from),
+	}
+	for _, c := range from.Status.Conditions {
+		s.conditions = append(s.conditions, condition{
+			w.states.pointer(state{string(c.Type), string(c.Status), c.Reason}), c.LastTransitionTime.Unix(),
+		})
+	}
+	for c := range statuses(from) {
+		s.containers = append(s.containers, container{
+			name: w.words.one(c.Name), restarts: c.RestartCount, ended: w.endingOf(c),
+		})
+	}
+	return s
+}
+
+func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
+	t := c.State.Terminated
+	if t == nil {
+		t = c.LastTerminationState.Terminated
+	}
+	if t == nil {
+		return nil
+	}
+	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: w.words.one(t.Reason), at: t.FinishedAt.Time}
+}
+
+// condition returns the state of the named condition, zero if there is none of that
+// name.
+func (s *status) condition(name string) state {
+	for _, c := range s.conditions {
+		if c.name == name {
+			return *c.state
+		}
+	}
+	return state{}
+}
+
+// container returns the named container, zero if the pod has none of that name.
+func (s *status) container(name string) container {
+	for _, c := range s.containers {
+		if c.name == name {
+			return c
+		}
+	}
+	return container{}
+}

@@ -1,0 +1,145 @@
+package workloads
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// Cluster is how the workloads are read. The informer holds every pod of the
+// cluster, or what [Workloads.Keep] keeps of it, and is run by whoever made it.
+type Cluster struct {
+	Kube     kubernetes.Interface
+	Metadata metadata.Interface
+	Pods     cache.SharedIndexInformer
+	// Failures tells of resource claims that cannot be read.
+	Failures *watch.Failures
+}
+
+// Workloads follows the pods that ask for GPUs. It is a
+// [prometheus.TransactionalGatherer] that shows pods and workloads while Run runs.
+type Workloads struct {
+	opts  Options
+	log   *slog.Logger
+	diary *diary
+	vocabulary
+
+	counters *prometheus.Registry
+	lookups  *prometheus.CounterVec
+
+	book   atomic.Pointer[book] // nil while Run does not run
+	listed atomic.Bool          // whether this term has seen all pods once
+}
+
+// New returns workloads that nobody follows yet.
+func New(opts Options, log *slog.Logger) *Workloads {
+	events := newCounter(podEvents, eventNames())
+	w := &Workloads{
+		opts: opts, log: log,
+		diary: &diary{
+			log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
+			count:       func(event string) { events.WithLabelValues(event).Inc() },
+			annotations: opts.PodAnnotations,
+		},
+		counters: prometheus.NewRegistry(),
+		lookups:  newCounter(lookups, results()),
+	}
+	w.counters.MustRegister(events, w.lookups)
+	return w
+}
+
+// noLevel drops the level of an event, which says nothing.
+func noLevel(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.LevelKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// tracers is how many owners are read at the same time; the client's rate limit
+// bounds them too.
+const tracers = 8
+
+// Run follows the workloads until the context ends. It may be called again after it
+// returned: this replica may lead more than once. Each term begins with empty books.
+func (w *Workloads) Run(ctx context.Context, c Cluster) error {
+	g, ctx := errgroup.WithContext(ctx)
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reference](time.Second, refusedFor))
+	context.AfterFunc(ctx, queue.ShutDown)
+	b := newBook(newRenderer(w.opts), w.opts.Retention, queue.Add)
+	w.book.Store(b)
+	defer w.book.Store(nil)
+	defer w.listed.Store(false)
+
+	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
+	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
+	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
+	g.Go(func() error { return w.followClaims(ctx, c, b) })
+	g.Go(func() error { return w.sweep(ctx, b, look) })
+	for range tracers {
+		g.Go(func() error { return traceQueued(ctx, queue, look, b) })
+	}
+	return g.Wait()
+}
+
+// traceQueued traces the lineages that are wanted. Each is traced again when what it
+// was made from is too old, until no pod has that controller any more.
+func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
+	for {
+		of, shutdown := queue.Get()
+		if shutdown {
+			return nil
+		}
+		l := trace(ctx, of, look.controllerOf)
+		wanted := ctx.Err() == nil && b.putLineage(of, l)
+		queue.Done(of)
+		switch {
+		case !wanted:
+			queue.Forget(of)
+		case l.stopped == failed:
+			queue.AddRateLimited(of)
+		default:
+			queue.Forget(of)
+			queue.AddAfter(of, l.goodFor())
+		}
+	}
+}
+
+// goodFor is when to look again, spread so that a thousand controllers that were read
+// at one start are not read at one moment again.
+func (l *lineage) goodFor() time.Duration {
+	d := foundFor
+	if l.stopped != "" {
+		d = refusedFor
+	}
+	return d + rand.N(d/4)
+}
+
+// sweep drops what is too old.
+func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
+	ticker := time.NewTicker(min(max(w.opts.Retention/20, time.Second), 30*time.Second))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			b.sweep()
+			look.forget()
+		}
+	}
+}

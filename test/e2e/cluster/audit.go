@@ -1,0 +1,107 @@
+//go:build e2e
+
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// auditPolicy keeps the metadata of every write, and of every request of a service
+// account, once it was answered. A watch is kept when it ends, so also when it starts.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+- level: None
+`
+
+// Request is one line of the audit log: a request and its answer.
+type Request struct {
+	ID    string    `json:"auditID"`
+	Time  time.Time `json:"requestReceivedTimestamp"`
+	Stage string    `json:"stage"` // ResponseStarted (of a watch) or ResponseComplete
+	Verb  string    `json:"verb"`
+	URI   string    `json:"requestURI"`
+	Agent string    `json:"userAgent"`
+	User  struct {
+		Name string `json:"username"`
+	} `json:"user"`
+	Object struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Status struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// Writes says whether the request could have changed something.
+func (r *Request) Writes() bool {
+	switch r.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+func (r *Request) String() string {
+	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
+}
+
+// Audit is a place in the audit log. Where it is taken is where it begins.
+type Audit struct {
+	file  string
+	start int64
+}
+
+// Audit returns the end of the audit log: what is asked from now on comes after it.
+func (c *Cluster) Audit() (*Audit, error) {
+	info, err := os.Stat(c.path("audit"))
+	if err != nil {
+		return nil, err
+	}
+	return &Audit{file: c.path("audit"), start: info.Size()}, nil
+}
+
+// Requests returns the matching requests since the place was taken. The API server
+// logs a request before it ends the answer, so what a client has seen answered is there.
+func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
+	file, err := os.Open(a.file)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(a.start, io.SeekStart); err != nil {
+		return nil, err
+	}
+	var found []Request
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return found, nil // half a line, if any, is still being written
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r Request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("audit log: %w", err)
+		}
+		if match(&r) {
+			found = append(found, r)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+//go:build e2e
+
+// Package cluster runs a real etcd and kube-apiserver, and if asked for a real
+// kube-controller-manager, on loopback, for the tests of what talks to them.
+//
+// There is no node and no scheduler: nodes and pods are what a test writes. RBAC and
+// admission decide as they do anywhere, tokens are real, and the audit log is the
+// witness of who asked for what. Everything ends with the test's process, however
+// that ends.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// ProgramsEnv names the folder with the programs that tools/servers built.
+const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
+
+// startTimeout is how long a program may need until it answers: seconds, and more
+// where the machine is busy.
+const startTimeout = 2 * time.Minute
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Admin may do everything.
+	Admin *rest.Config
+	// Client is Admin's, and speaks protobuf.
+	Client kubernetes.Interface
+
+	programs string // the folder with the binaries
+	dir      string // what this control plane writes; its name is short, for sockets
+	running  []*program
+}
+
+// Start runs etcd and kube-apiserver, and returns when the API server is ready.
+// Stop ends them.
+func Start(ctx context.Context) (_ *Cluster, err error) {
+	programs := os.Getenv(ProgramsEnv)
+	if programs == "" {
+		return nil, fmt.Errorf("%s is not set: run the tests with make e2e", ProgramsEnv)
+	}
+	dir, err := os.MkdirTemp("", "cluster")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{programs: programs, dir: dir}
+	defer func() {
+		if err != nil {
+			c.Logs(os.Stderr)
+			c.Stop()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.startEtcd(); err != nil {
+		return nil, err
+	}
+	return c, c.startServer(ctx)
+}
+
+// Stop ends the programs at once: nothing of theirs is worth keeping.
+func (c *Cluster) Stop() {
+	for _, p := range c.running {
+		p.kill()
+	}
+	_ = os.RemoveAll(c.dir) // a folder of temporary files
+}
+
+// Logs writes the end of every program's log.
+func (c *Cluster) Logs(w io.Writer) {
+	for _, p := range c.running {
+		fmt.Fprintf(w, "--- the end of the log of %s:\n%s\n", p.name, p.tail())
+	}
+}
+
+// startEtcd needs no port: the API server reaches it by a socket. It answers when it
+// is ready, and the API server waits for that.
+func (c *Cluster) startEtcd() error {
+	client, peer := "unix://"+c.path("etcd"), "unix://"+c.path("peer")
+	_, err := c.start("etcd",
+		"--data-dir="+c.path("data"), "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	return err
+}
+
+// startServer starts kube-apiserver. It has to be told its port, and another process
+// may take that port first: then another one is tried.
+func (c *Cluster) startServer(ctx context.Context) error {
+	args, token, err := c.serverArgs()
+	if err != nil {
+		return err
+	}
+	for {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		p, err := c.start("kube-apiserver", append(args, fmt.Sprintf("--secure-port=%d", port))...)
+		if err != nil {
+			return err
+		}
+		err = c.serverReady(ctx, p, &rest.Config{
+			Host:            fmt.Sprintf("https://127.0.0.1:%d", port),
+			BearerToken:     token,
+			TLSClientConfig: rest.TLSClientConfig{CAFile: c.path("cert", "apiserver.crt")},
+			QPS:             -1, // the tests' own requests are not limited
+			WarningHandler:  rest.NoWarnings{},
+		})
+		if !errors.Is(err, errEnded) || !strings.Contains(p.tail(), "address already in use") {
+			return err
+		}
+	}
+}
+
+// serverArgs writes the files that kube-apiserver reads, and returns its flags and
+// the administrator's token.
+func (c *Cluster) serverArgs() (args []string, token string, err error) {
+	key, err := signingKey()
+	if err != nil {
+		return nil, "", err
+	}
+	token = randomToken()
+	for name, content := range map[string]string{
+		"key":    key,
+		"tokens": token + `,admin,admin,"system:masters"`,
+		"policy": auditPolicy,
+	} {
+		if err := os.WriteFile(c.path(name), []byte(content), 0o600); err != nil {
+			return nil, "", err
+		}
+	}
+	return []string{
+		"--etcd-servers=unix://" + c.path("etcd"),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--cert-dir=" + c.path("cert"), "--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=RBAC", "--token-auth-file=" + c.path("tokens"), "--allow-privileged=true",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.path("key"), "--service-account-signing-key-file=" + c.path("key"),
+		"--audit-policy-file=" + c.path("policy"), "--audit-log-path=" + c.path("audit"), "--audit-log-maxsize=4096",
+	}, token, nil
+}
+
+// serverReady waits until the API server is ready, or has ended.
+func (c *Cluster) serverReady(ctx context.Context, p *program, config *rest.Config) error {
+	return p.wait(ctx, func() error {
+		// The server makes its certificate first, and no client exists before.
+		client, err := kubernetes.NewForConfig(protobuf(config))
+		if err != nil {
+			return err
+		}
+		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+			return err
+		}
+		c.Admin, c.Client = config, client
+		return nil
+	})
+}
+
+// protobuf returns the same access in the encoding that costs least.
+func protobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	return config
+}
+
+func (c *Cluster) path(name ...string) string {
+	return filepath.Join(append([]string{c.dir}, name...)...)
+}
+
+// freePort returns a port that nobody listened on a moment ago.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,69 @@
+//go:build e2e
+
+package cluster_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+const manifest = `apiVersion: v1
+kind: Namespace
+metadata: {name: one}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: someone, namespace: one}
+`
+
+// TestCluster: manifests apply, a token is who it says and may do nothing, a
+// kubeconfig works, and the audit log knows what was written by whom.
+func TestCluster(t *testing.T) {
+	begun := time.Now()
+	c, err := cluster.Start(t.Context())
+	check(t, err)
+	t.Cleanup(c.Stop)
+	t.Logf("ready after %v", time.Since(begun).Round(time.Millisecond))
+
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	check(t, os.WriteFile(file, []byte(manifest), 0o600))
+	check(t, c.Apply(t.Context(), filepath.Dir(file)))
+
+	config, err := c.ServiceAccount(t.Context(), "one", "someone")
+	check(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, cluster.WriteKubeconfig(kubeconfig, config))
+	config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	check(t, err)
+	client, err := kubernetes.NewForConfig(config)
+	check(t, err)
+
+	audit, err := c.Audit()
+	check(t, err)
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n"}}
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a service account without a role created a node: %v", err)
+	}
+	writes, err := audit.Requests((*cluster.Request).Writes)
+	check(t, err)
+	if len(writes) != 1 || writes[0].String() != "system:serviceaccount:one:someone create /api/v1/nodes: 403" {
+		t.Errorf("writes in the audit log: %v", writes)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

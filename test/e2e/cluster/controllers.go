@@ -1,0 +1,24 @@
+//go:build e2e
+
+package cluster
+
+import (
+	"fmt"
+	"strings"
+)
+
+// StartControllers runs kube-controller-manager with the named controllers only, until
+// stop is called or the cluster is stopped.
+func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
+	kubeconfig := c.path("controllers.kubeconfig")
+	if err := WriteKubeconfig(kubeconfig, c.Admin); err != nil {
+		return nil, fmt.Errorf("start controllers: %w", err)
+	}
+	p, err := c.start("kube-controller-manager",
+		"--kubeconfig="+kubeconfig, "--controllers="+strings.Join(names, ","),
+		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
+	if err != nil {
+		return nil, err
+	}
+	return p.kill, nil
+}

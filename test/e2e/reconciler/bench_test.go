@@ -1,0 +1,237 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+// The size of the benchmark's cluster, and how long it is watched doing nothing.
+var (
+	benchNodes  = flag.Int("nodes", 500, "nodes of the benchmark, each with an exporter of 8 GPUs")
+	benchPods   = flag.Int("pods", 5000, "GPU pods of the benchmark")
+	benchSteady = flag.Duration("steady", time.Minute, "time of the benchmark's steady state")
+)
+
+// What the figures may be.
+const (
+	maxColdStart = 6 * time.Minute // at 20 writes a second, for 5,000 nodes
+	maxWriteRate = 20.0 * 1.05     // a second, as they arrive within ten
+	maxResident  = 300.0           // MiB
+	maxRepair    = 5 * time.Second
+	maxScrape    = time.Second // 99 of 100
+)
+
+// BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails
+// where a figure is not what it should be.
+func BenchmarkReconciler(b *testing.B) {
+	for b.Loop() {
+		bench(b)
+	}
+}
+
+func bench(b *testing.B) {
+	begun := time.Now()
+	newFleet(b, *benchNodes, *benchPods)
+	say("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
+
+	start := now(b)
+	begun = time.Now()
+	r := lead(b, "--resync=2m", "--confirm=10s", "--leader-election.duration=15s")
+	writes := awaitWrites(b, start, *benchNodes)
+	report(b, "cold-start-s", time.Since(begun).Seconds(), maxColdStart.Seconds())
+	report(b, "max-writes/s", maxRate(writes), maxWriteRate)
+	say("after the cold start: %s", r.process())
+
+	eventually(b, "all pods are shown", func() bool { return len(r.scrape().Matches("gpuledger_pod_info", nil)) == *benchPods })
+	benchScrapes(b, r)
+	benchRepair(b)
+	benchSteadyState(b, r, start)
+	say("at the end: %s", r.process())
+	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
+}
+
+// say prints a line at once; what a benchmark logs is shown at its end, and cut.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// report shows a figure, and fails if it is more than it may be.
+func report(b *testing.B, name string, value, limit float64) {
+	b.ReportMetric(value, name)
+	verdict := "ok"
+	if value > limit {
+		verdict = "too much"
+		b.Fail()
+	}
+	say("%-14s %10.3f   at most %g: %s", name, value, limit, verdict)
+}
+
+// awaitWrites waits until every node was written once, and returns the writes.
+func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Request {
+	for begun := time.Now(); ; {
+		writes := must(since.Requests(func(r *cluster.Request) bool {
+			return r.User.Name == username && r.Verb == "patch" && r.Object.Resource == "nodes" && r.Status.Code == http.StatusOK
+		}))(b)
+		written := make(map[string]bool)
+		for _, w := range writes {
+			written[w.Object.Name] = true
+		}
+		if len(written) == nodes {
+			return writes
+		}
+		if time.Since(begun) > 2*maxColdStart {
+			b.Fatalf("only %d nodes were written in %v", len(written), 2*maxColdStart)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// maxRate is the highest rate of writes in any ten seconds.
+func maxRate(writes []cluster.Request) float64 {
+	const window = 10 * time.Second
+	most, first := 0, 0
+	for i := range writes {
+		for writes[i].Time.Sub(writes[first].Time) > window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return float64(most) / window.Seconds()
+}
+
+// benchScrapes scrapes as Prometheus does, compressed.
+func benchScrapes(b *testing.B, r *replica) {
+	const scrapes = 100
+	var took []time.Duration
+	var compressed, plain int64
+	before := r.cpu()
+	for range scrapes {
+		begun := time.Now()
+		compressed, plain = r.scrapeCompressed()
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	say("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
+		float64(plain)/(1<<20), float64(compressed)/(1<<20), took[scrapes/2].Round(time.Millisecond), (r.cpu()-before)/scrapes)
+	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
+}
+
+// scrapeCompressed returns the size of the page as it is sent, and as it is.
+func (r *replica) scrapeCompressed() (compressed, plain int64) {
+	r.t.Helper()
+	request := must(http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/metrics", http.NoBody))(r.t)
+	request.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not undone by itself
+	response, err := http.DefaultClient.Do(request)
+	check(r.t, err)
+	defer response.Body.Close()
+	sent := &counter{reader: response.Body}
+	unzipped := must(gzip.NewReader(sent))(r.t)
+	plain = must(io.Copy(io.Discard, unzipped))(r.t)
+	return sent.bytes, plain
+}
+
+// counter counts what is read.
+type counter struct {
+	reader io.Reader
+	bytes  int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.reader.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// benchRepair edits the label of one node.
+func benchRepair(b *testing.B) {
+	n := &node{t: b, name: nodeName(0)}
+	want, begun, since := n.labels(), time.Now(), now(b)
+	n.patch(`{"metadata":{"labels":{"gpuledger.io/gpu-0":"other"}}}`)
+	n.awaitLabels(want)
+	report(b, "repair-s", time.Since(begun).Seconds(), maxRepair.Seconds())
+	if writes := nodeWrites(b, since); len(writes) != 1 || writes[0].Object.Name != n.name {
+		b.Errorf("it took %d writes: %v", len(writes), writes)
+	}
+}
+
+// benchSteadyState watches the reconciler while nothing changes.
+func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
+	say("steady for %v, from %s", *benchSteady, r.process())
+	since := now(b)
+	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
+	writes := allWrites(b, since)
+	for _, w := range writes[:min(len(writes), 5)] {
+		say("a write: %v", &w)
+	}
+	report(b, "steady-writes", float64(len(writes)), 0)
+	watches := openWatches(b, start)
+	say("open watches: %v", watches)
+	most := 0
+	for _, n := range watches {
+		most = max(most, n)
+	}
+	report(b, "watches", float64(most), 1)
+}
+
+// openWatches counts the account's watches that have begun and not ended, by resource.
+func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
+	open := make(map[string]string)
+	must(since.Requests(func(r *cluster.Request) bool {
+		if r.User.Name != username || r.Verb != "watch" {
+			return false
+		}
+		if r.Stage == "ResponseStarted" {
+			open[r.ID] = r.Object.Resource
+		} else {
+			delete(open, r.ID)
+		}
+		return false
+	}))(b)
+	count := make(map[string]int)
+	for _, resource := range open {
+		count[resource]++
+	}
+	return count
+}
+
+// process says what the process has used so far.
+func (r *replica) process() string {
+	r.t.Helper()
+	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, heap of %.0f MiB, %.1f s of CPU",
+		r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.value("go_memstats_heap_alloc_bytes", nil)/(1<<20), r.cpu())
+}
+
+// cpu is the time that the process has run, in seconds.
+func (r *replica) cpu() float64 {
+	r.t.Helper()
+	stat := strings.Fields(string(must(os.ReadFile(r.proc("stat")))(r.t)))
+	ticks := must(strconv.Atoi(stat[13]))(r.t) + must(strconv.Atoi(stat[14]))(r.t) // utime, stime: hundredths
+	return float64(ticks) / 100
+}
+
+// status returns a line of /proc/<pid>/status, in KiB.
+func (r *replica) status(name string) float64 {
+	r.t.Helper()
+	for line := range strings.Lines(string(must(os.ReadFile(r.proc("status")))(r.t))) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return must(strconv.ParseFloat(strings.Fields(value)[0], 64))(r.t)
+		}
+	}
+	r.t.Fatalf("no %s in %s", name, r.proc("status"))
+	return 0
+}
+
+func (r *replica) proc(file string) string {
+	return fmt.Sprintf("/proc/%d/%s", r.cmd.Process.Pid, file)
+}

@@ -1,0 +1,37 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"testing"
+	"time"
+)
+
+// eventually waits for a condition, for at most half a minute, and says how long it took.
+func eventually(t testing.TB, what string, ok func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	for !ok() {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must returns the value of a call that may not fail.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
+}

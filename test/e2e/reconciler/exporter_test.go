@@ -1,0 +1,112 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+)
+
+// exporter answers /inventory as the exporter of a node, or as one that is broken.
+type exporter struct {
+	port  int32
+	reads atomic.Int64
+
+	mu     sync.Mutex
+	answer http.HandlerFunc
+}
+
+func newExporter(t testing.TB) *exporter {
+	t.Helper()
+	e := &exporter{answer: http.NotFound}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.mu.Lock()
+		answer := e.answer
+		e.mu.Unlock()
+		if r.URL.Path != "/inventory" {
+			http.NotFound(w, r)
+			return
+		}
+		answer(w, r)
+		e.reads.Add(1)
+	}))
+	t.Cleanup(server.Close)
+	e.port = int32(server.Listener.Addr().(*net.TCPAddr).Port)
+	return e
+}
+
+// answers replaces what the exporter answers from now on.
+func (e *exporter) answers(answer http.HandlerFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = answer
+}
+
+// says replaces the page from now on.
+func (e *exporter) says(page inventory.Page) { e.answers(says(page)) }
+
+// says answers with a page that was made at this moment.
+func says(page inventory.Page) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		page := page
+		page.Time = time.Now().UTC()
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(page) // the client may have gone
+	}
+}
+
+// awaitReads waits until the exporter was read so many times more.
+func (e *exporter) awaitReads(t testing.TB, more int64) {
+	t.Helper()
+	until := e.reads.Load() + more
+	eventually(t, fmt.Sprintf("the exporter is read %d times more", more), func() bool { return e.reads.Load() >= until })
+}
+
+// awaitAllReads waits until each exporter was read so many times more.
+func awaitAllReads(t testing.TB, nodes []*node, more int64) {
+	t.Helper()
+	until := make(map[*node]int64)
+	for _, n := range nodes {
+		until[n] = n.reads.Load() + more
+	}
+	for n, count := range until {
+		eventually(t, fmt.Sprintf("the exporter of %s is read %d times more", n.name, more), func() bool { return n.reads.Load() >= count })
+	}
+}
+
+// away is an answer of an exporter that is starting.
+func away(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "not ready: nothing was read yet", http.StatusServiceUnavailable)
+}
+
+// page is what a healthy exporter says of its node.
+func page(node string, gpus ...inventory.GPU) inventory.Page {
+	return inventory.Page{
+		Version: inventory.Version, DriverUp: true,
+		Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.82.07"},
+		Node:   gpu.Node{Name: node, SystemUUID: "0001f2c0-0000-4000-8000-" + fmt.Sprintf("%012x", len(node))},
+		GPUs:   gpus,
+	}
+}
+
+// boards returns a present GPU for each serial number, with UUIDs made of those.
+func boards(serials ...string) []inventory.GPU {
+	var gpus []inventory.GPU
+	for i, serial := range serials {
+		gpus = append(gpus, inventory.GPU{Present: true, Device: gpu.Device{
+			UUID: "GPU-" + serial, Index: i, Serial: serial, Vendor: "nvidia", Model: "NVIDIA H100 80GB HBM3",
+			PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 0x10+i),
+		}})
+	}
+	return gpus
+}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// replica is a running gpuledger-reconciler.
+type replica struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	url string
+
+	mu  sync.Mutex
+	log []string
+
+	exited chan struct{}
+	err    error // of Wait, once exited
+}
+
+// lead starts a replica with the account's own token, and waits until it leads.
+func lead(t testing.TB, flags ...string) *replica {
+	t.Helper()
+	r := start(t, must(world.ServiceAccount(t.Context(), namespace, account))(t), flags...)
+	r.await("leading")
+	return r
+}
+
+// start starts a replica that reaches the API server by the given access, and does in
+// a second what takes minutes elsewhere. Flags that come later win.
+func start(t testing.TB, access *rest.Config, flags ...string) *replica {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, cluster.WriteKubeconfig(kubeconfig, access))
+	r := execute(t, append([]string{
+		"--kubeconfig=" + kubeconfig, "--web.listen-address=127.0.0.1:0",
+		"--leader-election.namespace=" + namespace, "--leader-election.identity=" + t.Name(), "--leader-election.duration=2s",
+		"--resync=1s", "--confirm=100ms",
+	}, flags...)...)
+	r.await("Listening on")
+	return r
+}
+
+// execute runs the program with the given arguments and nothing in its environment.
+func execute(t testing.TB, args ...string) *replica {
+	t.Helper()
+	r := &replica{t: t, exited: make(chan struct{})}
+	if args[0] == "cleanup" {
+		args = append([]string{"cleanup", "--log.format=json"}, args[1:]...)
+	} else {
+		args = append([]string{"--log.format=json"}, args...)
+	}
+	r.cmd = exec.Command(world.binary, args...)
+	r.cmd.Env = []string{}
+	stderr := must(r.cmd.StderrPipe())(t)
+	check(t, r.cmd.Start())
+	go r.follow(stderr)
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // so that it gives up the Lease; it may have ended
+		r.ended()
+		if t.Failed() {
+			t.Logf("log of gpuledger-reconciler %v:\n%s", args, strings.Join(r.logged(), "\n"))
+		}
+	})
+	return r
+}
+
+// follow reads the log, where the address is found, and then waits for the process.
+func (r *replica) follow(stderr io.Reader) {
+	lines := bufio.NewScanner(stderr)
+	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+		var line struct{ Msg, Address string }
+		_ = json.Unmarshal(lines.Bytes(), &line) // other lines are not ours
+		r.mu.Lock()
+		r.log = append(r.log, lines.Text())
+		if line.Msg == "Listening on" {
+			r.url = "http://" + line.Address
+		}
+		r.mu.Unlock()
+	}
+	r.err = r.cmd.Wait()
+	close(r.exited)
+}
+
+// logged returns the lines of the log so far.
+func (r *replica) logged() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.log)
+}
+
+// says returns the lines of the log with a message or an attribute that has the text.
+func (r *replica) says(text string) []string {
+	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
+}
+
+// await waits for a message in the log.
+func (r *replica) await(message string) {
+	r.t.Helper()
+	eventually(r.t, "the log says "+message, func() bool {
+		select {
+		case <-r.exited:
+			r.t.Fatalf("it ended: %v", r.err)
+		default:
+		}
+		return len(r.says(`"msg":"`+message+`"`)) > 0
+	})
+}
+
+// stop asks the replica to end, and returns how long that took.
+func (r *replica) stop() time.Duration {
+	r.t.Helper()
+	begun := time.Now()
+	check(r.t, r.cmd.Process.Signal(syscall.SIGTERM))
+	r.ended()
+	return time.Since(begun)
+}
+
+// ended waits until the replica has ended.
+func (r *replica) ended() {
+	r.t.Helper()
+	select {
+	case <-r.exited:
+	case <-time.After(10 * time.Second):
+		_ = r.cmd.Process.Kill()
+		<-r.exited
+		r.t.Error("it did not end when it was asked to")
+	}
+}
+
+func (r *replica) scrape() exposition.Page {
+	r.t.Helper()
+	response, err := http.Get(r.url + "/metrics")
+	check(r.t, err)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		r.t.Fatalf("scrape: %s", response.Status)
+	}
+	return must(exposition.Parse(response.Body))(r.t)
+}
+
+// value returns the sum of a metric's samples with the given labels.
+func (r *replica) value(metric string, labels map[string]string) float64 {
+	r.t.Helper()
+	sum := 0.0
+	for _, m := range r.scrape().Matches(metric, labels) {
+		sum += exposition.Value(m)
+	}
+	return sum
+}

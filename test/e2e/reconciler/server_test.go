@@ -1,0 +1,120 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+// TestFaults: whatever the API server answers to a write, it is tried again, not too
+// often, until it is done.
+func TestFaults(t *testing.T) {
+	tests := []struct {
+		name    string
+		status  meta.Status
+		failure string // as it is counted
+	}{
+		{"conflict", meta.Status{Code: http.StatusConflict, Reason: meta.StatusReasonConflict, Message: "somebody else was faster"}, "conflict"},
+		{"forbidden", meta.Status{Code: http.StatusForbidden, Reason: meta.StatusReasonForbidden, Message: "a policy says no"}, "forbidden"},
+		{"too many requests", meta.Status{Code: http.StatusTooManyRequests, Reason: meta.StatusReasonTooManyRequests, Message: "slow down"}, "throttled"},
+		{"internal error", meta.Status{Code: http.StatusInternalServerError, Reason: meta.StatusReasonInternalError, Message: "etcd is gone"}, "error"},
+		{"unavailable", meta.Status{Code: http.StatusServiceUnavailable, Reason: meta.StatusReasonServiceUnavailable, Message: "starting"}, "error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n, p := newNode(t, "a", "1"), newProxy(t)
+			var refused atomic.Int64
+			p.fails(func(r *http.Request) *meta.Status {
+				if r.Method != http.MethodPatch || r.URL.Path != "/api/v1/nodes/a" {
+					return nil
+				}
+				refused.Add(1)
+				return &tt.status
+			})
+			r := start(t, p.access, "--enable=labels")
+			begun := time.Now()
+			eventually(t, "three writes were refused", func() bool { return refused.Load() >= 3 })
+			if took := time.Since(begun); took < time.Second {
+				t.Errorf("three attempts within %v", took)
+			}
+			// The client itself waits and tries again, some times, where it is told to.
+			eventually(t, "the failure is counted", func() bool {
+				return r.value("gpuledger_reconciler_node_write_failures_total", map[string]string{"failure": tt.failure}) > 0
+			})
+			p.fails(nil)
+			n.awaitLabels(serials("1"))
+		})
+	}
+}
+
+// TestOutage: an API server that is away for a while harms nothing, and there is no
+// storm when it is back.
+func TestOutage(t *testing.T) {
+	n, p := newNode(t, "a", "1"), newProxy(t)
+	r := start(t, p.access, "--enable=labels")
+	n.awaitLabels(serials("1"))
+	since := now(t)
+	gone := meta.Status{Code: http.StatusServiceUnavailable, Reason: meta.StatusReasonServiceUnavailable, Message: "gone"}
+	p.fails(func(*http.Request) *meta.Status { return &gone })
+	r.await("leading no more") // the Lease could not be renewed
+	p.fails(nil)
+	eventually(t, "it leads again", func() bool { return len(r.says(`"msg":"leading"`)) == 2 })
+	n.awaitReads(t, 3)
+	if writes := nodeWrites(t, since); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	if diff := cmp.Diff(serials("1"), n.labels()); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// TestHandover: the second replica takes over when the first one ends, at once when
+// that was asked to, and shows the same series.
+func TestHandover(t *testing.T) {
+	n := newNode(t, "a", "1")
+	first := lead(t, "--leader-election.identity=first")
+	access := must(world.ServiceAccount(t.Context(), namespace, account))(t)
+	second := start(t, access, "--leader-election.identity=second")
+	second.await("following")
+	n.awaitLabels(serials("1"))
+
+	machine := map[string]string{"node": "a", "machine": "i-a"}
+	const metric = "gpuledger_node_machine_info"
+	if got := len(first.scrape().Matches(metric, machine)); got != 1 {
+		t.Errorf("the leader shows %d machines", got)
+	}
+	if got := len(second.scrape().Matches(metric, nil)); got != 0 {
+		t.Errorf("the follower shows %d machines", got)
+	}
+	since := now(t)
+	took := first.stop()
+	second.await("leading")
+	t.Logf("the first one ended within %v", took.Round(time.Millisecond))
+	eventually(t, "the new leader shows the machine", func() bool { return len(second.scrape().Matches(metric, machine)) == 1 })
+	n.awaitReads(t, 3)
+	if writes := nodeWrites(t, since); len(writes) > 0 {
+		t.Errorf("writes after the hand-over: %v", writes)
+	}
+}
+
+// TestKubeconfig: a kubeconfig that is missing may come late.
+func TestKubeconfig(t *testing.T) {
+	n := newNode(t, "a", "1")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	r := execute(t, "--kubeconfig="+kubeconfig, "--web.listen-address=127.0.0.1:0", "--enable=labels", "--confirm=100ms",
+		"--leader-election.namespace="+namespace, "--leader-election.identity=late", "--leader-election.duration=2s")
+	eventually(t, "the log names the file", func() bool { return len(r.says(kubeconfig)) > 0 })
+	check(t, cluster.WriteKubeconfig(kubeconfig+".new", must(world.ServiceAccount(t.Context(), namespace, account))(t)))
+	check(t, os.Rename(kubeconfig+".new", kubeconfig))
+	n.awaitLabels(serials("1"))
+}
