@@ -70,7 +70,7 @@ func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > patience || slices.Contains(m.Processes, id)
 	})
-	if b.last == nil || !b.knows(m.At) {
+	if b.last == nil || !m.listed {
 		return
 	}
 	for _, id := range b.last.Processes {

@@ -39,6 +39,8 @@ type Mark struct {
 	Energy    gpu.Millijoules  `json:"energy"`
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
+	// listed is set if the processes were known then.
+	listed bool
 }
 
 // A suspect is a reading that is not plausible after the last mark. The next one
@@ -91,7 +93,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o)
 	if o.Energy != nil {
-		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders}, o.MaxPower, gapAfter)
+		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed}, o.MaxPower, gapAfter)
 	}
 }
 
@@ -109,14 +111,11 @@ func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
 	}
-	if !b.knows(o.At) {
+	if b.listed == 0 || o.At.Boot-b.listed > patience {
 		return nil, false
 	}
 	return b.list, true
 }
-
-// knows reports whether the last list of processes still counts at a moment.
-func (b *book) knows(at gpu.Instant) bool { return b.listed > 0 && at.Boot-b.listed <= patience }
 
 // identities returns the processes' names for ever, sorted.
 func identities(processes []gpu.Process) []gpu.ProcessID {
@@ -222,7 +221,7 @@ func (b *book) after(m Mark) sighting {
 	s := newSighting(b.since.there(m.Processes))
 	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
 	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !slices.Contains(m.Processes, id) })
-	s.listed = b.knows(m.At)
+	s.listed = m.listed
 	return s
 }
 
