@@ -56,7 +56,7 @@ func (r *Request) Writes() bool {
 	return false
 }
 
-func (r *Request) String() string {
+func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 

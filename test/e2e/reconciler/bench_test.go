@@ -172,7 +172,7 @@ func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
 	writes := allWrites(b, since)
 	for _, w := range writes[:min(len(writes), 5)] {
-		say("a write: %v", &w)
+		say("a write: %v", w)
 	}
 	report(b, "steady-writes", float64(len(writes)), 0)
 	watches := openWatches(b, start)

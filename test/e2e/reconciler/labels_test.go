@@ -258,7 +258,7 @@ func TestSameGPUTwice(t *testing.T) {
 	awaitAllReads(t, []*node{a, b}, 3)
 	for _, w := range nodeWrites(t, since) {
 		if w.Object.Name != "c" {
-			t.Errorf("a write: %v", &w)
+			t.Errorf("a write: %v", w)
 		}
 	}
 	eventually(t, "events tell of both nodes", func() bool {
