@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -35,19 +34,23 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and runs one term. The elector's context outlives ctx:
-// the Lease is released only after the term has ended, and with it the last write.
+// stand waits for the Lease and runs one term. The elector's context outlives ctx, and
+// the elector does not release the Lease: that is done here, after the term has ended
+// and with it the last write.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
-	held, release := context.WithCancel(context.WithoutCancel(ctx))
-	defer release()
+	held, drop := context.WithCancel(context.WithoutCancel(ctx))
+	defer drop()
+	tenure, end := context.WithCancel(held)
+	defer end()
+	lock := newLock(e.lease, kube, end)
+	defer lock.release(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	elector, err := leaderelection.NewLeaderElector(e.config(kube, leaderelection.LeaderCallbacks{
+	elector, err := leaderelection.NewLeaderElector(e.config(lock, leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(lead context.Context) {
-			defer release()
-			both, cancel := context.WithCancel(lead)
-			defer cancel()
-			defer context.AfterFunc(ctx, cancel)()
-			ended <- e.term(both, ctx, term)
+			defer drop()
+			defer context.AfterFunc(lead, end)()
+			defer context.AfterFunc(ctx, end)()
+			ended <- e.term(tenure, ctx, term)
 		},
 		OnStoppedLeading: func() {},
 		OnNewLeader:      e.follow,
@@ -57,7 +60,7 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	}
 	defer context.AfterFunc(ctx, func() {
 		if !e.leading.Load() {
-			release()
+			drop()
 		}
 	})()
 	elector.Run(held)
@@ -93,18 +96,13 @@ func (e *election) follow(identity string) {
 	}
 }
 
-func (e *election) config(kube kubernetes.Interface, callbacks leaderelection.LeaderCallbacks) leaderelection.LeaderElectionConfig {
+func (e *election) config(lock resourcelock.Interface, callbacks leaderelection.LeaderCallbacks) leaderelection.LeaderElectionConfig {
 	return leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: e.lease.Namespace, Name: e.lease.Name},
-			Client:     kube.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: e.lease.Identity},
-		},
-		LeaseDuration:   e.lease.Duration,
-		RenewDeadline:   e.lease.Duration * 2 / 3,
-		RetryPeriod:     max(e.lease.Duration/8, 50*time.Millisecond),
-		ReleaseOnCancel: true,
-		Callbacks:       callbacks,
-		Name:            e.lease.Name,
+		Lock:          lock,
+		LeaseDuration: e.lease.Duration,
+		RenewDeadline: e.lease.Duration * 2 / 3,
+		RetryPeriod:   max(e.lease.Duration/8, 50*time.Millisecond),
+		Callbacks:     callbacks,
+		Name:          e.lease.Name,
 	}
 }

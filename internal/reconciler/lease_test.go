@@ -155,3 +155,73 @@ func TestFollower(t *testing.T) {
 		}
 	})
 }
+
+// TestHangingLease: a leader whose renewals hang ends its term before another one may
+// begin, though the elector itself waits for its requests.
+func TestHangingLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		var hangs atomic.Bool
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if hangs.Load() {
+				time.Sleep(10 * time.Second) // on the test's clock
+			}
+			return hangs.Load(), &coordinationv1.Lease{}, context.DeadlineExceeded
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		e := newElection("first")
+		left, ended := make(chan time.Time, 10), make(chan error)
+		go func() {
+			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
+				<-ctx.Done()
+				left <- time.Now()
+				return nil
+			})
+		}()
+		synctest.Wait()
+		hangs.Store(true)
+		since := time.Now()
+		if took := (<-left).Sub(since); took > e.lease.Duration*2/3 {
+			t.Errorf("the term went on for %v, of a lease of %v", took, e.lease.Duration)
+		}
+		hangs.Store(false)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLostLeaseIsReleasedLast: also a leader that could not renew lets go of the Lease
+// only after its term has ended.
+func TestLostLeaseIsReleasedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		var broken atomic.Bool
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return broken.Load(), &coordinationv1.Lease{}, errors.New("gone")
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- newElection("first").Run(ctx, kube, func(ctx context.Context) error {
+				<-ctx.Done()
+				broken.Store(false)
+				time.Sleep(3 * time.Second) // the write in flight, on the test's clock
+				if got := holder(t, kube); got != "first" {
+					t.Errorf("during the last write, %q holds the lease", got)
+				}
+				stop()
+				return nil
+			})
+		}()
+		synctest.Wait()
+		broken.Store(true)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := holder(t, kube); got != "" {
+			t.Errorf("after the end, %q holds the lease", got)
+		}
+	})
+}
