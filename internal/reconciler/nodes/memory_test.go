@@ -126,13 +126,46 @@ func TestKindOf(t *testing.T) {
 		{"no GPUs", with("old", key), "old", nodelabel.Desired{}, kindChange},
 		{"the same identity", with("old", key), "", identity("old"), kindRepair},
 		{"the annotation was edited", with("edited", key), "old", identity("old"), kindRepair},
-		{"the annotation was edited while nobody led", with("edited", key), "", identity("old"), kindChange},
+		{"another identity, and nobody led", with("old", key), "", identity("new"), kindChange},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			trm := &term{opts: *testOptions(nodelabel.Own, "gpuledger.io"), memory: &memory{nodes: make(map[string]*remembered)}}
 			trm.memory.right("a", tt.bore)
 			if got := trm.kindOf(tt.node, tt.want); got != tt.kind {
+				t.Errorf("kind is %s, want %s", got, tt.kind)
+			}
+		})
+	}
+}
+
+// TestKindOfUnknown: labels of ours without an annotation are taken over, or somebody
+// removed or edited the annotation.
+func TestKindOfUnknown(t *testing.T) {
+	const label = "x.example.com/gpu-0"
+	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}
+	tests := []struct {
+		name   string
+		scheme nodelabel.Scheme
+		serial string
+		bore   string
+		want   nodelabel.Desired
+		kind   string
+	}{
+		{"taken over, right", nodelabel.GPUID, "1", "", want, kindRepair},
+		{"taken over, stale", nodelabel.GPUID, "2", "", want, kindFirst},
+		{"taken over, no GPUs", nodelabel.GPUID, "2", "", nodelabel.Desired{}, kindChange},
+		{"removed in this term", nodelabel.GPUID, "2", "old", want, kindChange},
+		{"removed while nobody led, the same GPU", nodelabel.Own, "1", "", want, kindRepair},
+		{"removed while nobody led, another GPU", nodelabel.Own, "2", "", want, kindChange},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			trm := &term{opts: *testOptions(tt.scheme, "x.example.com"), memory: &memory{nodes: make(map[string]*remembered)}}
+			trm.memory.right("a", tt.bore)
+			n := version("u1", "1")
+			n.Labels, n.owned.labels = map[string]string{label: tt.serial}, []string{label}
+			if got := trm.kindOf(n, tt.want); got != tt.kind {
 				t.Errorf("kind is %s, want %s", got, tt.kind)
 			}
 		})

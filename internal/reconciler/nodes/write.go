@@ -101,12 +101,30 @@ const (
 // identity: as long as it is what it should be, or what we last made it, only rules
 // or hands have changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
-	identity := t.identity(want)
+	identity, bore := t.identity(want), t.memory.bore(n.Name)
 	switch {
 	case n.owned.empty():
 		return kindFirst
-	case identity != "" && (n.carries(identity) || t.memory.bore(n.Name) == identity):
+	case identity == "":
+		return kindChange // no GPUs are left
+	case n.carries(identity) || bore == identity:
 		return kindRepair
+	case len(n.owned.annotations) == 0 && bore == "":
+		return t.kindOfUnknown(n, want)
+	default:
+		return kindChange
+	}
+}
+
+// kindOfUnknown is kindOf a Node that has labels of ours and no annotation to tell whose
+// they are. Labels that are right say enough: somebody removed or edited the annotation
+// while nobody led. In the scheme of gpuid, the labels were just taken over.
+func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
+	switch {
+	case all(n.Labels, n.owned.labels, want.Labels):
+		return kindRepair
+	case t.opts.Rules.Scheme == nodelabel.GPUID && t.opts.TakeOver != "":
+		return kindFirst
 	default:
 		return kindChange
 	}
