@@ -53,8 +53,9 @@ func changes(before, after *pod, since time.Time) []event {
 		events = append(events, phaseEvent(was, is, after.changed()))
 	}
 	for _, c := range is.conditions {
-		if old := was.condition(c.name); old != *c.state {
-			events = append(events, conditionEvent(old, c))
+		is, at := c.state.Value(), time.Unix(c.since, 0).UTC()
+		if old := was.condition(is.name); old != is {
+			events = append(events, conditionEvent(old, is, at))
 		}
 	}
 	for _, c := range is.containers {
@@ -78,8 +79,8 @@ func phaseEvent(was, is *status, at time.Time) event {
 	}}
 }
 
-func conditionEvent(was state, is condition) event {
-	return event{name: eventCondition, subject: is.name, at: time.Unix(is.since, 0).UTC(), attrs: []slog.Attr{
+func conditionEvent(was, is state, at time.Time) event {
+	return event{name: eventCondition, subject: is.name, at: at, attrs: []slog.Attr{
 		slog.String("condition", is.name), slog.String("from", was.status), slog.String("to", is.status), slog.String("reason", is.reason),
 	}}
 }

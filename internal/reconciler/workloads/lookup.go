@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
@@ -117,10 +116,8 @@ func (l *lookup) forget() {
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() { l.count(a.result()) }()
 	a.self = of
-	gv, err := schema.ParseGroupVersion(of.apiVersion)
-	// Whoever can make a pod can write anything into its references, and a name
-	// becomes part of a path of the API: "../secrets/x" must not be asked for.
-	if err != nil || of.kind == "" || of.name == "" || len(content.IsPathSegmentName(of.name)) > 0 {
+	gv, ok := of.groupVersion()
+	if !ok {
 		a.why = invalid
 		return a
 	}
@@ -163,10 +160,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	if owner == nil {
 		return reference{}, ""
 	}
-	return reference{
-		apiVersion: owner.APIVersion, kind: owner.Kind,
-		namespace: self.namespace, name: owner.Name, uid: owner.UID,
-	}, ""
+	return refer(owner, self.namespace), ""
 }
 
 // result is the answer as the counter of lookups names it.

@@ -2,7 +2,11 @@ package workloads
 
 import (
 	"context"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -11,6 +15,28 @@ import (
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
+}
+
+// refer returns an owner reference of an object in a namespace, no part of it longer
+// than a label value may be: the API server bounds only the whole object, to 1.5 MiB.
+func refer(owner *metav1.OwnerReference, namespace string) reference {
+	return reference{
+		apiVersion: one(valid(owner.APIVersion)), kind: one(valid(owner.Kind)), namespace: one(namespace),
+		name: strings.Clone(valid(owner.Name)), uid: types.UID(strings.Clone(valid(string(owner.UID)))),
+	}
+}
+
+// groupVersion returns the group and version of an owner's kind, if the reference can
+// name anything. Whoever can make a pod can write anything into its references, and a
+// name becomes part of a path of the API: "../secrets/x" must not be asked for.
+func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
+	gv, err := schema.ParseGroupVersion(r.apiVersion)
+	legal := err == nil &&
+		(gv.Group == "" || len(content.IsDNS1123Subdomain(gv.Group)) == 0) &&
+		len(content.IsDNS1123Label(gv.Version)) == 0 &&
+		len(content.IsDNS1123Label(strings.ToLower(r.kind))) == 0 &&
+		r.name != "" && len(r.name) <= content.DNS1123SubdomainMaxLength && len(content.IsPathSegmentName(r.name)) == 0
+	return gv, legal
 }
 
 // maxDepth bounds the walk from a pod to its root. The longest chains in use have

@@ -216,6 +216,37 @@ func TestNoPathsFromNames(t *testing.T) {
 	}
 }
 
+// TestOwnersThatNameNothing: what cannot be a kind is not asked for, and of a long one
+// no more is shown or logged than fits a label.
+func TestOwnersThatNameNothing(t *testing.T) {
+	tests := []struct{ name, apiVersion, kind, owner string }{
+		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
+		{"long group", strings.Repeat("g", 1<<20) + "/v1", "Job", "x"},
+		{"long version", "apps/" + strings.Repeat("v", 1<<20), "Job", "x"},
+		{"long name", "apps/v1", "ReplicaSet", strings.Repeat("n", 1<<20)},
+		{"kind with a blank", "apps/v1", "Replica Set", "x"},
+		{"kind that is a path", "v1", "../Secret", "x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil, gpuPod("p", "1", object(tt.apiVersion, tt.kind, "team-a", tt.owner, nil)))
+				w.lead()
+				defer w.stop()
+				if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 1 || !strings.Contains(got[0], "invalid") {
+					t.Errorf("stops are %.200v, want one, invalid", got)
+				}
+				if reads, logged := w.gets(), w.log.Len(); reads > 0 || logged > 0 {
+					t.Errorf("%d reads and %d bytes of log, want none", reads, logged)
+				}
+				if got := len(strings.Join(w.page(), "")) + w.events.Len(); got > 10_000 {
+					t.Errorf("page and events have %d bytes", got)
+				}
+			})
+		})
+	}
+}
+
 // TestReadsAreShared: a hundred pods of ten Jobs of one JobSet cost eleven reads, and
 // none again within the hour.
 func TestReadsAreShared(t *testing.T) {

@@ -55,10 +55,10 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		return nil, false
 	}
 	p := &pod{
-		namespace: w.words.one(from.Namespace), name: from.Name, uid: from.UID,
+		namespace: one(from.Namespace), name: from.Name, uid: from.UID,
 		version: from.ResourceVersion, generation: from.Generation, created: from.CreationTimestamp.Time,
-		node:        w.words.one(from.Spec.NodeName),
-		owner:       w.ownerOf(from),
+		node:        one(from.Spec.NodeName),
+		owner:       ownerOf(from),
 		asks:        asks,
 		claims:      claims,
 		labels:      allowed(w.opts.PodLabels, from.Labels),
@@ -74,15 +74,12 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 	return p, true
 }
 
-func (w *Workloads) ownerOf(p *corev1.Pod) reference {
+func ownerOf(p *corev1.Pod) reference {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil {
 		return reference{}
 	}
-	return reference{
-		apiVersion: w.words.one(owner.APIVersion), kind: w.words.one(owner.Kind),
-		namespace: w.words.one(p.Namespace), name: owner.Name, uid: owner.UID,
-	}
+	return refer(owner, p.Namespace)
 }
 
 // finished returns when a pod that has succeeded or failed did so. A pod that was

@@ -64,13 +64,17 @@ func (r *renderer) label(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: r.names[name], Value: &value}
 }
 
+// maxShared bounds the labels that are kept to be shared: nodes come and go, and pods
+// can name any kind.
+const maxShared = 20_000
+
 // common returns a label that many samples have.
 func (r *renderer) common(name, value string) *dto.LabelPair {
-	k := pair{name, value}
+	k := pair{name, valid(value)}
 	if l, ok := r.shared[k]; ok {
 		return l
 	}
-	if len(r.shared) >= maxWords {
+	if len(r.shared) >= maxShared {
 		clear(r.shared)
 	}
 	l := r.label(name, value)

@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -16,8 +17,8 @@ type status struct {
 
 // condition is a condition of a pod.
 type condition struct {
-	*state       // shared with the many pods that are in it
-	since  int64 // seconds since the Unix epoch, as the API server has it
+	state unique.Handle[state] // shared with the many pods that are in it
+	since int64                // seconds since the Unix epoch, as the API server has it
 }
 
 // state is a condition without its moment, and without its message: the scheduler
@@ -41,18 +42,18 @@ type ending struct {
 
 func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	s := &status{
-		phase: w.words.one(string(from.Status.Phase)), reason: w.words.one(from.Status.Reason),
+		phase: one(string(from.Status.Phase)), reason: one(from.Status.Reason),
 		conditions: make([]condition, 0, len(from.Status.Conditions)),
 		spec:       specHash(from),
 	}
 	for _, c := range from.Status.Conditions {
 		s.conditions = append(s.conditions, condition{
-			w.states.pointer(state{string(c.Type), string(c.Status), c.Reason}), c.LastTransitionTime.Unix(),
+			unique.Make(state{string(c.Type), string(c.Status), c.Reason}), c.LastTransitionTime.Unix(),
 		})
 	}
 	for c := range statuses(from) {
 		s.containers = append(s.containers, container{
-			name: w.words.one(c.Name), restarts: c.RestartCount, ended: w.endingOf(c),
+			name: one(c.Name), restarts: c.RestartCount, ended: w.endingOf(c),
 		})
 	}
 	return s
@@ -66,15 +67,15 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	if t == nil {
 		return nil
 	}
-	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: w.words.one(t.Reason), at: t.FinishedAt.Time}
+	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: one(t.Reason), at: t.FinishedAt.Time}
 }
 
 // condition returns the state of the named condition, zero if there is none of that
 // name.
 func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
-		if c.name == name {
-			return *c.state
+		if is := c.state.Value(); is.name == name {
+			return is
 		}
 	}
 	return state{}

@@ -35,7 +35,6 @@ type Workloads struct {
 	opts  Options
 	log   *slog.Logger
 	diary *diary
-	vocabulary
 
 	counters *prometheus.Registry
 	lookups  *prometheus.CounterVec
