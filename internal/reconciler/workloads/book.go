@@ -109,8 +109,7 @@ func (b *book) remove(p *pod) (gpu bool) {
 	return true
 }
 
-// putLineage takes the lineage of a controller. What was known in full is not given
-// up for less: owners are often deleted before their pods.
+// putLineage takes the lineage of a controller, unless more is known.
 func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,10 +117,7 @@ func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
 	if o == nil {
 		return false
 	}
-	if o.lineage != nil && o.lineage.stopped == "" && l.stopped != "" {
-		return true
-	}
-	if o.lineage != nil && o.lineage.stopped == l.stopped && slices.Equal(o.lineage.levels, l.levels) {
+	if !l.tellsMoreThan(o.lineage) {
 		return true
 	}
 	o.lineage, o.above = l, b.render.owner(l)

@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -57,11 +58,11 @@ const (
 	failed      reason = "error"        // the API server did not answer; it is asked again soon
 )
 
-// reasons returns why a walk can end.
+// reasons returns why a walk that is shown can end.
 func reasons() []string {
 	return []string{
 		string(forbidden), string(notFound), string(unknownKind), string(invalid),
-		string(tooDeep), string(cycle), string(failed),
+		string(tooDeep), string(cycle),
 	}
 }
 
@@ -89,6 +90,26 @@ func (l *lineage) parent(level int) reference {
 		return l.levels[level+1]
 	}
 	return reference{}
+}
+
+// tellsMoreThan reports whether the lineage is to take the place of what was known, nil
+// if nothing was. A server that did not answer told nothing: a root that is wrong until
+// the next try would be series of its own for ever. And what was known of the same
+// owners is not given up for less, for they are often deleted before their pods.
+func (l *lineage) tellsMoreThan(known *lineage) bool {
+	switch {
+	case l.stopped == failed:
+		return false
+	case known == nil:
+		return true
+	case l.stopped == known.stopped && slices.Equal(l.levels, known.levels):
+		return false
+	case l.stopped == "":
+		return true
+	case known.stopped == "":
+		return false
+	}
+	return len(l.levels) >= len(known.levels) || !slices.Equal(l.levels, known.levels[:len(l.levels)])
 }
 
 // controllerOf returns the controller of an object as the API server knows it, the

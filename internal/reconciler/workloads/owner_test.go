@@ -314,8 +314,8 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
-// TestServerErrors: an API server that does not answer is asked again, and what is
-// known is shown meanwhile.
+// TestServerErrors: an API server that does not answer is asked again, and no root is
+// shown that it may not be.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -323,17 +323,52 @@ func TestServerErrors(t *testing.T) {
 		w.refuse("cronjobs", apierrors.NewInternalError(fmt.Errorf("etcd is away")))
 		w.lead()
 		defer w.stop()
-		want := []string{`gpuledger_workload_walks_stopped{kind="CronJob",reason="error"} 1`}
-		if diff := cmp.Diff(want, w.page("gpuledger_workload_walks_stopped")); diff != "" {
-			t.Errorf("stops (-want +got):\n%s", diff)
+		want := []string{"gpuledger_workload_walks_waiting 1"}
+		if diff := cmp.Diff(want, w.page(info, "gpuledger_workload_info", "gpuledger_workload_walks_stopped", "gpuledger_workload_walks_waiting")); diff != "" {
+			t.Errorf("without an answer (-want +got):\n%s", diff)
 		}
 		w.allow()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 0 {
-			t.Errorf("stops after the server recovered: %v", got)
+		want = []string{podLine("p", "Job", "level0", "CronJob", "level1", "cronjob-level1"), "gpuledger_workload_walks_waiting 0"}
+		if diff := cmp.Diff(want, w.page(info, "gpuledger_workload_walks_stopped", "gpuledger_workload_walks_waiting")); diff != "" {
+			t.Errorf("after the server recovered (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestWalksThatStopSooner: what a walk found before it stopped stands when the next one
+// stops sooner.
+func TestWalksThatStopSooner(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error
+	}{
+		{"no answer", apierrors.NewInternalError(fmt.Errorf("etcd is away"))},
+		{"owner deleted", apierrors.NewNotFound(schema.GroupResource{}, "x")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				owners := chain("batch/v1 Job", "batch/v1 CronJob")
+				w := newWorld(t, nil, objects(owners, gpuPod("p", "1", owners[0]))...)
+				w.refuse("cronjobs", apierrors.NewForbidden(schema.GroupResource{Resource: "cronjobs"}, "x", nil))
+				w.lead()
+				defer w.stop()
+				before := w.page(info, "gpuledger_workload_info")
+				w.refuse("*", tt.err)
+				reads := w.gets()
+				time.Sleep(3 * time.Hour)
+				synctest.Wait()
+				if w.gets() == reads {
+					t.Error("nothing was read again")
+				}
+				if diff := cmp.Diff(before, w.page(info, "gpuledger_workload_info")); diff != "" {
+					t.Errorf("series (-before +after):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestOwnerDeletedFirst: the root stays known after an owner on the way is deleted.
