@@ -142,7 +142,7 @@ func TestKindOf(t *testing.T) {
 // TestKindOfUnknown: labels of ours without an annotation are taken over, or somebody
 // removed or edited the annotation.
 func TestKindOfUnknown(t *testing.T) {
-	const label = "x.example.com/gpu-0"
+	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}
 	tests := []struct {
 		name   string
@@ -161,7 +161,7 @@ func TestKindOfUnknown(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			trm := &term{opts: *testOptions(tt.scheme, "x.example.com"), memory: &memory{nodes: make(map[string]*remembered)}}
+			trm := &term{opts: *testOptions(tt.scheme, "gpuledger.io"), memory: &memory{nodes: make(map[string]*remembered)}}
 			trm.memory.right("a", tt.bore)
 			n := version("u1", "1")
 			n.Labels, n.owned.labels = map[string]string{label: tt.serial}, []string{label}
