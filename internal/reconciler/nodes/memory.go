@@ -13,7 +13,8 @@ import (
 
 // The least time between two writes of a Node, from the second on: somebody who sets
 // our labels again and again is not fought at full speed, and what does not take is
-// written ever more seldom.
+// written ever more seldom. A Node that stayed right for the longest of these times is
+// fought over no more.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
 // memory is what this term did to the Nodes, and what it said of them. It is safe for
@@ -21,8 +22,12 @@ const apart, apartMax = 2 * time.Second, 5 * time.Minute
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
-	// failure is why the last write failed, empty if it did not.
-	failure string
+	// failures counts the Nodes whose last write failed, by why.
+	failures map[string]int
+}
+
+func newMemory() *memory {
+	return &memory{nodes: make(map[string]*remembered), failures: make(map[string]int)}
 }
 
 type remembered struct {
@@ -31,11 +36,17 @@ type remembered struct {
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// vain counts the writes since the Node was last as it should be.
-	vain int
+	// vain counts the writes since the Node last stayed as it should be, failed those
+	// since one succeeded.
+	vain, failed int
+	// since is when the Node was first heard of as it should be after the last write,
+	// zero if it is not.
+	since time.Time
 	// identity is the annotation that the Node bore when it was.
 	identity string
-	finding  verdict.Finding
+	// failure is why the last write failed, empty if it did not.
+	failure string
+	finding verdict.Finding
 }
 
 func (m *memory) node(name string) *remembered {
@@ -56,8 +67,22 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	if r.version == n.ResourceVersion && r.like(n, want) {
 		return false, 0
 	}
-	wait := min(apart<<min(max(r.vain-1, 0), 10), apartMax)
+	if !r.since.IsZero() && now.Sub(r.since) >= apartMax || r.uid != n.UID {
+		r.vain, r.failed = 0, 0
+	}
+	r.since = time.Time{}
+	wait := min(apart<<min(max(r.vain-1, r.failed-1, 0), 10), apartMax)
 	return true, wait - now.Sub(r.at)
+}
+
+// missed remembers a write that failed: until the next one, whatever happens to the Node,
+// it takes as long as if it had been reverted.
+func (m *memory) missed(n *node, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.node(n.Name)
+	r.uid, r.at = n.UID, now
+	r.failed++
 }
 
 // write remembers a write, and reports whether it is another one than the last.
@@ -67,7 +92,7 @@ func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	r := m.node(n.Name)
 	news := !r.like(n, want)
 	r.uid, r.version, r.want, r.at = n.UID, n.ResourceVersion, want, now
-	r.vain++
+	r.vain, r.failed, r.since = r.vain+1, 0, time.Time{}
 	return news
 }
 
@@ -75,12 +100,16 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations)
 }
 
-// right remembers that a Node is as it should be, and its identity.
-func (m *memory) right(name, identity string) {
+// right remembers that a Node is as it should be, and its identity. It may not stay so:
+// every write of ours makes it right for a moment.
+func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(name)
-	r.vain, r.identity = 0, identity
+	r.identity = identity
+	if r.since.IsZero() {
+		r.since = now
+	}
 }
 
 // bore returns the identity of a Node when it last was as it should be.
@@ -101,19 +130,37 @@ func (m *memory) judged(name string, f verdict.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing remembers why the last write failed, and reports whether that is news.
-func (m *memory) failing(reason string) bool {
+// failing remembers why the last write of a Node failed, empty if it did not. It reports
+// whether that is news: the first Node to fail for this reason, or the last to fail at all.
+func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.failure
-	m.failure = reason
-	return old != reason
+	r := m.node(name)
+	if r.failure == reason {
+		return false
+	}
+	m.unfail(r.failure)
+	r.failure = reason
+	if reason == "" {
+		return len(m.failures) == 0
+	}
+	m.failures[reason]++
+	return m.failures[reason] == 1
+}
+
+func (m *memory) unfail(reason string) {
+	if m.failures[reason]--; m.failures[reason] <= 0 {
+		delete(m.failures, reason)
+	}
 }
 
 func (m *memory) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.nodes, name)
+	if r := m.nodes[name]; r != nil {
+		m.unfail(r.failure)
+		delete(m.nodes, name)
+	}
 }
 
 // set is a set of Nodes. It is safe for concurrent use.

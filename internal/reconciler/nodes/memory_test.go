@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func desired(serial string) nodelabel.Desired {
 // TestNews: a write is not made twice before it was heard of, but at once to another
 // Node or for another reason.
 func TestNews(t *testing.T) {
-	m := &memory{nodes: make(map[string]*remembered)}
+	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	if news, wait := m.news(version("u1", "1"), desired("1"), at); !news || wait > 0 {
 		t.Errorf("the first write: %v, %v", news, wait)
@@ -53,7 +54,7 @@ func TestNews(t *testing.T) {
 
 // TestVain: what does not take is written ever more seldom, until it takes.
 func TestVain(t *testing.T) {
-	m := &memory{nodes: make(map[string]*remembered)}
+	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	wait := func() time.Duration {
 		_, wait := m.news(version("u1", "2"), desired("1"), at)
@@ -71,9 +72,18 @@ func TestVain(t *testing.T) {
 	if got := wait(); got != apartMax {
 		t.Errorf("after a hundred in vain: wait %v, want %v", got, apartMax)
 	}
-	m.right("a", "{}")
+	m.right("a", "{}", at)
+	if got := wait(); got != apartMax {
+		t.Errorf("after it was right for a moment: wait %v, want %v", got, apartMax)
+	}
+	m.right("a", "{}", at)
+	at = at.Add(apartMax)
+	if got := wait(); got != 0 {
+		t.Errorf("after it stayed right: wait %v, want none", got)
+	}
+	m.write(version("u1", "1"), desired("1"), at)
 	if got := wait(); got != apart {
-		t.Errorf("after it took: wait %v, want %v", got, apart)
+		t.Errorf("after another write: wait %v, want %v", got, apart)
 	}
 	if m.bore("a") != "{}" {
 		t.Error("the identity is forgotten")
@@ -84,8 +94,78 @@ func TestVain(t *testing.T) {
 	}
 }
 
+// TestFight: somebody who reverts every write, so that the Node is right for a moment
+// each time, is not fought at full speed.
+func TestFight(t *testing.T) {
+	m := newMemory()
+	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	now := begun
+	for i := range 100 {
+		n := version("u1", fmt.Sprint(i))
+		_, wait := m.news(n, desired("1"), now)
+		now = now.Add(max(wait, 0))
+		m.write(n, desired("1"), now)
+		m.right("a", "{}", now)
+	}
+	if took := now.Sub(begun); took < 90*apartMax {
+		t.Errorf("a hundred writes in %v", took)
+	}
+}
+
+// TestMissed: after a write that failed, no update of the Node makes the next one come
+// sooner, unless it is another Node.
+func TestMissed(t *testing.T) {
+	m := newMemory()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, want := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second} {
+		m.missed(version("u1", "1"), at)
+		if news, wait := m.news(version("u1", fmt.Sprint(i)), desired("1"), at); !news || wait != want {
+			t.Errorf("after failure %d: news %v, wait %v, want %v", i, news, wait, want)
+		}
+	}
+	if _, wait := m.news(version("u2", "9"), desired("1"), at); wait > apart {
+		t.Errorf("another Node waits %v", wait)
+	}
+	m.missed(version("u1", "1"), at)
+	m.write(version("u1", "1"), desired("1"), at)
+	if _, wait := m.news(version("u1", "2"), desired("1"), at); wait != apart {
+		t.Errorf("after a success: wait %v, want %v", wait, apart)
+	}
+}
+
+// TestFailing: each reason is said once, whichever Nodes fail for it, and the end once
+// none fails.
+func TestFailing(t *testing.T) {
+	m := newMemory()
+	steps := []struct {
+		name, reason string
+		news         bool
+	}{
+		{"a", "", false},
+		{"a", "forbidden", true},
+		{"b", "conflict", true},
+		{"a", "forbidden", false},
+		{"c", "", false},
+		{"c", "forbidden", false},
+		{"b", "conflict", false},
+		{"b", "", false},
+		{"a", "", false},
+		{"c", "", true},
+		{"a", "forbidden", true},
+	}
+	for i, s := range steps {
+		if news := m.failing(s.name, s.reason); news != s.news {
+			t.Errorf("step %d: news %v", i, news)
+		}
+	}
+	m.forget("a")
+	if !m.failing("b", "forbidden") {
+		t.Error("a Node that is gone still fails")
+	}
+}
+
 func TestJudged(t *testing.T) {
-	m := &memory{nodes: make(map[string]*remembered)}
+	m := newMemory()
 	steps := []struct {
 		finding verdict.Finding
 		news    bool
@@ -130,8 +210,8 @@ func TestKindOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			trm := &term{opts: *testOptions(nodelabel.Own, "gpuledger.io"), memory: &memory{nodes: make(map[string]*remembered)}}
-			trm.memory.right("a", tt.bore)
+			trm := &term{opts: *testOptions(nodelabel.Own, "gpuledger.io"), memory: newMemory()}
+			trm.memory.right("a", tt.bore, time.Now())
 			if got := trm.kindOf(tt.node, tt.want); got != tt.kind {
 				t.Errorf("kind is %s, want %s", got, tt.kind)
 			}
@@ -161,8 +241,8 @@ func TestKindOfUnknown(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			trm := &term{opts: *testOptions(tt.scheme, "gpuledger.io"), memory: &memory{nodes: make(map[string]*remembered)}}
-			trm.memory.right("a", tt.bore)
+			trm := &term{opts: *testOptions(tt.scheme, "gpuledger.io"), memory: newMemory()}
+			trm.memory.right("a", tt.bore, time.Now())
 			n := version("u1", "1")
 			n.Labels, n.owned.labels = map[string]string{label: tt.serial}, []string{label}
 			if got := trm.kindOf(n, tt.want); got != tt.kind {

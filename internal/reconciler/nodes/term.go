@@ -84,7 +84,7 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 		readRate:  rate.NewLimiter(rate.Limit(opts.Rate), max(1, int(opts.Rate/10))),
 		writeRate: rate.NewLimiter(rate.Limit(opts.Writes), 1),
 		fleet:     newFleet(),
-		memory:    &memory{nodes: make(map[string]*remembered)},
+		memory:    newMemory(),
 		held:      newSet(),
 	}
 	if err := t.nodes.SetTransform(t.opts.keep); err != nil {

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,7 +29,7 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	want, known := t.want(n)
 	if !known || n.bears(want) && !n.legacy {
 		if known {
-			t.memory.right(name, t.identity(want))
+			t.memory.right(name, t.identity(want), time.Now())
 		}
 		t.held.remove(name)
 		return true
@@ -62,14 +63,23 @@ func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.D
 	case t.writeRate.Wait(ctx) != nil:
 		return true // the term ends
 	}
-	if kind == kindTakeOver {
-		return t.result(t.takeOver(ctx, n.Name), n.Name, kind)
-	}
-	err := apply(ctx, t.kube, n.ObjectMeta, want)
-	if err == nil {
+	err := t.request(ctx, n, kind, want)
+	switch {
+	case errors.Is(err, errNothing):
+		return true // the Node's update is on its way
+	case err != nil:
+		t.memory.missed(n, time.Now())
+	case kind != kindTakeOver:
 		t.memory.write(n, want, time.Now())
 	}
 	return t.result(err, n.Name, kind)
+}
+
+func (t *term) request(ctx context.Context, n *node, kind string, want nodelabel.Desired) error {
+	if kind == kindTakeOver {
+		return t.takeOver(ctx, n.Name)
+	}
+	return apply(ctx, t.kube, n.ObjectMeta, want)
 }
 
 // want returns what a Node should bear, and whether that is known. A Node that had no
@@ -169,6 +179,9 @@ func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta,
 	return err
 }
 
+// errNothing says that there was nothing left to take over.
+var errNothing = errors.New("nothing to take over")
+
 // takeOver makes the labels of the manager that we replace ours. From then on, an
 // apply removes what is stale.
 func (t *term) takeOver(ctx context.Context, name string) error {
@@ -180,6 +193,9 @@ func (t *term) takeOver(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("take over the fields of %s: %w", t.opts.TakeOver, err)
 	}
+	if patch == nil {
+		return errNothing
+	}
 	_, err = t.kube.CoreV1().Nodes().Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager})
 	return err
 }
@@ -188,14 +204,14 @@ func (t *term) takeOver(ctx context.Context, name string) error {
 func (t *term) result(err error, name, kind string) bool {
 	if err == nil {
 		t.counts.writes.WithLabelValues(kind).Inc()
-		if t.memory.failing("") {
+		if t.memory.failing(name, "") {
 			t.log.Info("nodes written again")
 		}
 		return true
 	}
 	reason := reasonOf(err)
 	t.counts.writeFailures.WithLabelValues(reason).Inc()
-	if t.memory.failing(reason) {
+	if t.memory.failing(name, reason) {
 		t.log.Warn("node not written, will keep trying", "node", name, "reason", reason, "err", err)
 	}
 	return false

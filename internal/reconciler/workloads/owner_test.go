@@ -113,6 +113,24 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
+// TestOneParent: a workload that two references lead to differently has one parent, the
+// same at every scrape.
+func TestOneParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owners := chain("batch/v1 Job", "batch/v1 CronJob")
+		misnamed := object("nobody.example/v1", "Job", "team-a", "level0", nil)
+		w := newWorld(t, nil, objects(owners, gpuPod("p", "1", owners[0]), gpuPod("q", "1", misnamed))...)
+		w.lead()
+		defer w.stop()
+		want := []string{workloadLine(owners[1], ""), workloadLine(owners[0], string(owners[1].UID))}
+		for range 50 {
+			if diff := cmp.Diff(want, w.page("gpuledger_workload_info")); diff != "" {
+				t.Fatalf("workloads (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
 // TestOtherOwners: an owner that is no controller is not followed.
 func TestOtherOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

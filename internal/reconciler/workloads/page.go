@@ -5,7 +5,7 @@ import dto "github.com/prometheus/client_model/go"
 // page is what is shown at one moment, metric by metric.
 type page struct {
 	samples [numMetrics][]*dto.Metric
-	shown   map[levelKey]bool
+	levels  map[levelKey]*level
 }
 
 func (pg *page) add(m metric, samples ...*dto.Metric) {
@@ -16,11 +16,11 @@ func (pg *page) add(m metric, samples ...*dto.Metric) {
 	}
 }
 
-// addLevel adds a workload, unless it is there: many pods belong to one.
-func (pg *page) addLevel(l level) {
-	if !pg.shown[l.key] {
-		pg.shown[l.key] = true
-		pg.add(workloadInfo, l.sample)
+// addLevel adds a workload once: many pods belong to one. Where two references to it
+// led to different parents, it is the same one at every scrape.
+func (pg *page) addLevel(l *level) {
+	if other := pg.levels[l.key]; other == nil || l.before(other) {
+		pg.levels[l.key] = l
 	}
 }
 
@@ -34,7 +34,7 @@ type stop struct {
 func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	pg := &page{shown: make(map[levelKey]bool, len(b.owners))}
+	pg := &page{levels: make(map[levelKey]*level, len(b.owners))}
 	if !b.listed {
 		return pg
 	}
@@ -48,10 +48,13 @@ func (b *book) page() *page {
 			pg.add(podAnnotations, s.annotations)
 		}
 		if e.workload != nil {
-			pg.addLevel(*e.workload)
+			pg.addLevel(e.workload)
 		}
 	}
 	b.addOwners(pg)
+	for _, l := range pg.levels {
+		pg.add(workloadInfo, l.sample)
+	}
 	return pg
 }
 
@@ -63,8 +66,8 @@ func (b *book) addOwners(pg *page) {
 			waiting++
 			continue
 		}
-		for _, l := range o.above.levels {
-			pg.addLevel(l)
+		for i := range o.above.levels {
+			pg.addLevel(&o.above.levels[i])
 		}
 		if o.lineage.stopped != "" {
 			stops[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++

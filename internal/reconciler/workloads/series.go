@@ -100,8 +100,22 @@ type levelKey struct{ kind, namespace, name, uid string }
 // level is what is shown of one workload.
 type level struct {
 	key    levelKey
+	parent string // UID of its controller
+	whole  bool   // whether the walk that it is of reached the root
 	sample *dto.Metric
 	of     belonging // what a pod without a controller shows of itself
+}
+
+// before reports whether l is shown rather than another one of the same workload: one
+// with a parent, then one of a walk that reached the root.
+func (l *level) before(other *level) bool {
+	switch {
+	case (l.parent != "") != (other.parent != ""):
+		return l.parent != ""
+	case l.whole != other.whole:
+		return l.whole
+	}
+	return l.parent < other.parent
 }
 
 // belonging is the labels by which a pod says whose it is.
@@ -118,14 +132,14 @@ func (r *renderer) owner(l *lineage) *above {
 	root := l.root()
 	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
 	for i, at := range l.levels {
-		s.levels = append(s.levels, r.level(at, string(l.parent(i).uid)))
+		s.levels = append(s.levels, r.level(at, string(l.parent(i).uid), l.stopped == ""))
 	}
 	return s
 }
 
-func (r *renderer) level(at reference, parent string) level {
+func (r *renderer) level(at reference, parent string, whole bool) level {
 	k := levelKey{valid(at.kind), valid(at.namespace), valid(at.name), valid(string(at.uid))}
-	return level{key: k, sample: r.info(
+	return level{key: k, parent: parent, whole: whole, sample: r.info(
 		r.common("kind", k.kind), r.common("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
 		r.label("parent_uid", parent),
 	)}
@@ -141,7 +155,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 // bare renders a pod without a controller: it is its own workload.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
-	l := r.level(self, "")
+	l := r.level(self, "", true)
 	l.of = r.belonging(reference{}, self)
 	return &l
 }

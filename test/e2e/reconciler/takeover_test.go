@@ -81,8 +81,8 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates: even with the right to create, an apply to a Node that is gone
-// makes no new one.
+// TestNeverCreates: what an API server does with an apply that names a UID, even for who
+// has the right to create. That the program's body names it is a test beside its code.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")
