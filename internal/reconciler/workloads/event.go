@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -25,13 +26,23 @@ func eventNames() []string {
 
 // event is one thing that happened to a pod. Its id is made of what happened and not
 // of when it was seen: whoever tells it again, after a hand-over or a broken watch,
-// gives it the same id for the same version of the pod.
+// gives it the same id. The version of the pod is part of it only where nothing else
+// tells one from the next: a new leader meets a later version than the one in which a
+// condition changed.
 type event struct {
-	name    string
-	subject string // which condition or container; empty for the pod as a whole
-	at      time.Time
-	attrs   []slog.Attr
+	name  string
+	which []string // completes the id among the pod's events of that name
+	at    time.Time
+	attrs []slog.Attr
 }
+
+// id returns the event's id.
+func (e event) id(p *pod) string {
+	return strings.Join(append([]string{string(p.uid), e.name}, e.which...), "/")
+}
+
+// moment is a time as part of an id.
+func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // recently is how far back from the first list events are told: a leader that takes
 // over may not have been the one to see them.
@@ -74,19 +85,22 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
 func phaseEvent(was, is *status, at time.Time) event {
-	return event{name: eventPhase, at: at, attrs: []slog.Attr{
+	return event{name: eventPhase, which: []string{is.phase}, at: at, attrs: []slog.Attr{
 		slog.String("from", was.phase), slog.String("to", is.phase), slog.String("reason", is.reason),
 	}}
 }
 
 func conditionEvent(was, is state, at time.Time) event {
-	return event{name: eventCondition, subject: is.name, at: at, attrs: []slog.Attr{
+	return event{name: eventCondition, which: []string{is.name, is.status, is.reason, moment(at)}, at: at, attrs: []slog.Attr{
 		slog.String("condition", is.name), slog.String("from", was.status), slog.String("to", is.status), slog.String("reason", is.reason),
 	}}
 }
 
+// failureEvent tells of a container's end. The number of restarts is no part of its id,
+// for the same end is told with one more when the container runs again.
 func failureEvent(c container) event {
-	return event{name: eventFailure, subject: c.name, at: c.ended.at, attrs: []slog.Attr{
+	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
+	return event{name: eventFailure, which: which, at: c.ended.at, attrs: []slog.Attr{
 		slog.String("container", c.name), slog.String("reason", c.ended.reason),
 		slog.Int("exit_code", int(c.ended.exitCode)), slog.Int("signal", int(c.ended.signal)), slog.Int("restarts", int(c.restarts)),
 	}}
@@ -95,9 +109,13 @@ func failureEvent(c container) event {
 // specEvent tells of a new spec: another image, a scheduling gate that was lifted, a
 // debug container. Which of them only a snapshot says.
 func specEvent(p *pod) event {
-	return event{name: eventSpec, at: time.Now(), attrs: []slog.Attr{
+	return event{name: eventSpec, which: []string{p.version}, at: time.Now(), attrs: []slog.Attr{
 		slog.Int64("generation", p.generation), slog.String("spec", strconv.FormatUint(p.status.spec, 16)),
 	}}
+}
+
+func snapshotEvent(p *pod, at time.Time, annotations []string) event {
+	return event{name: eventSnapshot, which: []string{p.version}, at: at, attrs: []slog.Attr{slog.Any("object", snapshot(p.full, annotations))}}
 }
 
 func deletedEvent() event { return event{name: eventDeleted, at: time.Now()} }
@@ -135,18 +153,14 @@ func (d *diary) tell(p *pod, events []event) {
 		d.write(p, e)
 	}
 	if p.full != nil && len(events) > 0 {
-		d.write(p, event{name: eventSnapshot, at: events[0].at, attrs: []slog.Attr{slog.Any("object", snapshot(p.full, d.annotations))}})
+		d.write(p, snapshotEvent(p, events[0].at, d.annotations))
 	}
 	p.full = nil
 }
 
 func (d *diary) write(p *pod, e event) {
-	id := string(p.uid) + "/" + p.version + "/" + e.name
-	if e.subject != "" {
-		id += "/" + e.subject
-	}
 	attrs := []slog.Attr{
-		slog.String("event", e.name), slog.String("id", id), slog.Time("at", e.at),
+		slog.String("event", e.name), slog.String("id", e.id(p)), slog.Time("at", e.at),
 		slog.String("namespace", p.namespace), slog.String("pod", p.name), slog.String("pod_uid", string(p.uid)),
 		slog.String("resource_version", p.version), slog.String("node", p.node),
 		slog.String("owner_kind", p.owner.kind), slog.String("owner_name", p.owner.name),

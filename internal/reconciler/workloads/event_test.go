@@ -54,8 +54,8 @@ func TestEvents(t *testing.T) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", LastTransitionTime: now, Message: "0/3 nodes"}}
 		w.create("pods", p)
 		w.expect("created", []map[string]any{
-			{"event": "phase", "id": "uid-p/1/phase", "resource_version": "1", "from": "", "to": "Pending", "reason": ""},
-			{"event": "condition", "id": "uid-p/1/condition/PodScheduled", "resource_version": "1", "condition": "PodScheduled", "from": "", "to": "False", "reason": "Unschedulable"},
+			{"event": "phase", "id": "uid-p/phase/Pending", "resource_version": "1", "from": "", "to": "Pending", "reason": ""},
+			{"event": "condition", "id": "uid-p/condition/PodScheduled/False/Unschedulable/2000-01-01T00:00:00Z", "resource_version": "1", "condition": "PodScheduled", "from": "", "to": "False", "reason": "Unschedulable"},
 		})
 
 		p = next(p)
@@ -67,7 +67,7 @@ func TestEvents(t *testing.T) {
 		p.Status.Conditions[0].Reason = "SchedulerError"
 		w.update("pods", p)
 		w.expect("another reason", []map[string]any{
-			{"event": "condition", "id": "uid-p/3/condition/PodScheduled", "resource_version": "3", "condition": "PodScheduled", "from": "False", "to": "False", "reason": "SchedulerError"},
+			{"event": "condition", "id": "uid-p/condition/PodScheduled/False/SchedulerError/2000-01-01T00:00:00Z", "resource_version": "3", "condition": "PodScheduled", "from": "False", "to": "False", "reason": "SchedulerError"},
 		})
 
 		p = next(p)
@@ -75,8 +75,8 @@ func TestEvents(t *testing.T) {
 		p.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}
 		w.update("pods", p)
 		w.expect("running", []map[string]any{
-			{"event": "phase", "id": "uid-p/4/phase", "resource_version": "4", "from": "Pending", "to": "Running", "reason": ""},
-			{"event": "condition", "id": "uid-p/4/condition/PodScheduled", "resource_version": "4", "condition": "PodScheduled", "from": "False", "to": "True", "reason": ""},
+			{"event": "phase", "id": "uid-p/phase/Running", "resource_version": "4", "from": "Pending", "to": "Running", "reason": ""},
+			{"event": "condition", "id": "uid-p/condition/PodScheduled/True//2000-01-01T00:00:00Z", "resource_version": "4", "condition": "PodScheduled", "from": "False", "to": "True", "reason": ""},
 		})
 
 		p = next(p)
@@ -87,7 +87,7 @@ func TestEvents(t *testing.T) {
 		}}
 		w.update("pods", p)
 		failure := map[string]any{
-			"event": "failure", "id": "uid-p/5/failure/main", "resource_version": "5",
+			"event": "failure", "id": "uid-p/failure/main/137/2000-01-01T00:00:00Z", "resource_version": "5",
 			"container": "main", "reason": "OOMKilled", "exit_code": 137.0, "signal": 9.0, "restarts": 1.0,
 		}
 		w.expect("killed", []map[string]any{failure})
@@ -106,7 +106,7 @@ func TestEvents(t *testing.T) {
 		}
 
 		w.delete("pods", "p")
-		w.expect("deleted", []map[string]any{{"event": "deleted", "id": "uid-p/7/deleted", "resource_version": "7"}})
+		w.expect("deleted", []map[string]any{{"event": "deleted", "id": "uid-p/deleted", "resource_version": "7"}})
 
 		want := []string{
 			`gpuledger_pod_events_total{event="condition"} 3`, `gpuledger_pod_events_total{event="deleted"} 1`,
@@ -135,7 +135,7 @@ func TestEventIdentity(t *testing.T) {
 		w.lead()
 		defer w.stop()
 		want := map[string]any{
-			"msg": "gpu pod", "event": "failure", "id": "uid-p/2/failure/main", "at": time.Now().UTC().Format(time.RFC3339),
+			"msg": "gpu pod", "event": "failure", "id": "uid-p/failure/main/2/" + time.Now().UTC().Format(time.RFC3339), "at": time.Now().UTC().Format(time.RFC3339),
 			"namespace": "team-a", "pod": "p", "pod_uid": "uid-p", "resource_version": "2", "node": "gpu-node-1",
 			"owner_kind": "Job", "owner_name": "level0",
 			"container": "main", "reason": "Error", "exit_code": 2.0, "signal": 0.0, "restarts": 0.0,
@@ -173,6 +173,43 @@ func TestEventsAfterHandOver(t *testing.T) {
 		}
 		w.expect("again", first)
 	})
+}
+
+// TestEventIDsOutliveVersions: a new leader meets a later version of a pod, and tells
+// what happened before by the ids that it had.
+func TestEventIDsOutliveVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.lead()
+		now := metav1.NewTime(time.Now())
+		p := ended(gpuPod("p", "1", nil), corev1.PodRunning, 137, time.Now())
+		p.CreationTimestamp = now
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", LastTransitionTime: now}}
+		w.create("pods", p)
+		first := ids(w.told())
+		if len(first) != 3 {
+			t.Errorf("events are %v, want a phase, a condition and a failure", first)
+		}
+		w.stop()
+
+		p = next(p)
+		p.Labels = map[string]string{"a": "b"}
+		c := &p.Status.ContainerStatuses[0]
+		c.RestartCount, c.LastTerminationState, c.State = 1, c.State, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		w.update("pods", p)
+		w.lead()
+		defer w.stop()
+		if diff := cmp.Diff(first, ids(w.told())); diff != "" {
+			t.Errorf("ids (-first +second leader):\n%s", diff)
+		}
+	})
+}
+
+func ids(events []map[string]any) (ids []any) {
+	for _, e := range events {
+		ids = append(ids, e["id"])
+	}
+	return ids
 }
 
 func TestNoEvents(t *testing.T) {
@@ -218,7 +255,7 @@ func TestSnapshot(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("no snapshot among %v", events)
 		}
-		if events[i]["id"] != "uid-p/1/snapshot" {
+		if events[i]["id"] != "uid-p/snapshot/1" {
 			t.Errorf("id is %v", events[i]["id"])
 		}
 		text, _ = asJSON(t, events[i]["object"])

@@ -1,0 +1,59 @@
+package nodes
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+)
+
+// TestApply: the body of an apply names the Node's UID, without which it could create
+// one, and nothing but what is ours.
+func TestApply(t *testing.T) {
+	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
+	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
+	want := desired("1")
+	want.Annotations = map[string]string{"gpuledger.io/inventory": "{}"}
+	if err := apply(t.Context(), kube, to, want); err != nil {
+		t.Fatal(err)
+	}
+	patch, ok := kube.Actions()[0].(clienttesting.PatchAction)
+	if !ok || len(kube.Actions()) != 1 || patch.GetPatchType() != types.ApplyPatchType || patch.GetName() != "a" {
+		t.Fatalf("requests: %v", kube.Actions())
+	}
+	var body map[string]any
+	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil {
+		t.Fatal(err)
+	}
+	metadata := map[string]any{
+		"name": "a", "uid": "u1",
+		"labels":      map[string]any{"gpuledger.io/gpu-0": "1"},
+		"annotations": map[string]any{"gpuledger.io/inventory": "{}"},
+	}
+	if diff := cmp.Diff(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": metadata}, body); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}
+
+// TestNothingToTakeOver: a Node that was taken over and not heard of since is not
+// patched with nothing.
+func TestNothingToTakeOver(t *testing.T) {
+	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
+	if err := trm.takeOver(t.Context(), "a"); !errors.Is(err, errNothing) {
+		t.Errorf("error: %v", err)
+	}
+	for _, action := range kube.Actions() {
+		if action.GetVerb() == "patch" {
+			t.Errorf("request: %v", action)
+		}
+	}
+}
