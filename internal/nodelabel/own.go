@@ -24,9 +24,13 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 	})
 }
 
-// own returns our own labels, without prefix.
-func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) map[string]string {
-	labels := make(map[string]string)
+// SerialValue returns the label value of a board's serial number, empty if it has none.
+// Serial numbers that differ can have the same one.
+func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
+
+// own returns our own labels, without prefix, and which of them name lost GPUs.
+func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
+	labels = make(map[string]string)
 	put := func(name, value string) {
 		if value = legal(value); value != "" {
 			labels[name] = value
@@ -34,9 +38,13 @@ func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) map[stri
 	}
 	present := 0
 	for n, g := range gpus {
-		put("gpu-"+strconv.Itoa(n), gpu.Identity(g.Serial))
-		if g.Present {
+		name := "gpu-" + strconv.Itoa(n)
+		put(name, SerialValue(g.Serial))
+		switch {
+		case g.Present:
 			present++
+		case labels[name] != "":
+			lost = append(lost, name)
 		}
 	}
 	put("gpu-count", strconv.Itoa(present))
@@ -48,7 +56,7 @@ func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) map[stri
 	if r.DMIChassis {
 		put("dmi-chassis", gpu.Identity(p.Node.ChassisSerial))
 	}
-	return labels
+	return labels, lost
 }
 
 func chassis(g inventory.GPU) string { return gpu.Identity(g.Platform.ChassisSerial) }

@@ -47,6 +47,9 @@ type Rules struct {
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
+	// Lost are the keys of the labels that name GPUs which are not present, and may be
+	// on another Node by now.
+	Lost []string
 }
 
 // Empty reports whether the Node should bear nothing.
@@ -67,9 +70,9 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	if len(gpus) == 0 {
 		return Desired{}
 	}
-	labels := r.own(node, p, gpus)
+	labels, lost := r.own(node, p, gpus)
 	if r.Scheme == GPUID {
-		labels = gpuid(gpus)
+		labels, lost = gpuid(gpus), nil
 	}
 	d := Desired{
 		Labels:      make(map[string]string, len(labels)),
@@ -77,6 +80,9 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	}
 	for name, value := range labels {
 		d.Labels[shared(r.Prefix+"/"+name)] = value
+	}
+	for _, name := range lost {
+		d.Lost = append(d.Lost, shared(r.Prefix+"/"+name))
 	}
 	return d
 }

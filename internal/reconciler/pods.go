@@ -1,6 +1,8 @@
 package reconciler
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -29,17 +31,26 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 }
 
 // trim keeps the memory of a cluster's pods small. A pod that asks for a GPU is stored
-// as what the workloads keep of it: it is no exporter, and whoever looks for one meets
-// another type. Of a pod that is nobody's business only the name is kept.
+// as what the workloads keep of it, and whoever looks for an exporter meets another
+// type; unless it is one, by whatever claim it gets at its GPUs. Of a pod that is
+// nobody's business only the name is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
 	if p.cfg.Enable.has(partWorkloads) {
-		if kept, ok := p.workloads.Keep(pod); ok {
+		if kept, ok := p.workloads.Keep(pod); ok && !p.exports(pod) {
 			return kept, nil
 		}
 	}
 	return p.nodes.Keep(pod), nil
+}
+
+// exports reports whether a pod is an exporter, or will be once it has a node.
+func (p *program) exports(pod *corev1.Pod) bool {
+	placed := *pod
+	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")
+	_, ok := p.cfg.Labels.Exporters.Of(&placed)
+	return ok && p.cfg.Enable.has(partLabels)
 }

@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// claim is a UUID or a board serial number that can be on one Node only.
+// claim is a UUID or a board serial number that can be on one Node only. A serial number
+// counts as the label says it: what differs in the driver's spelling only is the same.
 type claim struct {
 	serial bool
 	id     string
 }
+
+func serialClaim(value string) claim { return claim{serial: true, id: value} }
 
 func (c claim) String() string {
 	if c.serial {
@@ -37,7 +40,7 @@ func claimsOf(page inventory.Page) []claim {
 			continue
 		}
 		list = append(list, claim{id: g.UUID})
-		if serial := (claim{serial: true, id: gpu.Identity(g.Serial)}); serial.id != "" && !slices.Contains(list, serial) {
+		if serial := serialClaim(nodelabel.SerialValue(g.Serial)); serial.id != "" && !slices.Contains(list, serial) {
 			list = append(list, serial)
 		}
 	}

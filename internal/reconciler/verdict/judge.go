@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -129,7 +130,30 @@ func (j *Judge) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	if n == nil || n.settled == nil || j.finding(name, n, now).State.Refused() {
 		return nodelabel.Desired{}, false
 	}
-	return *n.settled, true
+	return j.withoutMoved(name, *n.settled, now), true
+}
+
+// withoutMoved leaves out the labels of lost GPUs that another Node claims to have. The
+// annotation stays as it is: it says that they are lost.
+func (j *Judge) withoutMoved(name string, d nodelabel.Desired, now time.Time) nodelabel.Desired {
+	moved := slices.DeleteFunc(slices.Clone(d.Lost), func(key string) bool {
+		return j.rival(name, serialClaim(d.Labels[key]), now) == ""
+	})
+	if len(moved) > 0 {
+		d.Labels = maps.Clone(d.Labels)
+		maps.DeleteFunc(d.Labels, func(key, _ string) bool { return slices.Contains(moved, key) })
+	}
+	return d
+}
+
+// rival returns another Node that makes a claim, and whose word stands; empty for none.
+func (j *Judge) rival(name string, c claim, now time.Time) string {
+	for _, other := range j.claims.by(c) {
+		if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
+			return other
+		}
+	}
+	return ""
 }
 
 // Forget forgets a Node that is gone, or that has no exporter any more.
@@ -157,10 +181,8 @@ func (j *Judge) Findings(now time.Time) map[string]Finding {
 func (j *Judge) finding(name string, n *node, now time.Time) Finding {
 	if n.state == Settled || n.state == Unconfirmed || n.state == DriverDown {
 		for _, c := range n.claimed {
-			for _, other := range j.claims.by(c) {
-				if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
-					return Finding{State: c.duplicate(), Detail: c.String() + " is on two nodes", Other: other}
-				}
+			if other := j.rival(name, c, now); other != "" {
+				return Finding{State: c.duplicate(), Detail: c.String() + " is on two nodes", Other: other}
 			}
 		}
 	}

@@ -216,6 +216,37 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
+// A spelling that gives the same label is the same claim.
+func TestDuplicateLabel(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1654")
+	p := c.page("1654!")
+	if f := c.hears("b", p, verdict.DuplicateSerial); f.Other != "a" {
+		t.Errorf("finding: %+v", f)
+	}
+	c.wants("a")
+}
+
+// A lost GPU keeps its label until another Node claims to have it.
+func TestLostElsewhere(t *testing.T) {
+	c := newCourt(t)
+	page := func() inventory.Page {
+		p := c.page("9", "1")
+		p.GPUs[1].Present = false
+		return p
+	}
+	c.hears("old", page(), verdict.Unconfirmed)
+	c.hears("old", page(), verdict.Settled)
+	c.wants("old", "9", "1")
+	c.settles("new", "1")
+	c.wants("old", "9", "")
+	if d, _ := c.judge.Want("old", c.now); d.Labels["gpuledger.io/gpu-count"] != "1" {
+		t.Errorf("other labels went too: %v", d.Labels)
+	}
+	c.judge.Forget("new")
+	c.wants("old", "9", "1")
+}
+
 // What stands for a missing serial number is no claim, and two dies share one.
 func TestNoClaim(t *testing.T) {
 	c := newCourt(t)

@@ -51,7 +51,7 @@ var catalogue = [numMetrics]collector.Metric{
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
 		Labels: plus(ofPod, "resource"),
-		Help:   "GPUs that the pod asks for, as the scheduler counts them.",
+		Help:   "GPUs that the pod asks for, as the scheduler counts them; a claim that pods share counts for each of them.",
 	},
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,

@@ -259,7 +259,7 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("id is %v", events[i]["id"])
 		}
 		text, _ = asJSON(t, events[i]["object"])
-		for _, kept := range []string{`"kind":"Pod"`, "registry.example/train:v1", "--epochs=3", "HF_TOKEN", "example.com/project", "gpu-secrets", `"nvidia.com/gpu":"1"`} {
+		for _, kept := range []string{`"kind":"Pod"`, "registry.example/train:v1", `"path":"/ready"`, "HF_TOKEN", "example.com/project", "gpu-secrets", `"nvidia.com/gpu":"1"`} {
 			if !strings.Contains(text, kept) {
 				t.Errorf("%s is not in the snapshot:\n%s", kept, text)
 			}
@@ -283,17 +283,17 @@ func secretive() *corev1.Pod {
 		"kubectl.kubernetes.io/last-applied-configuration": `{"env":"hunter2"}`, "vault": "hunter2", "example.com/project": "x",
 	}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "hunter2"}}
-	header := &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: "hunter2"}}}
+	header := &corev1.HTTPGetAction{Path: "/ready?key=hunter2", HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: "hunter2"}}}
 	c := &p.Spec.Containers[0]
 	c.Image = "registry.example/train:v1"
 	c.Command = []string{"sh", "-c", "export WANDB_API_KEY=hunter2\nexec train"}
-	c.Args = []string{"--epochs=3", "--token=hunter2", "--password", "hunter2", "API_KEY=hunter2", "--db-secret", "hunter2"}
+	c.Args = []string{"--token=hunter2", "--password", "hunter2", `{"api_key":"hunter2"}`, "--db=postgres://u:hunter2@h/x", "-phunter2"}
 	c.Env = []corev1.EnvVar{
 		{Name: "HF_TOKEN", Value: "hunter2"},
 		{Name: "KEY", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "gpu-secrets"}, Key: "k"}}},
 	}
 	c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: header}}
-	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check", "--auth=hunter2"}}}}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"check", "-u", "me:hunter2"}}}}
 	c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: header.DeepCopy()}}
 	p.Spec.InitContainers = []corev1.Container{{Name: "init", Env: []corev1.EnvVar{{Name: "A", Value: "hunter2"}}}}
 	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Env: []corev1.EnvVar{{Name: "A", Value: "hunter2"}}}}}

@@ -50,7 +50,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.PodLabels, "pod-labels", keys{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", keys{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
-	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without secrets and values of the environment")
+	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
 }
 
 // Validate checks what the flag package cannot.
@@ -102,7 +102,12 @@ func (p pattern) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
+// UnmarshalText implements [encoding.TextUnmarshaler]. An empty expression would match
+// whatever there is.
 func (p *pattern) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		return errors.New("is empty, which matches everything; for nothing write ^$")
+	}
 	p.Regexp, err = regexp.Compile(string(text))
 	return err
 }

@@ -28,6 +28,9 @@ func TestOptions(t *testing.T) {
 		{[]string{"-pod-labels=a b"}, `"a b" is no name`},
 		{[]string{"-pod-annotations=a.b/c,a-b/c"}, "both be annotation_a_b_c"},
 		{[]string{"-resource-pattern=("}, "missing closing"},
+		{[]string{"-resource-pattern="}, "-resource-pattern: is empty"},
+		{[]string{"-device-class-pattern="}, "-device-class-pattern: is empty"},
+		{[]string{"-device-class-pattern=^$"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {

@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,13 +10,10 @@ import (
 // removed stands where a value was.
 const removed = "removed"
 
-// secretName matches names of arguments whose values are often secrets.
-var secretName = regexp.MustCompile(`(?i)pass|secret|token|credential|api[-_]?key|access[-_]?key|private|auth`)
-
-// snapshot returns a copy of a pod for the log, without what may be secret: values of
-// the environment, of headers and of options of volumes, arguments that look like it,
-// and all annotations but those that are listed. The annotation of kubectl apply has
-// the whole object once more.
+// snapshot returns a copy of a pod for the log, without what may be secret: commands and
+// their arguments, values of the environment, of headers and of options of volumes, and
+// all annotations but those that are listed. The annotation of kubectl apply has the
+// whole object once more. That an argument is secret cannot be told by its looks.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -60,7 +56,7 @@ func cleanContainer(c *corev1.Container) {
 			c.Env[i].Value = removed
 		}
 	}
-	c.Command, c.Args = cleanArgs(c.Command), cleanArgs(c.Args)
+	c.Command, c.Args = nil, nil
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		if probe != nil {
 			cleanAction(probe.Exec, probe.HTTPGet)
@@ -78,42 +74,14 @@ func cleanContainer(c *corev1.Container) {
 
 func cleanAction(exec *corev1.ExecAction, get *corev1.HTTPGetAction) {
 	if exec != nil {
-		exec.Command = cleanArgs(exec.Command)
+		exec.Command = nil
 	}
 	if get != nil {
+		get.Path, _, _ = strings.Cut(get.Path, "?")
 		for i := range get.HTTPHeaders {
 			get.HTTPHeaders[i].Value = removed
 		}
 	}
-}
-
-// cleanArgs removes the values of arguments whose names look secret: --token=x,
-// "--token x" and TOKEN=x. In a script, a whole line goes if it has such a name.
-func cleanArgs(args []string) []string {
-	hide := false
-	for i, arg := range args {
-		switch name, _, assigned := strings.Cut(arg, "="); {
-		case hide && !strings.HasPrefix(arg, "-"):
-			args[i], hide = removed, false
-		case strings.Contains(arg, "\n") || strings.Contains(arg, " "):
-			args[i], hide = cleanScript(arg), false
-		case assigned && secretName.MatchString(name):
-			args[i], hide = name+"="+removed, false
-		default:
-			hide = strings.HasPrefix(arg, "-") && !assigned && secretName.MatchString(arg)
-		}
-	}
-	return args
-}
-
-func cleanScript(script string) string {
-	lines := strings.Split(script, "\n")
-	for i, line := range lines {
-		if secretName.MatchString(line) {
-			lines[i] = removed
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 func cleanVolume(v *corev1.Volume) {
