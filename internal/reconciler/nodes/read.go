@@ -35,7 +35,7 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	if err != nil {
 		return false
 	}
-	finding := t.judge.Read(target.Node, page, time.Now())
+	finding := t.judge.Read(target.Node, name.String(), page, time.Now())
 	news, other := t.memory.judged(target.Node, finding)
 	if news {
 		t.sayRefused(target.Node, finding)

@@ -206,7 +206,7 @@ func (t *term) podSeen(obj any) {
 	}
 	name := cache.MetaObjectToName(pod)
 	if pod.Target == nil {
-		t.lost(t.fleet.remove(name, time.Now()))
+		t.gone(name)
 		return
 	}
 	if t.fleet.put(name, *pod.Target) {
@@ -217,12 +217,14 @@ func (t *term) podSeen(obj any) {
 
 func (t *term) podGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		t.lost(t.fleet.remove(name, time.Now()))
+		t.gone(name)
 	}
 }
 
-// lost has a Node looked at that has no exporter any more.
-func (t *term) lost(node string, last bool) {
+// gone has a Node looked at that has no exporter any more.
+func (t *term) gone(exporter cache.ObjectName) {
+	node, last := t.fleet.remove(exporter, time.Now())
+	t.judge.Unheard(node, exporter.String())
 	if last {
 		t.writes.Add(node)
 	}

@@ -13,23 +13,24 @@ import (
 // State is what is thought of a Node's exporter.
 type State string
 
-// The states. In the last four, nothing is written to the Node.
+// The states. In the last five, nothing is written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // one reading waits for a second one like it
 	DriverDown      State = "driver_down" // it says itself that it does not know
 	Contradiction   State = "contradiction"
-	OtherNode       State = "other_node" // the page is of a node of another name
+	OtherNode       State = "other_node"   // the page is of a node of another name
+	Disagreement    State = "disagreement" // two exporters on the Node say different things
 	DuplicateUUID   State = "duplicate_uuid"
 	DuplicateSerial State = "duplicate_serial"
 )
 
 // States lists every state.
-var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, DuplicateUUID, DuplicateSerial}
+var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}
 
 // Refused reports whether what the exporter says cannot be true.
 func (s State) Refused() bool {
-	return s == Contradiction || s == OtherNode || s == DuplicateUUID || s == DuplicateSerial
+	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}, s)
 }
 
 // Finding is what is thought of a Node's exporter, and why.
@@ -62,6 +63,14 @@ type node struct {
 	claimed []claim
 	// heard is when it last made a claim.
 	heard time.Time
+	// words is what each of its exporters said last; nearly always that is one.
+	words map[string]word
+}
+
+// word is what one exporter of a Node said, and when it was heard.
+type word struct {
+	at      time.Time
+	desired nodelabel.Desired
 }
 
 // reading is what one page amounts to.
@@ -75,16 +84,17 @@ func New(rules nodelabel.Rules, lapse time.Duration) *Judge {
 	return &Judge{rules: rules, lapse: lapse, nodes: make(map[string]*node), claims: newClaims()}
 }
 
-// Read hears one page of the exporter on a Node.
-func (j *Judge) Read(name string, page inventory.Page, now time.Time) Finding {
+// Read hears one page of an exporter on a Node.
+func (j *Judge) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{}
+		n = &node{words: make(map[string]word)}
 		j.nodes[name] = n
 	}
 	contradiction := page.Contradiction()
+	delete(n.words, exporter)
 	switch {
 	case !page.DriverUp:
 		n.state, n.detail, n.first = DriverDown, "", reading{}
@@ -93,12 +103,35 @@ func (j *Judge) Read(name string, page inventory.Page, now time.Time) Finding {
 	case contradiction != nil:
 		n.state, n.detail, n.first = Contradiction, contradiction.Error(), reading{}
 	default:
-		j.claims.drop(name, n.claimed)
-		n.claimed, n.heard = claimsOf(page), now
-		j.claims.add(name, n.claimed)
-		n.hear(reading{at: page.Time, desired: j.rules.Desired(name, page)})
+		j.believe(name, n, exporter, page, now)
 	}
 	return j.finding(name, n, now)
+}
+
+// believe takes a page that can be true for what it says, unless another exporter of the
+// Node says something else: they would be heard in turns, and the labels with them.
+func (j *Judge) believe(name string, n *node, exporter string, page inventory.Page, now time.Time) {
+	desired := j.rules.Desired(name, page)
+	n.words[exporter] = word{at: now, desired: desired}
+	for _, w := range n.words {
+		if now.Sub(w.at) <= j.lapse && !same(w.desired, desired) {
+			n.state, n.detail, n.first = Disagreement, "two exporters on the node say different things", reading{}
+			return
+		}
+	}
+	j.claims.drop(name, n.claimed)
+	n.claimed, n.heard = claimsOf(page), now
+	j.claims.add(name, n.claimed)
+	n.hear(reading{at: page.Time, desired: desired})
+}
+
+// Unheard forgets what an exporter said that is gone.
+func (j *Judge) Unheard(name, exporter string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n := j.nodes[name]; n != nil {
+		delete(n.words, exporter)
+	}
 }
 
 // hear settles what was read twice. The second reading must be one: an exporter that

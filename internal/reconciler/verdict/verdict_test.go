@@ -40,8 +40,14 @@ func (c *court) page(serials ...string) inventory.Page {
 // hears lets a second pass, and expects what is thought of a page then.
 func (c *court) hears(node string, p inventory.Page, want verdict.State) verdict.Finding {
 	c.t.Helper()
+	return c.hearsOf(node, "its exporter", p, want)
+}
+
+// hearsOf is hears of one exporter of several.
+func (c *court) hearsOf(node, exporter string, p inventory.Page, want verdict.State) verdict.Finding {
+	c.t.Helper()
 	c.now = c.now.Add(time.Second)
-	f := c.judge.Read(node, p, c.now)
+	f := c.judge.Read(node, exporter, p, c.now)
 	if f.State != want {
 		c.t.Errorf("state of %s is %s (%s), want %s", node, f.State, f.Detail, want)
 	}
@@ -212,6 +218,37 @@ func TestMovedBoard(t *testing.T) {
 			tt.end(c)
 			c.hears("new", c.page("1"), verdict.Settled)
 			c.wants("new", "1")
+		})
+	}
+}
+
+// Two exporters on one Node are believed while they say the same.
+func TestDisagreement(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(c *court)
+	}{
+		{"the second one is gone", func(c *court) { c.judge.Unheard("a", "second") }},
+		{"the second one says the same again", func(c *court) { c.hearsOf("a", "second", c.page("1"), verdict.Settled) }},
+		{"the second one does not know", func(c *court) { c.hearsOf("a", "second", inventory.Page{}, verdict.DriverDown) }},
+		{"the second one is silent", func(c *court) { c.now = c.now.Add(lapse) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCourt(t)
+			c.settles("a", "1")
+			c.hearsOf("a", "second", c.page("1"), verdict.Settled)
+			for range 3 {
+				for range 2 {
+					c.hearsOf("a", "second", c.page("2"), verdict.Disagreement)
+					c.wants("a")
+				}
+				c.hears("a", c.page("1"), verdict.Disagreement)
+				c.wants("a")
+			}
+			tt.end(c)
+			c.hears("a", c.page("1"), verdict.Settled)
+			c.wants("a", "1")
 		})
 	}
 }
