@@ -2,11 +2,14 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -32,7 +35,7 @@ func (t *term) expected(n *node) []string {
 	if n.gpus {
 		reasons = append(reasons, reasonAllocatable)
 	}
-	if t.slices != nil && t.slices.on(n.Name) {
+	if s := t.slices.Load(); s != nil && s.on(n.Name) {
 		reasons = append(reasons, reasonResourceSlice)
 	}
 	if slices.ContainsFunc(t.opts.Expected, func(label string) bool {
@@ -52,22 +55,55 @@ type resourceSlices struct {
 	nodes    map[string]int
 }
 
-// findSlices returns nil where the API server has no ResourceSlices of a version that
-// stays: before 1.34 they were not on by default.
-func (t *term) findSlices(ctx context.Context) *resourceSlices {
-	group := resourcev1.SchemeGroupVersion.String()
-	list, err := t.kube.Discovery().ServerResourcesForGroupVersion(group)
-	if err != nil || ctx.Err() != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "resourceslices" }) {
-		t.log.Debug("no resource slices here", "group", group, "err", err)
+// slicesAgain is the time between two attempts to find out if there are ResourceSlices.
+const slicesAgain = 30 * time.Second
+
+// followSlices counts slices until the context ends, from when it is known that the API
+// server has them.
+func (t *term) followSlices(ctx context.Context) error {
+	if !t.hasSlices(ctx) {
 		return nil
 	}
+	s, err := t.newSlices()
+	if err != nil {
+		return fmt.Errorf("listen to resource slices: %w", err)
+	}
+	t.slices.Store(s)
+	s.informer.RunWithContext(ctx)
+	return nil
+}
+
+// hasSlices asks until it is known whether the API server has ResourceSlices of a version
+// that stays: before 1.34 they were not on by default.
+func (t *term) hasSlices(ctx context.Context) bool {
+	said := false
+	for {
+		list, err := t.kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+		switch {
+		case err == nil:
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "resourceslices" })
+		case apierrors.IsNotFound(err):
+			return false
+		case !said:
+			said = true
+			t.log.Warn("not known whether there are resource slices, will keep asking", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(slicesAgain):
+		}
+	}
+}
+
+func (t *term) newSlices() (*resourceSlices, error) {
 	s := &resourceSlices{
 		informer: resourceinformers.NewResourceSliceInformer(t.kube, 0, cache.Indexers{}),
 		nodes:    make(map[string]int),
 	}
 	_ = s.informer.SetTransform(trimSlice) // fails only for an informer that runs
 	t.failures.Follow(s.informer, watch.ResourceSlices)
-	_, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.count(obj, 1) },
 		UpdateFunc: func(old, obj any) { s.count(old, -1); s.count(obj, 1) },
 		DeleteFunc: func(obj any) {
@@ -77,11 +113,7 @@ func (t *term) findSlices(ctx context.Context) *resourceSlices {
 			s.count(obj, -1)
 		},
 	})
-	if err != nil {
-		t.log.Warn("resource slices not heard of", "err", err)
-		return nil
-	}
-	return s
+	return s, err
 }
 
 // trimSlice keeps of a slice whose it is, and of which driver.

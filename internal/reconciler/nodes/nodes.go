@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
@@ -43,11 +45,39 @@ func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Ke
 // Run keeps the labels right until the context ends. It may be called again after it
 // returned, and then remembers nothing of the term before.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
-	t, err := newTerm(n.opts, c, n.counts, n.log)
+	client := n.client(ctx)
+	if client == nil {
+		return nil // the term has ended
+	}
+	t, err := newTerm(n.opts, c, client, n.counts, n.log)
 	if err != nil {
 		return fmt.Errorf("label nodes: %w", err)
 	}
 	n.term.Store(t)
 	defer n.term.Store(nil)
 	return t.run(ctx)
+}
+
+// clientAgain is the time between two attempts to read the files of the client.
+const clientAgain = 10 * time.Second
+
+// client waits until there is a client of the exporters, nil if the context ends before:
+// a missing certificate may be a mount that comes late.
+func (n *Nodes) client(ctx context.Context) *exporter.Client {
+	said := ""
+	for {
+		client, err := exporter.NewClient(n.opts.Exporters)
+		if err == nil {
+			return client
+		}
+		if err.Error() != said {
+			said = err.Error()
+			n.log.Error("no client of the exporters, will keep trying", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(clientAgain):
+		}
+	}
 }

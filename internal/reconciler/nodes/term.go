@@ -41,7 +41,7 @@ type term struct {
 
 	pods   []cache.SharedIndexInformer
 	nodes  cache.SharedIndexInformer
-	slices *resourceSlices // nil where the cluster has no ResourceSlices
+	slices atomic.Pointer[resourceSlices] // nil where the cluster has none, or until that is known
 
 	reads     workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	writes    workqueue.TypedRateLimitingInterface[string]
@@ -64,11 +64,7 @@ const (
 // milliseconds, so the rate is what counts.
 const writers = 4
 
-func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, error) {
-	client, err := exporter.NewClient(opts.Exporters)
-	if err != nil {
-		return nil, err
-	}
+func newTerm(opts Options, c Cluster, client *exporter.Client, counts *counts, log *slog.Logger) (*term, error) {
 	t := &term{
 		opts: opts, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
@@ -100,16 +96,13 @@ func (t *term) run(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	defer broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: t.kube.CoreV1().Events("")}).Stop()
 	t.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpuledger-reconciler"})
-	t.slices = t.findSlices(ctx)
 	delivered, err := t.listen()
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { t.nodes.RunWithContext(ctx); return nil })
-	if t.slices != nil {
-		g.Go(func() error { t.slices.informer.RunWithContext(ctx); return nil })
-	}
+	g.Go(func() error { return t.followSlices(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		t.reads.ShutDown()
