@@ -17,6 +17,10 @@ import (
 // fought over no more.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
+// patience is how many writes of a Node may be in vain before that slows them down: a
+// hand that edits a few labels in turn is no fight.
+const patience = 5
+
 // memory is what this term did to the Nodes, and what it said of them. It is safe for
 // concurrent use.
 type memory struct {
@@ -71,7 +75,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 		r.vain, r.failed = 0, 0
 	}
 	r.since = time.Time{}
-	wait := min(apart<<min(max(r.vain-1, r.failed-1, 0), 10), apartMax)
+	wait := min(apart<<min(max(r.vain-patience, r.failed-1, 0), 10), apartMax)
 	return true, wait - now.Sub(r.at)
 }
 

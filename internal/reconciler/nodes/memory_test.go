@@ -60,7 +60,7 @@ func TestVain(t *testing.T) {
 		_, wait := m.news(version("u1", "2"), desired("1"), at)
 		return max(wait, 0)
 	}
-	for i, want := range []time.Duration{0, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+	for i, want := range []time.Duration{0, apart, apart, apart, apart, apart, 2 * apart, 4 * apart} {
 		if got := wait(); got != want {
 			t.Errorf("before write %d: wait %v, want %v", i, got, want)
 		}
