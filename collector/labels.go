@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // labelCatalogue describes every label, in the order in which docs/metrics.md
@@ -81,10 +81,6 @@ var labelCatalogue = []Label{
 	},
 }
 
-// maxLabelBytes bounds a label value. Names of pods end at 253 bytes, so only
-// what is no name is ever cut.
-const maxLabelBytes = 256
-
 // labels are the values of a series' labels, in the order of the catalogue. They
 // are made by [values] only, so that none can break the page.
 type labels []string
@@ -92,7 +88,7 @@ type labels []string
 // values returns label values that can be exposed.
 func values(raw ...string) labels {
 	for i, s := range raw {
-		raw[i] = valid(s)
+		raw[i] = labelvalue.Valid(s)
 	}
 	return raw
 }
@@ -103,27 +99,6 @@ func (l labels) and(raw ...string) labels { return append(slices.Clip(l), values
 // key returns a string that equal labels share and different labels do not: the
 // separator is no valid UTF-8.
 func (l labels) key() string { return strings.Join(l, "\xff") }
-
-// valid returns s as a label value: valid UTF-8, and cut at a rune boundary if
-// it is too long. Names of processes, pods restored from a file and strings of
-// firmware may hold anything, and one bad value would fail the whole scrape.
-func valid(s string) string {
-	if len(s) <= maxLabelBytes && utf8.ValidString(s) {
-		return s
-	}
-	return cut(strings.ToValidUTF8(cut(s), "\uFFFD"))
-}
-
-func cut(s string) string {
-	if len(s) <= maxLabelBytes {
-		return s
-	}
-	end := maxLabelBytes
-	for end > maxLabelBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
-}
 
 // decimal returns an optional number, empty if it is not known.
 func decimal(n *int) string {

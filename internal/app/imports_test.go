@@ -19,7 +19,7 @@ var allowed = map[string][]string{
 	"internal/host":    {"internal/gpu"},
 	"internal/nvml":    {"internal/gpu", "internal/stage"},
 	"podmapper":        {"internal/gpu", "internal/stage"},
-	"collector":        {"internal/gpu"},
+	"collector":        {"internal/gpu", "internal/labelvalue"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
@@ -28,9 +28,10 @@ var allowed = map[string][]string{
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
 
 	// What both programs share.
-	"internal/inventory": {"internal/gpu"},
-	"internal/serve":     {},
-	"internal/logs":      {},
+	"internal/inventory":  {"internal/gpu"},
+	"internal/labelvalue": {},
+	"internal/serve":      {},
+	"internal/logs":       {},
 
 	// The reconciler.
 	"internal/nodelabel":           {"internal/gpu", "internal/inventory"},
@@ -42,7 +43,7 @@ var allowed = map[string][]string{
 		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
 		"internal/reconciler/watch", "collector",
 	},
-	"internal/reconciler/workloads": {"internal/reconciler/watch", "collector"},
+	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/labelvalue", "collector"},
 	"internal/reconciler": {
 		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // reference names an object as an owner reference does. The namespace of one whose
@@ -22,8 +24,8 @@ type reference struct {
 // than a label value may be: the API server bounds only the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
-		apiVersion: one(valid(owner.APIVersion)), kind: one(valid(owner.Kind)), namespace: one(namespace),
-		name: strings.Clone(valid(owner.Name)), uid: types.UID(strings.Clone(valid(string(owner.UID)))),
+		apiVersion: one(labelvalue.Valid(owner.APIVersion)), kind: one(labelvalue.Valid(owner.Kind)), namespace: one(namespace),
+		name: strings.Clone(labelvalue.Valid(owner.Name)), uid: types.UID(strings.Clone(labelvalue.Valid(string(owner.UID)))),
 	}
 }
 

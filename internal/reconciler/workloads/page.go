@@ -1,6 +1,10 @@
 package workloads
 
-import dto "github.com/prometheus/client_model/go"
+import (
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
 
 // page is what is shown at one moment, metric by metric.
 type page struct {
@@ -70,7 +74,7 @@ func (b *book) addOwners(pg *page) {
 			pg.addLevel(&o.above.levels[i])
 		}
 		if o.lineage.stopped != "" {
-			stops[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++
+			stops[stop{labelvalue.Valid(o.lineage.root().kind), o.lineage.stopped}]++
 		}
 	}
 	for at, n := range stops {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // pod is what is kept of a pod that asks, or may ask, for a GPU. It takes the pod's
@@ -133,7 +135,7 @@ func allowed(list []string, from map[string]string) []string {
 	}
 	values := make([]string, len(list))
 	for i, k := range list {
-		values[i] = valid(from[k])
+		values[i] = labelvalue.Valid(from[k])
 	}
 	return values
 }

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // renderer makes samples of what is in the book. A sample is made once and not at
@@ -60,7 +61,7 @@ func labelNames(prefix string, keys []string) []string {
 }
 
 func (r *renderer) label(name, value string) *dto.LabelPair {
-	value = valid(value)
+	value = labelvalue.Valid(value)
 	return &dto.LabelPair{Name: r.names[name], Value: &value}
 }
 
@@ -70,7 +71,7 @@ const maxShared = 20_000
 
 // common returns a label that many samples have.
 func (r *renderer) common(name, value string) *dto.LabelPair {
-	k := pair{name, valid(value)}
+	k := pair{name, labelvalue.Valid(value)}
 	if l, ok := r.shared[k]; ok {
 		return l
 	}
@@ -138,7 +139,7 @@ func (r *renderer) owner(l *lineage) *above {
 }
 
 func (r *renderer) level(at reference, parent string, whole bool) level {
-	k := levelKey{valid(at.kind), valid(at.namespace), valid(at.name), valid(string(at.uid))}
+	k := levelKey{labelvalue.Valid(at.kind), labelvalue.Valid(at.namespace), labelvalue.Valid(at.name), labelvalue.Valid(string(at.uid))}
 	return level{key: k, parent: parent, whole: whole, sample: r.info(
 		r.common("kind", k.kind), r.common("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
 		r.label("parent_uid", parent),
@@ -192,27 +193,4 @@ func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metr
 		labels = append(labels, r.label(name, values[i]))
 	}
 	return r.info(labels...)
-}
-
-// maxLabelBytes bounds a label value. Names end at 253 bytes, annotations do not.
-const maxLabelBytes = 256
-
-// valid returns s as a label value: valid UTF-8, and cut at a rune boundary if it is
-// too long.
-func valid(s string) string {
-	if len(s) <= maxLabelBytes && utf8.ValidString(s) {
-		return s
-	}
-	return cut(strings.ToValidUTF8(cut(s), "\uFFFD"))
-}
-
-func cut(s string) string {
-	if len(s) <= maxLabelBytes {
-		return s
-	}
-	end := maxLabelBytes
-	for end > maxLabelBytes-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
 }
