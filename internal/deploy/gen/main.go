@@ -28,12 +28,12 @@ func write(folder string) error {
 		return err
 	}
 	files := map[string][]any{
-		"base/exporter/daemonset.yaml":      {deploy.DaemonSet()},
-		"base/injection/policy.yaml":        {deploy.Policy(), deploy.Binding()},
-		"components/sidecar/pod.yaml":       {deploy.PodPatch()},
-		"components/sidecar/container.yaml": {deploy.ContainerPatch()},
-		"components/web-config/patch.yaml":  {deploy.WebPatch("gpuledger-web")},
-		"examples/flux/helmrelease.yaml":    {release},
+		"components/exporter/daemonset.yaml": {deploy.DaemonSet()},
+		"base/injection/policy.yaml":         {deploy.Policy(), deploy.Binding()},
+		"components/sidecar/pod.yaml":        {deploy.PodPatch()},
+		"components/sidecar/container.yaml":  {deploy.ContainerPatch()},
+		"components/web-config/patch.yaml":   {deploy.WebPatch("gpuledger-web")},
+		"examples/flux/helmrelease.yaml":     {release},
 	}
 	for name, documents := range files {
 		text, err := deploy.YAML(documents...)
