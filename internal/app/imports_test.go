@@ -33,11 +33,18 @@ var allowed = map[string][]string{
 	"internal/logs":      {},
 
 	// The reconciler.
-	"internal/nodelabel":            {"internal/gpu", "internal/inventory"},
-	"internal/reconciler/nodes":     {"internal/gpu", "internal/inventory", "internal/nodelabel", "collector"},
+	"internal/nodelabel":           {"internal/gpu", "internal/inventory"},
+	"internal/machine":             {},
+	"internal/reconciler/exporter": {"internal/inventory"},
+	"internal/reconciler/verdict":  {"internal/gpu", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"},
+	"internal/reconciler/nodes": {
+		"internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict", "collector",
+	},
 	"internal/reconciler/workloads": {"collector"},
-	"internal/reconciler":           {"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/serve", "internal/logs"},
-	"cmd/gpuledger-reconciler":      {"internal/reconciler", "internal/logs"},
+	"internal/reconciler": {
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/serve", "internal/logs", "collector",
+	},
+	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
 	// The simulated node and the tests' parts, which no production binary links.
 	"internal/simnode":               {"internal/gpu"},
@@ -60,7 +67,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import the standard library only.
-var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel"}
+var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()

@@ -1,10 +1,12 @@
 package reconciler
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -70,7 +72,9 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	if fs.NArg() > 0 {
 		return Config{}, fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
 	}
-	return *c, c.validate()
+	err := c.validate()
+	c.Labels.Resources = c.Workloads.Resources.Regexp
+	return *c, err
 }
 
 func (c *Config) validate() error {
@@ -118,7 +122,8 @@ func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
 	fs.BoolVar(&l.Elect, "leader-election", true, "wait for the Lease before doing anything; false only if there can be no second replica")
 	fs.StringVar(&l.Namespace, "leader-election.namespace", getenv("POD_NAMESPACE"), "`namespace` of the Lease; the default is $POD_NAMESPACE")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
-	fs.StringVar(&l.Identity, "leader-election.identity", getenv("POD_NAME"), "`name` of this replica; the default is $POD_NAME")
+	hostname, _ := os.Hostname() // in a pod, its name
+	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; the default is $POD_NAME or the host's name")
 	fs.DurationVar(&l.Duration, "leader-election.duration", 15*time.Second, "`time` after which a silent leader is replaced")
 }
 

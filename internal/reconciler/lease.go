@@ -25,7 +25,7 @@ type election struct {
 // Lease, until the context ends or a term fails.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
-		return e.term(ctx, term)
+		return e.term(ctx, ctx, term)
 	}
 	for ctx.Err() == nil {
 		if err := e.stand(ctx, kube, term); err != nil {
@@ -47,7 +47,7 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 			both, cancel := context.WithCancel(lead)
 			defer cancel()
 			defer context.AfterFunc(ctx, cancel)()
-			ended <- e.term(both, term)
+			ended <- e.term(both, ctx, term)
 		},
 		OnStoppedLeading: func() {},
 		OnNewLeader:      e.follow,
@@ -61,20 +61,26 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 		}
 	})()
 	elector.Run(held)
-	if held.Err() != nil && ctx.Err() != nil && !e.leading.Load() {
-		return nil // there was no term, or it is over
+	if held.Err() == nil {
+		return <-ended // the Lease was lost, and the term is on its way out
 	}
-	return <-ended
+	select {
+	case err := <-ended:
+		return err
+	default:
+		return nil // there was no term
+	}
 }
 
-// term runs one term.
-func (e *election) term(ctx context.Context, term func(context.Context) error) error {
+// term runs one term in ctx, unless the program's context has ended by now. The order
+// matters: who sees that nobody leads, after it ended, knows that nobody will.
+func (e *election) term(ctx, program context.Context, term func(context.Context) error) error {
 	e.leading.Store(true)
-	e.settled.Store(true)
 	defer e.leading.Store(false)
-	if ctx.Err() != nil {
+	if program.Err() != nil {
 		return nil
 	}
+	e.settled.Store(true)
 	e.log.Info("leading")
 	defer e.log.Info("leading no more")
 	return term(ctx)

@@ -6,15 +6,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
-
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
 // podInformers returns one informer of all pods if workloads are wanted, otherwise
 // one for each namespace in which exporters may be.
 func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
-	namespaces := p.cfg.Labels.Namespaces()
+	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.Enable.has(partWorkloads) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
@@ -40,6 +38,5 @@ func (p *program) trim(obj any) (any, error) {
 			return kept, nil
 		}
 	}
-	nodes.TrimPod(pod)
-	return pod, nil
+	return p.nodes.Keep(pod), nil
 }

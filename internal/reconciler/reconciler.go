@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
@@ -23,9 +22,19 @@ type program struct {
 	workloads *workloads.Workloads
 }
 
-// Run serves until the context ends. An API server that is missing or refuses does
-// not end it.
+// Run does what the command line says: it serves until the context ends, or cleans up.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	// Some of client-go logs to the context's logger, some to klog's global one.
+	klog.SetSlogLogger(log)
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
+	if cfg.Cleanup {
+		return clean(ctx, cfg, log)
+	}
+	return run(ctx, cfg, log)
+}
+
+// run serves. An API server that is missing or refuses does not end it.
+func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	p := &program{
 		cfg: cfg, log: log,
 		election:  election{lease: cfg.Lease, log: log},
@@ -36,9 +45,6 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	// Some of client-go logs to the context's logger, some to klog's global one.
-	klog.SetSlogLogger(log)
-	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
 	g.Go(func() error {
@@ -65,12 +71,22 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 		})
 	}
 	for _, informer := range pods {
-		g.Go(func() error { return run(ctx, informer) })
+		g.Go(func() error { informer.RunWithContext(ctx); return nil })
 	}
 	return g.Wait()
 }
 
-func run(ctx context.Context, informer cache.SharedIndexInformer) error {
-	informer.RunWithContext(ctx)
-	return nil
+// clean holds the Lease while it cleans up: a leader would label again what was cleaned.
+func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
+	c, err := open(cfg.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	e := election{lease: cfg.Lease, log: log}
+	return e.Run(ctx, c.kube, func(ctx context.Context) error {
+		defer done()
+		return nodes.Cleanup(ctx, c.kube, cfg.Labels, log)
+	})
 }

@@ -72,24 +72,20 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Trim removes all that [Options.Of] does not ask of a pod. Most pods of a namespace
-// have no exporter, and keep little more than their name.
-func Trim(pod *corev1.Pod) {
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		DeletionTimestamp: pod.DeletionTimestamp, OwnerReferences: pod.OwnerReferences,
+// Pod is what is kept of a pod in memory: little, for a namespace may have a hundred
+// thousand, and most are no exporter.
+type Pod struct {
+	// ObjectMeta has name, namespace, UID and resource version, and nothing else.
+	metav1.ObjectMeta
+	// Target is nil if the pod holds no exporter.
+	Target *Target
+}
+
+// Keep returns what is kept of a pod.
+func (o *Options) Keep(pod *corev1.Pod) *Pod {
+	p := &Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
+	if t, ok := o.Of(pod); ok {
+		p.Target = &t
 	}
-	c := container(pod)
-	if c == nil {
-		pod.OwnerReferences, pod.Spec, pod.Status = nil, corev1.PodSpec{}, corev1.PodStatus{}
-		return
-	}
-	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{{Name: c.Name, Ports: c.Ports}}}
-	status := corev1.PodStatus{PodIP: pod.Status.PodIP}
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name == containerName {
-			status.ContainerStatuses = []corev1.ContainerStatus{{Name: s.Name, ContainerID: s.ContainerID, Ready: s.Ready}}
-		}
-	}
-	pod.Spec, pod.Status = spec, status
+	return p
 }

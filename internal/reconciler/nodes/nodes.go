@@ -1,53 +1,49 @@
-// Package nodes labels Nodes with the identity of their GPUs, as their exporters
-// tell it.
 package nodes
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
-// Options is what the flags say of the labels.
-type Options struct{}
-
-// Register adds the flags, with their defaults.
-func (o *Options) Register(_ *flag.FlagSet) {}
-
-// Validate checks what the flag package cannot.
-func (o *Options) Validate() error { return nil }
-
-// Namespaces returns where exporters may be.
-func (o *Options) Namespaces() []string { return []string{"kube-system"} }
-
-// Cluster is how Nodes are read and written.
+// Cluster is how Nodes and pods are read and written. The informers hold what
+// [Nodes.Keep] keeps of pods, and are run by whoever made them.
 type Cluster struct {
 	Kube kubernetes.Interface
 	Pods []cache.SharedIndexInformer
 }
 
-// Nodes labels Nodes.
-type Nodes struct{}
-
-// New returns labels of which none is written yet.
-func New(_ Options, _ *slog.Logger) *Nodes { return &Nodes{} }
-
-// Run keeps the labels right until the context ends.
-func (n *Nodes) Run(ctx context.Context, _ Cluster) error {
-	<-ctx.Done()
-	return nil
+// Nodes labels Nodes. It is a [prometheus.Collector]; what is known of the cluster
+// shows only while Run runs, what was counted always.
+type Nodes struct {
+	opts   Options
+	log    *slog.Logger
+	counts *counts
+	term   atomic.Pointer[term]
 }
 
-// TrimPod removes what is never asked of a pod.
-func TrimPod(_ *corev1.Pod) {}
+// New returns labels of which none is written yet.
+func New(opts Options, log *slog.Logger) *Nodes {
+	return &Nodes{opts: opts, log: log, counts: newCounts()}
+}
 
-// Describe implements [prometheus.Collector].
-func (n *Nodes) Describe(_ chan<- *prometheus.Desc) {}
+// Keep returns what is kept of a pod in memory.
+func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Collect implements [prometheus.Collector].
-func (n *Nodes) Collect(_ chan<- prometheus.Metric) {}
+// Run keeps the labels right until the context ends. It may be called again after it
+// returned, and then remembers nothing of the term before.
+func (n *Nodes) Run(ctx context.Context, c Cluster) error {
+	t, err := newTerm(n.opts, c, n.counts, n.log)
+	if err != nil {
+		return fmt.Errorf("label nodes: %w", err)
+	}
+	n.term.Store(t)
+	defer n.term.Store(nil)
+	return t.run(ctx)
+}

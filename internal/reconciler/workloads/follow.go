@@ -31,9 +31,11 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 		return fmt.Errorf("follow the pods: %w", err)
 	}
 	defer func() { _ = informer.RemoveEventHandler(registration) }()
-	if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+	select {
+	case <-registration.HasSyncedChecker().Done():
 		w.listed.Store(true)
 		b.setListed()
+	case <-ctx.Done():
 	}
 	<-ctx.Done()
 	return nil

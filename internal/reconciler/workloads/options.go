@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"encoding"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,11 +30,11 @@ const (
 type Options struct {
 	// Resources matches the names of extended resources that are GPUs, and
 	// DeviceClasses those of device classes of claims.
-	Resources, DeviceClasses *regexp.Regexp
+	Resources, DeviceClasses pattern
 	// Retention is how long the series of a pod stay after it ended.
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the keys that are shown.
-	PodLabels, PodAnnotations []string
+	PodLabels, PodAnnotations keys
 	// Events says whether events are written, Snapshots whether with the whole pod.
 	Events    bool
 	Snapshots string
@@ -45,11 +44,11 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.TextVar(&pattern{&o.Resources}, "resource-pattern", mustPattern(DefaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
-	fs.TextVar(&pattern{&o.DeviceClasses}, "device-class-pattern", mustPattern(DefaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
+	fs.TextVar(&o.Resources, "resource-pattern", &pattern{regexp.MustCompile(DefaultResources)}, "`regexp` that matches the names of the extended resources that are GPUs")
+	fs.TextVar(&o.DeviceClasses, "device-class-pattern", &pattern{regexp.MustCompile(DefaultDeviceClasses)}, "`regexp` that matches the names of the device classes whose devices are GPUs")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
-	fs.TextVar(&keys{&o.PodLabels}, "pod-labels", keys{new([]string)}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
-	fs.TextVar(&keys{&o.PodAnnotations}, "pod-annotations", keys{new([]string)}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
+	fs.TextVar(&o.PodLabels, "pod-labels", keys{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
+	fs.TextVar(&o.PodAnnotations, "pod-annotations", keys{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
 	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without secrets and values of the environment")
 }
@@ -94,39 +93,30 @@ func (o *Options) output() io.Writer {
 }
 
 // pattern is a flag that holds a regular expression.
-type pattern struct{ to **regexp.Regexp }
-
-var _ encoding.TextUnmarshaler = (*pattern)(nil)
-
-func mustPattern(s string) pattern { return pattern{new(regexp.MustCompile(s))} }
+type pattern struct{ *regexp.Regexp }
 
 func (p pattern) MarshalText() ([]byte, error) {
-	if p.to == nil || *p.to == nil {
+	if p.Regexp == nil {
 		return nil, nil
 	}
-	return []byte((*p.to).String()), nil
+	return []byte(p.String()), nil
 }
 
 func (p *pattern) UnmarshalText(text []byte) (err error) {
-	*p.to, err = regexp.Compile(string(text))
+	p.Regexp, err = regexp.Compile(string(text))
 	return err
 }
 
 // keys is a flag with commas between its words.
-type keys struct{ to *[]string }
+type keys []string
 
-func (k keys) MarshalText() ([]byte, error) {
-	if k.to == nil {
-		return nil, nil
-	}
-	return []byte(strings.Join(*k.to, ",")), nil
-}
+func (k keys) MarshalText() ([]byte, error) { return []byte(strings.Join(k, ",")), nil }
 
 func (k *keys) UnmarshalText(text []byte) error {
-	*k.to = nil
+	*k = nil
 	for word := range strings.SplitSeq(string(text), ",") {
 		if word = strings.TrimSpace(word); word != "" {
-			*k.to = append(*k.to, word)
+			*k = append(*k, word)
 		}
 	}
 	return nil

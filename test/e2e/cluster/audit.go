@@ -26,6 +26,7 @@ rules:
 
 // Request is one line of the audit log: a request and its answer.
 type Request struct {
+	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`
 	Stage string    `json:"stage"` // ResponseStarted (of a watch) or ResponseComplete
 	Verb  string    `json:"verb"`

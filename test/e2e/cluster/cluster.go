@@ -88,10 +88,11 @@ func (c *Cluster) Logs(w io.Writer) {
 // is ready, and the API server waits for that.
 func (c *Cluster) startEtcd() error {
 	client, peer := "unix://"+c.path("etcd"), "unix://"+c.path("peer")
-	return c.start("etcd",
+	_, err := c.start("etcd",
 		"--data-dir="+c.path("data"), "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	return err
 }
 
 // startServer starts kube-apiserver. It has to be told its port, and another process
@@ -106,15 +107,16 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := c.start("kube-apiserver", append(args, fmt.Sprintf("--secure-port=%d", port))...); err != nil {
+		p, err := c.start("kube-apiserver", append(args, fmt.Sprintf("--secure-port=%d", port))...)
+		if err != nil {
 			return err
 		}
-		p := c.running[len(c.running)-1]
 		err = c.serverReady(ctx, p, &rest.Config{
 			Host:            fmt.Sprintf("https://127.0.0.1:%d", port),
 			BearerToken:     token,
 			TLSClientConfig: rest.TLSClientConfig{CAFile: c.path("cert", "apiserver.crt")},
 			QPS:             -1, // the tests' own requests are not limited
+			WarningHandler:  rest.NoWarnings{},
 		})
 		if !errors.Is(err, errEnded) || !strings.Contains(p.tail(), "address already in use") {
 			return err

@@ -7,13 +7,18 @@ import (
 	"strings"
 )
 
-// StartControllers runs kube-controller-manager with the named controllers only.
-func (c *Cluster) StartControllers(names ...string) error {
+// StartControllers runs kube-controller-manager with the named controllers only, until
+// stop is called or the cluster is stopped.
+func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	kubeconfig := c.path("controllers.kubeconfig")
 	if err := WriteKubeconfig(kubeconfig, c.Admin); err != nil {
-		return fmt.Errorf("start controllers: %w", err)
+		return nil, fmt.Errorf("start controllers: %w", err)
 	}
-	return c.start("kube-controller-manager",
+	p, err := c.start("kube-controller-manager",
 		"--kubeconfig="+kubeconfig, "--controllers="+strings.Join(names, ","),
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
+	if err != nil {
+		return nil, err
+	}
+	return p.kill, nil
 }

@@ -28,11 +28,11 @@ type program struct {
 }
 
 // start runs one of the programs. The kernel kills it when this process ends.
-func (c *Cluster) start(name string, args ...string) error {
+func (c *Cluster) start(name string, args ...string) (*program, error) {
 	p := &program{name: name, log: c.path(fmt.Sprintf("%s-%d.log", name, len(c.running))), ended: make(chan struct{})}
 	file, err := os.Create(p.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer file.Close()
 	cmd := exec.Command(filepath.Join(c.programs, name), args...)
@@ -50,11 +50,11 @@ func (c *Cluster) start(name string, args ...string) error {
 		}
 	}()
 	if err := <-started; err != nil {
-		return fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p.process = cmd.Process
 	c.running = append(c.running, p)
-	return nil
+	return p, nil
 }
 
 func (p *program) kill() {

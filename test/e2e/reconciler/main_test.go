@@ -79,6 +79,6 @@ func prepare(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Apply(ctx, manifests); err != nil {
 		return err
 	}
-	return c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller",
-		"deployment-controller", "replicaset-controller", "job-controller", "cronjob-controller")
+	_, err := c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller")
+	return err
 }

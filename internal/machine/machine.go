@@ -1,0 +1,35 @@
+// Package machine tells which machine a Node is, in the words of whoever rents it
+// out. It is pure and imports the standard library only.
+package machine
+
+import "strings"
+
+// ID returns the name under which the provider of a Node knows the machine, from
+// Node.spec.providerID, and the system UUID where nobody provides it: on bare metal
+// the field is empty.
+//
+//	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
+//	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2
+//	azure:///subscriptions/…/virtualMachines/gpu-1             gpu-1
+//	azure:///…/virtualMachineScaleSets/gpu-vmss/virtualMachines/3  gpu-vmss_3
+//	ocid1.instance.oc1.phx.anyhqljt, oci://ocid1.instance…     ocid1.instance.oc1.phx.anyhqljt
+//
+// The number of an instance in a scale set alone would be the same in every pool, so
+// it is joined to the set's name as Azure itself does. Other providers' machines are
+// named by the last part of the path. The names of some providers are used again for
+// another machine; the system UUID is not.
+func ID(providerID, systemUUID string) string {
+	_, path, hasScheme := strings.Cut(strings.TrimSpace(providerID), "://")
+	if !hasScheme {
+		path = strings.TrimSpace(providerID)
+	}
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if len(parts) == 0 {
+		return strings.ToLower(strings.TrimSpace(systemUUID))
+	}
+	last := len(parts) - 1
+	if last >= 3 && strings.EqualFold(parts[last-3], "virtualMachineScaleSets") && strings.EqualFold(parts[last-1], "virtualMachines") {
+		return parts[last-2] + "_" + parts[last]
+	}
+	return parts[last]
+}

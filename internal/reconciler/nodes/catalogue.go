@@ -1,0 +1,125 @@
+package nodes
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+const (
+	familyNodes  = "Nodes with GPUs"
+	familyLabels = "Health of the labels"
+)
+
+// metric indexes the catalogue.
+type metric int
+
+const (
+	nodeExpected metric = iota
+	nodeMachine
+	nodeRefused
+
+	exporters
+	judged
+	changesHeld
+	reads
+	writes
+	writeFailures
+
+	numMetrics
+)
+
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+var catalogue = [numMetrics]collector.Metric{
+	nodeExpected: {
+		Family: familyNodes, Name: "gpuledger_node_expected", Type: gauge,
+		Labels: []string{"node", "reason"},
+		Help:   "A Node that should have an exporter, and why: the other side of the alert for nodes that have none.",
+	},
+	nodeMachine: {
+		Family: familyNodes, Name: "gpuledger_node_machine_info", Type: gauge,
+		Labels: []string{"node", "provider_id", "machine", "system_uuid"},
+		Help:   "The machine behind a Node that has, or should have, an exporter.",
+	},
+	nodeRefused: {
+		Family: familyNodes, Name: "gpuledger_node_inventory_refused", Type: gauge,
+		Labels: []string{"node", "state"},
+		Help:   "A Node that is not labelled because what its exporter says cannot be true.",
+	},
+
+	exporters: {
+		Family: familyLabels, Name: "gpuledger_reconciler_exporters", Type: gauge,
+		Labels: []string{"condition"},
+		Help:   "Exporters found in the cluster.",
+	},
+	judged: {
+		Family: familyLabels, Name: "gpuledger_reconciler_nodes", Type: gauge,
+		Labels: []string{"state"},
+		Help:   "Nodes whose exporter was read, by what is thought of it.",
+	},
+	changesHeld: {
+		Family: familyLabels, Name: "gpuledger_reconciler_changes_held", Type: gauge,
+		Help: "Nodes whose new identity is not written because too many Nodes changed theirs in the last hour.",
+	},
+	reads: {
+		Family: familyLabels, Name: "gpuledger_reconciler_inventory_reads_total", Type: counter,
+		Labels: []string{"result"},
+		Help:   "Readings of exporters.",
+	},
+	writes: {
+		Family: familyLabels, Name: "gpuledger_reconciler_node_writes_total", Type: counter,
+		Labels: []string{"kind"},
+		Help:   "Writes of Nodes. A cluster in which nothing changes sees none.",
+	},
+	writeFailures: {
+		Family: familyLabels, Name: "gpuledger_reconciler_node_write_failures_total", Type: counter,
+		Labels: []string{"failure"},
+		Help:   "Writes of Nodes that did not succeed. They are tried again, later each time.",
+	},
+}
+
+// Catalogue returns every metric of this package.
+func Catalogue() []collector.Metric { return slices.Clone(catalogue[:]) }
+
+var labelCatalogue = []collector.Label{
+	{Name: "node", Help: "Name of the Node."},
+	{
+		Name: "reason", Help: "Why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, a label of `--expected-labels`.",
+		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
+	},
+	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal."},
+	{Name: "machine", Help: "The provider's name of the machine, from the provider id (AWS, GCP, Azure, OCI and others); the system UUID where there is none."},
+	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it, in lower case."},
+	{Name: "condition", Help: "Whether an exporter is ready, and whether it answered when it was last asked.", Values: []string{"answering", "failing", "not_ready"}, Complete: true},
+	{Name: "state", Help: "What is thought of what an exporter says. Nothing is written in the last four.", Values: states(), Complete: true},
+	{Name: "result", Help: "What the reading of an exporter gave.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
+	{
+		Name: "kind", Help: "What a write did: label a Node for the first time, change its identity, repair what somebody else changed, take over another manager's labels.",
+		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver}, Complete: true,
+	},
+	{Name: "failure", Help: "What the API server said to a write.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
+}
+
+// Labels returns every label of the catalogue's metrics.
+func Labels() []collector.Label { return slices.Clone(labelCatalogue) }
+
+func states() []string {
+	var names []string
+	for _, s := range verdict.States {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+// valuesOf returns the closed list of a label's values.
+func valuesOf(label string) []string {
+	i := slices.IndexFunc(labelCatalogue, func(l collector.Label) bool { return l.Name == label })
+	return labelCatalogue[i].Values
+}

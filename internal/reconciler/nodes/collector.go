@@ -1,0 +1,93 @@
+package nodes
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuledger/gpuledger/internal/machine"
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+// counts is what was counted since the program began, whoever leads. All values are
+// there from the start, so that no first increase is lost.
+type counts struct {
+	descs                        [numMetrics]*prometheus.Desc
+	reads, writes, writeFailures *prometheus.CounterVec
+}
+
+func newCounts() *counts {
+	c := &counts{reads: counterOf(reads), writes: counterOf(writes), writeFailures: counterOf(writeFailures)}
+	for i, m := range catalogue {
+		c.descs[i] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+	}
+	return c
+}
+
+func counterOf(m metric) *prometheus.CounterVec {
+	row := catalogue[m]
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: row.Name, Help: row.Help}, row.Labels)
+	for _, value := range valuesOf(row.Labels[0]) {
+		v.WithLabelValues(value)
+	}
+	return v
+}
+
+// Describe implements [prometheus.Collector].
+func (n *Nodes) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range n.counts.descs {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
+	n.counts.reads.Collect(ch)
+	n.counts.writes.Collect(ch)
+	n.counts.writeFailures.Collect(ch)
+	if t := n.term.Load(); t != nil && t.synced.Load() {
+		t.collect(ch, time.Now())
+	}
+}
+
+// collect renders what this term knows of the cluster.
+func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
+	show := func(m metric, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(t.counts.descs[m], gauge, value, labels...)
+	}
+	known := make(map[string]bool)
+	for _, name := range t.fleet.withExporter() {
+		known[name] = true
+	}
+	for _, obj := range t.nodes.GetStore().List() {
+		n, ok := obj.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		reasons := t.expected(n)
+		for _, reason := range reasons {
+			show(nodeExpected, 1, n.Name, reason)
+		}
+		if len(reasons) > 0 || known[n.Name] {
+			uuid := n.Status.NodeInfo.SystemUUID
+			show(nodeMachine, 1, n.Name, n.Spec.ProviderID, machine.ID(n.Spec.ProviderID, uuid), strings.ToLower(uuid))
+		}
+	}
+	thought := make(map[verdict.State]int)
+	for name, f := range t.judge.Findings(now) {
+		thought[f.State]++
+		if f.State.Refused() {
+			show(nodeRefused, 1, name, string(f.State))
+		}
+	}
+	for _, s := range verdict.States {
+		show(judged, float64(thought[s]), string(s))
+	}
+	all, notReady, failing := t.fleet.census()
+	show(exporters, float64(all-notReady-failing), "answering")
+	show(exporters, float64(failing), "failing")
+	show(exporters, float64(notReady), "not_ready")
+	show(changesHeld, float64(t.held.size()))
+}

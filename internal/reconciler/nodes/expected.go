@@ -1,0 +1,116 @@
+package nodes
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Why a Node should have an exporter.
+const (
+	reasonAllocatable   = "allocatable"
+	reasonResourceSlice = "resource_slice"
+	reasonLabel         = "label"
+)
+
+// gpuDrivers are the DRA drivers whose devices are NVIDIA's GPUs.
+var gpuDrivers = []string{"gpu.nvidia.com"}
+
+// expected returns why a Node should have an exporter: three witnesses, since each of
+// them is missing somewhere. The device plugin's resources are gone while it is down,
+// slices exist with DRA only, and labels only where somebody sets them.
+func (t *term) expected(n *corev1.Node) []string {
+	var reasons []string
+	for _, quantity := range n.Status.Allocatable { // trimmed to GPUs
+		if !quantity.IsZero() {
+			reasons = append(reasons, reasonAllocatable)
+			break
+		}
+	}
+	if t.slices != nil && t.slices.on(n.Name) {
+		reasons = append(reasons, reasonResourceSlice)
+	}
+	if slices.ContainsFunc(t.opts.Expected, func(label string) bool {
+		key, value, _ := strings.Cut(label, "=")
+		v, ok := n.Labels[key]
+		return ok && v == value
+	}) {
+		reasons = append(reasons, reasonLabel)
+	}
+	return reasons
+}
+
+// resourceSlices counts the slices of GPUs on each Node.
+type resourceSlices struct {
+	informer cache.SharedIndexInformer
+	mu       sync.Mutex
+	nodes    map[string]int
+}
+
+// findSlices returns nil where the API server has no ResourceSlices of a version that
+// stays: before 1.34 they were not on by default.
+func (t *term) findSlices(ctx context.Context) *resourceSlices {
+	group := resourcev1.SchemeGroupVersion.String()
+	list, err := t.kube.Discovery().ServerResourcesForGroupVersion(group)
+	if err != nil || ctx.Err() != nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "resourceslices" }) {
+		t.log.Debug("no resource slices here", "group", group, "err", err)
+		return nil
+	}
+	s := &resourceSlices{
+		informer: resourceinformers.NewResourceSliceInformer(t.kube, 0, cache.Indexers{}),
+		nodes:    make(map[string]int),
+	}
+	_ = s.informer.SetTransform(trimSlice) // fails only for an informer that runs
+	_, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { s.count(obj, 1) },
+		UpdateFunc: func(old, obj any) { s.count(old, -1); s.count(obj, 1) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			s.count(obj, -1)
+		},
+	})
+	if err != nil {
+		t.log.Warn("resource slices not heard of", "err", err)
+		return nil
+	}
+	return s
+}
+
+// trimSlice keeps of a slice whose it is, and of which driver.
+func trimSlice(obj any) (any, error) {
+	s, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return obj, nil
+	}
+	return &resourcev1.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion},
+		Spec:       resourcev1.ResourceSliceSpec{Driver: s.Spec.Driver, NodeName: s.Spec.NodeName},
+	}, nil
+}
+
+func (r *resourceSlices) count(obj any, by int) {
+	s, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok || s.Spec.NodeName == nil || !slices.Contains(gpuDrivers, s.Spec.Driver) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.nodes[*s.Spec.NodeName] += by; r.nodes[*s.Spec.NodeName] <= 0 {
+		delete(r.nodes, *s.Spec.NodeName)
+	}
+}
+
+func (r *resourceSlices) on(node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nodes[node] > 0
+}

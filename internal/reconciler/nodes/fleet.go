@@ -1,0 +1,169 @@
+package nodes
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+)
+
+// fleet is the exporters that there are, and since when Nodes have none.
+type fleet struct {
+	mu      sync.Mutex
+	targets map[cache.ObjectName]exporter.Target
+	nodes   map[string]int // exporters on a Node
+	lost    map[string]time.Time
+	began   time.Time
+
+	// unread are the exporters that were there at the start and were not asked yet;
+	// swept is closed when there are none.
+	unread map[cache.ObjectName]struct{}
+	swept  chan struct{}
+	// failing are the exporters that could not be read when last asked.
+	failing map[cache.ObjectName]error
+}
+
+func newFleet() *fleet {
+	return &fleet{
+		targets: make(map[cache.ObjectName]exporter.Target), nodes: make(map[string]int), lost: make(map[string]time.Time),
+		began: time.Now(), failing: make(map[cache.ObjectName]error),
+	}
+}
+
+// put adds or replaces an exporter, and reports whether there is something new to
+// read: it got ready, or it is another run of it.
+func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, known := f.targets[name]
+	if known && old.Node != t.Node {
+		f.drop(name, old, time.Now())
+		known = false
+	}
+	if !known {
+		f.nodes[t.Node]++
+		delete(f.lost, t.Node)
+	}
+	f.targets[name] = t
+	return t.Address != "" && (old.Address != t.Address || old.Run != t.Run)
+}
+
+// remove forgets an exporter. It returns its Node, and whether it was the last there.
+func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t, ok := f.targets[name]
+	if !ok {
+		return "", false
+	}
+	f.drop(name, t, now)
+	f.asked(name)
+	return t.Node, f.nodes[t.Node] == 0
+}
+
+func (f *fleet) drop(name cache.ObjectName, t exporter.Target, now time.Time) {
+	delete(f.targets, name)
+	delete(f.failing, name)
+	if f.nodes[t.Node]--; f.nodes[t.Node] == 0 {
+		delete(f.nodes, t.Node)
+		f.lost[t.Node] = now
+	}
+}
+
+func (f *fleet) target(name cache.ObjectName) exporter.Target {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.targets[name]
+}
+
+// has reports whether a Node has an exporter, and if it has none, since when. What was
+// before this term is not known.
+func (f *fleet) has(node string) (bool, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes[node] > 0 {
+		return true, time.Time{}
+	}
+	if since, ok := f.lost[node]; ok {
+		return false, since
+	}
+	return false, f.began
+}
+
+// forget forgets since when a Node that is gone has no exporter.
+func (f *fleet) forget(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.lost, node)
+}
+
+// sweep returns a channel that is closed when every exporter that is there now was
+// asked once.
+func (f *fleet) sweep() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.swept = make(chan struct{})
+	f.unread = make(map[cache.ObjectName]struct{})
+	for name, t := range f.targets {
+		if t.Address != "" {
+			f.unread[name] = struct{}{}
+		}
+	}
+	if len(f.unread) == 0 {
+		close(f.swept)
+	}
+	return f.swept
+}
+
+// tried records how the last reading of an exporter went, and reports whether it went
+// otherwise before.
+func (f *fleet) tried(name cache.ObjectName, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked(name)
+	if _, ok := f.targets[name]; !ok {
+		return false
+	}
+	_, failed := f.failing[name]
+	if err == nil {
+		delete(f.failing, name)
+	} else {
+		f.failing[name] = err
+	}
+	return failed != (err != nil)
+}
+
+func (f *fleet) asked(name cache.ObjectName) {
+	if _, ok := f.unread[name]; !ok {
+		return
+	}
+	if delete(f.unread, name); len(f.unread) == 0 {
+		close(f.swept)
+	}
+}
+
+// withExporter returns the Nodes that have an exporter.
+func (f *fleet) withExporter() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.nodes))
+}
+
+// census counts the exporters, those that are not ready, and those that do not answer.
+func (f *fleet) census() (all, notReady, failing int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, t := range f.targets {
+		switch {
+		case t.Address == "":
+			notReady++
+		case f.failing[name] != nil:
+			failing++
+		}
+	}
+	return len(f.targets), notReady, failing
+}

@@ -1,0 +1,133 @@
+package nodes
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+// apart is the least time between two writes of a Node: somebody who sets our labels
+// again and again is not fought at full speed.
+const apart = 2 * time.Second
+
+// memory is what this term did to the Nodes, and what it said of them. It is safe for
+// concurrent use.
+type memory struct {
+	mu    sync.Mutex
+	nodes map[string]*remembered
+	// failure is why the last write failed, empty if it did not.
+	failure string
+}
+
+type remembered struct {
+	// uid and version are the Node's before the last write, want is what was written.
+	uid     types.UID
+	version string
+	want    nodelabel.Desired
+	at      time.Time
+	// identity is the annotation that the Node last bore by our hand.
+	identity string
+	state    verdict.State
+}
+
+func (m *memory) node(name string) *remembered {
+	r := m.nodes[name]
+	if r == nil {
+		r = &remembered{}
+		m.nodes[name] = r
+	}
+	return r
+}
+
+// news reports whether a write is one that was not made already, and how long it has
+// to wait.
+func (m *memory) news(n *corev1.Node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.node(n.Name)
+	if r.uid == n.UID && r.version == n.ResourceVersion && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations) {
+		return false, 0
+	}
+	return true, apart - now.Sub(r.at)
+}
+
+func (m *memory) wrote(n *corev1.Node, want nodelabel.Desired, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.node(n.Name)
+	r.uid, r.version, r.want, r.at = n.UID, n.ResourceVersion, want, now
+}
+
+// identify remembers which identity a Node bears by our hand.
+func (m *memory) identify(name, identity string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.node(name).identity = identity
+}
+
+func (m *memory) identity(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.node(name).identity
+}
+
+// judged remembers what is thought of a Node's exporter, and reports whether it is
+// news that it is, or is no longer, refused.
+func (m *memory) judged(name string, state verdict.State) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.node(name)
+	old := r.state
+	r.state = state
+	return old != state && (old.Refused() || state.Refused())
+}
+
+// failing remembers why the last write failed, and reports whether that is news.
+func (m *memory) failing(reason string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.failure
+	m.failure = reason
+	return old != reason
+}
+
+func (m *memory) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.nodes, name)
+}
+
+// set is a set of Nodes. It is safe for concurrent use.
+type set struct {
+	mu    sync.Mutex
+	names map[string]struct{}
+}
+
+func newSet() *set { return &set{names: make(map[string]struct{})} }
+
+// add reports whether the name was not in it.
+func (s *set) add(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, had := s.names[name]
+	s.names[name] = struct{}{}
+	return !had
+}
+
+func (s *set) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+}
+
+func (s *set) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names)
+}

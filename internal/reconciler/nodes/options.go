@@ -1,0 +1,109 @@
+package nodes
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+)
+
+// Options is what the flags say of the labels.
+type Options struct {
+	Exporters exporter.Options
+	Rules     nodelabel.Rules
+	// Resources matches the names of extended resources that are GPUs.
+	Resources *regexp.Regexp
+	// Expected are labels of Nodes that should have an exporter, as key=value.
+	Expected words
+
+	Resync time.Duration
+	// Confirm is the time between the two readings that a change needs.
+	Confirm time.Duration
+	// LabelTTL is how long the labels of a Node stay after it lost its exporter;
+	// 0 for as long as the Node does.
+	LabelTTL time.Duration
+	// Concurrency and Rate bound the reading of exporters, Writes the writing of
+	// Nodes, the last two per second.
+	Concurrency int
+	Rate        float64
+	Writes      float64
+	// TakeOver is the field manager whose labels become ours in the scheme of gpuid.
+	TakeOver string
+	DryRun   bool
+}
+
+// Register adds the flags, with their defaults.
+func (o *Options) Register(fs *flag.FlagSet) {
+	o.Exporters.Register(fs)
+	o.Expected = words{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
+	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "`scheme` of the labels: gpuledger, or gpuid for those of mchmarny/gpuid")
+	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "`prefix` of the labels' keys (default gpuledger.io, or gpuid.github.com in that scheme)")
+	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU names one, such as none-{node}")
+	fs.BoolVar(&o.Rules.DMIChassis, "label-dmi-chassis", false, "add the label dmi-chassis, the chassis serial number of the machine's firmware")
+	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` that labels stay on a Node without an exporter; 0 for ever")
+	fs.StringVar(&o.TakeOver, "label-take-over", "gpuid", "field `manager` whose labels are taken over with --label-scheme=gpuid; empty for none")
+	fs.TextVar(&o.Expected, "expected-labels", o.Expected, "`labels` of Nodes that should have an exporter, as key=value with commas between")
+	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`time` between two readings of an exporter to which nothing happens")
+	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`time` between the two equal readings that a change needs")
+	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`number` of exporters that are read at once")
+	fs.Float64Var(&o.Rate, "exporter.rate", 100, "`number` of exporters that are read in a second")
+	fs.Float64Var(&o.Writes, "write-rate", 20, "`number` of Nodes that are written in a second")
+	fs.BoolVar(&o.DryRun, "dry-run", false, "say in the log what would be written, and write nothing")
+}
+
+// Validate checks what the flag package cannot, and fills in what depends on other
+// flags.
+func (o *Options) Validate() error {
+	if o.Rules.Prefix == "" {
+		o.Rules.Prefix = nodelabel.OwnPrefix
+		if o.Rules.Scheme == nodelabel.GPUID {
+			o.Rules.Prefix = nodelabel.GPUIDPrefix
+		}
+	}
+	errs := []error{o.Exporters.Validate()}
+	if err := o.Rules.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--label-*: %w", err))
+	}
+	for _, label := range o.Expected {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
+			errs = append(errs, fmt.Errorf("--expected-labels: %q is not key=value", label))
+		}
+	}
+	atLeast := func(flag string, least, d time.Duration) {
+		if d < least {
+			errs = append(errs, fmt.Errorf("--%s=%v: want at least %v", flag, d, least))
+		}
+	}
+	positive := func(flag string, n float64) {
+		if n <= 0 {
+			errs = append(errs, fmt.Errorf("--%s=%v: want more than 0", flag, n))
+		}
+	}
+	atLeast("resync", time.Second, o.Resync)
+	atLeast("confirm", 100*time.Millisecond, o.Confirm)
+	atLeast("label-ttl", 0, o.LabelTTL)
+	positive("exporter.concurrency", float64(o.Concurrency))
+	positive("exporter.rate", o.Rate)
+	positive("write-rate", o.Writes)
+	return errors.Join(errs...)
+}
+
+// words is a flag with commas between its words.
+type words []string
+
+func (w words) MarshalText() ([]byte, error) { return []byte(strings.Join(w, ",")), nil }
+
+func (w *words) UnmarshalText(text []byte) error {
+	*w = nil
+	for word := range strings.SplitSeq(string(text), ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			*w = append(*w, word)
+		}
+	}
+	return nil
+}

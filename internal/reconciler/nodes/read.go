@@ -1,0 +1,89 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+// read asks one exporter and hears what it says. It reports whether it got an answer;
+// an exporter that is away changes nothing.
+func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
+	target := t.fleet.target(name)
+	if target.Address == "" {
+		t.fleet.tried(name, nil) // it will be read when it gets ready
+		return true
+	}
+	if t.readRate.Wait(ctx) != nil {
+		return true // the term ends
+	}
+	page, err := t.client.Read(ctx, target)
+	if ctx.Err() != nil {
+		return true
+	}
+	t.counts.reads.WithLabelValues(resultOf(err)).Inc()
+	if t.fleet.tried(name, err) {
+		t.sayRead(name, target, err)
+	}
+	if err != nil {
+		return false
+	}
+	finding := t.judge.Read(target.Node, page, time.Now())
+	if t.memory.judged(target.Node, finding.State) {
+		t.sayRefused(target.Node, finding)
+	}
+	if finding.State == verdict.Unconfirmed {
+		t.reads.AddAfter(name, jitter(t.opts.Confirm))
+	} else {
+		t.reads.AddAfter(name, jitter(t.opts.Resync))
+	}
+	t.writes.Add(target.Node)
+	return true
+}
+
+// jitter adds up to a quarter, so that what began together does not stay together.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
+
+func resultOf(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, exporter.ErrStatus):
+		return "refused"
+	case errors.Is(err, exporter.ErrGarbage):
+		return "garbage"
+	default:
+		return "unreachable"
+	}
+}
+
+func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error) {
+	if err != nil {
+		t.log.Warn("exporter not read, will keep trying", "namespace", name.Namespace, "pod", name.Name, "node", target.Node, "err", err)
+		return
+	}
+	t.log.Info("exporter read again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
+}
+
+// sayRefused tells of an exporter that says what cannot be true, or no longer does:
+// in the log and, for whoever looks at the Node, as an Event.
+func (t *term) sayRefused(node string, f verdict.Finding) {
+	if !f.State.Refused() {
+		t.log.Info("inventory believed again", "node", node)
+		return
+	}
+	t.log.Warn("inventory not believed, node stays as it is", "node", node, "reason", string(f.State), "err", f.Detail, "other_node", f.Other)
+	message := "Not labelled by what the exporter says: " + f.Detail
+	for _, name := range []string{node, f.Other} {
+		if n := t.node(name); n != nil {
+			t.events.Event(&corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}, corev1.EventTypeWarning, "InventoryRefused", message)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package workloads_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+)
+
+// world is a cluster made of the fakes of client-go, and the workloads that follow
+// it. It lives in the bubble of one synctest.
+type world struct {
+	t      *testing.T
+	kube   *fake.Clientset
+	owners *metadatafake.FakeMetadataClient
+	*workloads.Workloads
+	events, log *bytes.Buffer
+	stop        func()
+}
+
+// kinds is what the API server serves beside pods.
+var kinds = []struct {
+	groupVersion, kind, resource string
+	cluster                      bool
+}{
+	{"v1", "Pod", "pods", false},
+	{"v1", "Node", "nodes", true},
+	{"apps/v1", "ReplicaSet", "replicasets", false},
+	{"apps/v1", "Deployment", "deployments", false},
+	{"apps/v1", "StatefulSet", "statefulsets", false},
+	{"batch/v1", "Job", "jobs", false},
+	{"batch/v1", "CronJob", "cronjobs", false},
+	{"jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets", false},
+	{"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets", false},
+	{"kubeflow.org/v1", "PyTorchJob", "pytorchjobs", false},
+	{"ray.io/v1", "RayCluster", "rayclusters", false},
+	{"ray.io/v1", "RayJob", "rayjobs", false},
+	{"example.com/v1", "Fleet", "fleets", true},
+	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
+}
+
+// newWorld returns a world with these objects: pods and claims, and owners as
+// metadata. Nobody follows it yet.
+func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
+	t.Helper()
+	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
+	var known, meta []runtime.Object
+	for _, o := range objects {
+		if _, ok := o.(*metav1.PartialObjectMetadata); ok {
+			meta = append(meta, o)
+		} else {
+			known = append(known, o)
+		}
+	}
+	w.kube = fake.NewClientset(known...)
+	for _, k := range kinds {
+		w.serve(k.groupVersion, k.kind, k.resource, !k.cluster)
+	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w.owners = metadatafake.NewSimpleMetadataClient(scheme, meta...)
+	w.Workloads = workloads.New(options(t, w.events, args...), slog.New(slog.NewTextHandler(w.log, nil)))
+	return w
+}
+
+// serve adds a kind to what the API server says it serves.
+func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
+	entry := metav1.APIResource{Name: resource, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "watch"}}
+	i := slices.IndexFunc(w.kube.Resources, func(l *metav1.APIResourceList) bool { return l.GroupVersion == groupVersion })
+	if i < 0 {
+		i = len(w.kube.Resources)
+		w.kube.Resources = append(w.kube.Resources, &metav1.APIResourceList{GroupVersion: groupVersion})
+	}
+	w.kube.Resources[i].APIResources = append(w.kube.Resources[i].APIResources, entry)
+}
+
+func options(t testing.TB, events *bytes.Buffer, args ...string) workloads.Options {
+	t.Helper()
+	var o workloads.Options
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	o.Register(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	o.Output = events
+	return o
+}
+
+// lead begins a term and waits until all is settled.
+func (w *world) lead() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	informer := coreinformers.NewPodInformer(w.kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	err := informer.SetTransform(func(obj any) (any, error) {
+		if p, ok := obj.(*corev1.Pod); ok {
+			if kept, ok := w.Keep(p); ok {
+				return kept, nil
+			}
+		}
+		return obj, nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var g errgroup.Group
+	g.Go(func() error { informer.RunWithContext(ctx); return nil })
+	g.Go(func() error {
+		return w.Run(ctx, workloads.Cluster{Kube: w.kube, Metadata: w.owners, Pods: informer})
+	})
+	w.stop = func() {
+		cancel()
+		if err := g.Wait(); err != nil {
+			w.t.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// page returns the samples of the named metrics, sorted; of all if none is named.
+func (w *world) page(names ...string) []string {
+	w.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(w)
+	families, err := registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var lines []string
+	for _, mf := range families {
+		if len(names) > 0 && !slices.Contains(names, mf.GetName()) {
+			continue
+		}
+		var text bytes.Buffer
+		if _, err := expfmt.MetricFamilyToText(&text, mf); err != nil {
+			w.t.Fatal(err)
+		}
+		for line := range strings.Lines(text.String()) {
+			if !strings.HasPrefix(line, "#") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// gets returns how many owners were read.
+func (w *world) gets() int {
+	n := 0
+	for _, a := range w.owners.Actions() {
+		if a.GetVerb() == "get" {
+			n++
+		}
+	}
+	return n
+}
+
+// object returns the metadata of an owner; its UID is made of kind and name.
+func object(apiVersion, kind, namespace, name string, controller *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(strings.ToLower(kind) + "-" + name)},
+	}
+	if controller != nil {
+		o.OwnerReferences = ownedBy(controller)
+	}
+	return o
+}
+
+func ownedBy(o *metav1.PartialObjectMetadata) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(o, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))}
+}
+
+// gpuPod returns a running pod that asks for some GPUs.
+func gpuPod(name string, gpus string, controller *metav1.PartialObjectMetadata) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
+		Spec:       corev1.PodSpec{NodeName: "gpu-node-1", Containers: []corev1.Container{asking("main", "nvidia.com/gpu", gpus)}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if controller != nil {
+		p.OwnerReferences = ownedBy(controller)
+	}
+	return p
+}

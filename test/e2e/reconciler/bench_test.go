@@ -1,0 +1,217 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+// The size of the benchmark's cluster, and how long it is watched doing nothing.
+var (
+	benchNodes  = flag.Int("nodes", 500, "nodes of the benchmark, each with an exporter of 8 GPUs")
+	benchPods   = flag.Int("pods", 5000, "GPU pods of the benchmark")
+	benchSteady = flag.Duration("steady", time.Minute, "time of the benchmark's steady state")
+)
+
+// What the figures may be.
+const (
+	maxColdStart = 6 * time.Minute // at 20 writes a second, for 5,000 nodes
+	maxWriteRate = 20.0            // a second, over ten seconds
+	maxResident  = 300.0           // MiB
+	maxRepair    = 5 * time.Second
+	maxScrape    = time.Second // 99 of 100
+)
+
+// BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails
+// where a figure is not what it should be.
+func BenchmarkReconciler(b *testing.B) {
+	for b.Loop() {
+		bench(b)
+	}
+}
+
+func bench(b *testing.B) {
+	begun := time.Now()
+	newFleet(b, *benchNodes, *benchPods)
+	b.Logf("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
+
+	start := must(world.Audit())(b)
+	begun = time.Now()
+	r := lead(b, "--resync=2m", "--leader-election.duration=15s")
+	writes := awaitWrites(b, start, *benchNodes)
+	report(b, "cold-start-s", time.Since(begun).Seconds(), maxColdStart.Seconds())
+	report(b, "max-writes/s", maxRate(writes), maxWriteRate)
+	b.Logf("after the cold start: %s", r.process())
+
+	eventually(b, "all pods are shown", func() bool { return len(r.scrape().Matches("gpuledger_pod_info", nil)) == *benchPods })
+	benchScrapes(b, r)
+	benchRepair(b)
+	benchSteadyState(b, r, start)
+	b.Logf("at the end: %s", r.process())
+	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
+}
+
+// report shows a figure, and fails if it is more than it may be.
+func report(b *testing.B, name string, value, limit float64) {
+	b.ReportMetric(value, name)
+	verdict := "ok"
+	if value > limit {
+		verdict = "too much"
+		b.Fail()
+	}
+	b.Logf("%-14s %10.3f  (at most %g): %s", name, value, limit, verdict)
+}
+
+// awaitWrites waits until every node was written once, and returns the writes.
+func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Request {
+	for begun := time.Now(); ; {
+		writes := must(since.Requests(func(r *cluster.Request) bool {
+			return r.User.Name == username && r.Verb == "patch" && r.Object.Resource == "nodes" && r.Status.Code == http.StatusOK
+		}))(b)
+		written := make(map[string]bool)
+		for _, w := range writes {
+			written[w.Object.Name] = true
+		}
+		if len(written) == nodes {
+			return writes
+		}
+		if time.Since(begun) > 2*maxColdStart {
+			b.Fatalf("only %d nodes were written in %v", len(written), 2*maxColdStart)
+		}
+		<-time.After(time.Second)
+	}
+}
+
+// maxRate is the highest rate of writes in any ten seconds.
+func maxRate(writes []cluster.Request) float64 {
+	const window = 10 * time.Second
+	most, first := 0, 0
+	for i := range writes {
+		for writes[i].Time.Sub(writes[first].Time) > window {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return float64(most) / window.Seconds()
+}
+
+// benchScrapes scrapes as Prometheus does, compressed.
+func benchScrapes(b *testing.B, r *replica) {
+	var took []time.Duration
+	var compressed, plain int64
+	for range 100 {
+		begun := time.Now()
+		request := must(http.NewRequestWithContext(b.Context(), http.MethodGet, r.url+"/metrics", http.NoBody))(b)
+		request.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not undone by itself
+		response := must(http.DefaultClient.Do(request))(b)
+		counted := &counter{reader: response.Body}
+		unzipped := must(gzip.NewReader(counted))(b)
+		plain = must(io.Copy(io.Discard, unzipped))(b)
+		response.Body.Close()
+		took = append(took, time.Since(begun))
+		compressed = counted.bytes
+	}
+	slices.Sort(took)
+	b.Logf("a page of %.1f MiB, %.1f MiB compressed; half of 100 scrapes within %v", float64(plain)/(1<<20), float64(compressed)/(1<<20), took[len(took)/2].Round(time.Millisecond))
+	report(b, "scrape-p99-s", took[len(took)*99/100].Seconds(), maxScrape.Seconds())
+}
+
+// counter counts what is read.
+type counter struct {
+	reader io.Reader
+	bytes  int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.reader.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// benchRepair edits the label of one node.
+func benchRepair(b *testing.B) {
+	n := &node{t: b, name: nodeName(0)}
+	want := n.labels()
+	n.patch(`{"metadata":{"labels":{"gpuledger.io/gpu-0":"other"}}}`)
+	begun := time.Now()
+	n.awaitLabels(want)
+	report(b, "repair-s", time.Since(begun).Seconds(), maxRepair.Seconds())
+}
+
+// benchSteadyState watches the reconciler while nothing changes.
+func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
+	b.Logf("steady for %v, from %s", *benchSteady, r.process())
+	since := must(world.Audit())(b)
+	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
+	writes := must(since.Requests(func(r *cluster.Request) bool {
+		return r.User.Name == username && r.Writes() && r.Object.Resource != "leases"
+	}))(b)
+	for _, w := range writes[:min(len(writes), 5)] {
+		b.Logf("a write: %v", &w)
+	}
+	report(b, "steady-writes", float64(len(writes)), 0)
+	watches := openWatches(b, start)
+	b.Logf("open watches: %v", watches)
+	most := 0
+	for _, n := range watches {
+		most = max(most, n)
+	}
+	report(b, "watches", float64(most), 1)
+}
+
+// openWatches counts the account's watches that have begun and not ended, by resource.
+func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
+	open := make(map[string]string)
+	must(since.Requests(func(r *cluster.Request) bool {
+		if r.User.Name != username || r.Verb != "watch" {
+			return false
+		}
+		if r.Stage == "ResponseStarted" {
+			open[r.ID] = r.Object.Resource
+		} else {
+			delete(open, r.ID)
+		}
+		return false
+	}))(b)
+	count := make(map[string]int)
+	for _, resource := range open {
+		count[resource]++
+	}
+	return count
+}
+
+// process says what the process has used so far.
+func (r *replica) process() string {
+	r.t.Helper()
+	stat := strings.Fields(string(must(os.ReadFile(r.proc("stat")))(r.t)))
+	ticks := must(strconv.Atoi(stat[13]))(r.t) + must(strconv.Atoi(stat[14]))(r.t) // utime, stime: hundredths of a second
+	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, %.1f s of CPU", r.status("VmRSS")/1024, r.status("VmHWM")/1024, float64(ticks)/100)
+}
+
+// status returns a line of /proc/<pid>/status, in KiB.
+func (r *replica) status(name string) float64 {
+	r.t.Helper()
+	for line := range strings.Lines(string(must(os.ReadFile(r.proc("status")))(r.t))) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return must(strconv.ParseFloat(strings.Fields(value)[0], 64))(r.t)
+		}
+	}
+	r.t.Fatalf("no %s in %s", name, r.proc("status"))
+	return 0
+}
+
+func (r *replica) proc(file string) string {
+	return fmt.Sprintf("/proc/%d/%s", r.cmd.Process.Pid, file)
+}
