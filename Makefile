@@ -30,11 +30,14 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # Tools have modules of their own; Go builds them once and keeps them in its
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
+KUSTOMIZE     := go tool -modfile=tools/kustomize/go.mod kustomize
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+
+KUBECTL := tools/servers kubectl kubectl=.
 
 .PHONY: help
 help: ## list the targets
@@ -62,8 +65,8 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: ## run the reconciler against a real API server and etcd
-	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
+e2e: ## run the reconciler and the manifests against a real API server and etcd
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_KUBECTL=$$($(KUBECTL)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -93,7 +93,7 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
 		// Not valid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		{Name: "has-users-of-the-host", Expression: "object.spec.?hostUsers.orValue(true)"},
+		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
 		// The sum of the containers' requests may not exceed the pod's own.
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +

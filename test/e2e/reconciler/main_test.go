@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// manifests is the folder with the roles and the policy.
-const manifests = "../../../manifests/base/reconciler"
+// manifests are the folders with the roles and the policy: what reads, and what writes.
+var manifests = []string{"../../../manifests/base/reconciler", "../../../manifests/components/labels"}
 
 // The account that the manifests make.
 const (
@@ -76,8 +76,10 @@ func create(ctx context.Context, dir string) error {
 
 // prepare applies the manifests and starts what a cluster's controllers do for them.
 func prepare(ctx context.Context, c *cluster.Cluster) error {
-	if err := c.Apply(ctx, manifests); err != nil {
-		return err
+	for _, folder := range manifests {
+		if err := c.Apply(ctx, folder); err != nil {
+			return err
+		}
 	}
 	_, err := c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller")
 	return err
