@@ -30,7 +30,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # Tools have modules of their own; Go builds them once and keeps them in its
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
-KUSTOMIZE     := go tool -modfile=tools/kustomize/go.mod kustomize
+KUSTOMIZE     := go tool -modfile=$(CURDIR)/tools/kustomize/go.mod kustomize
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
@@ -80,6 +80,11 @@ bench: ## run the benchmarks
 generate: ## write the generated files again
 	go generate ./...
 
+.PHONY: manifests
+manifests: ## render the overlays into manifests/rendered
+	@go generate ./internal/deploy
+	@tools/manifests $(KUSTOMIZE)
+
 .PHONY: format
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
@@ -101,8 +106,9 @@ lint:
 
 .PHONY: generated
 generated:
-	@echo "generated: go generate changes no file"
+	@echo "generated: go generate and make manifests change no file"
 	@tools/unchanged go generate ./...
+	@tools/unchanged tools/manifests $(KUSTOMIZE)
 
 .PHONY: binary
 binary: build
