@@ -10,6 +10,9 @@ SHELL       := bash
 SCENARIO ?= dgx-h100
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
+NODES    ?= 5000
+PODS     ?= 50000
+STEADY   ?= 5m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -47,9 +50,10 @@ help: ## list the targets
 	@echo "  make check FUZZTIME=1m        fuzz for longer"
 
 .PHONY: build
-build: ## build the exporter, the simulated node and its fake driver into bin/
-	@echo "build: bin/gpuledger and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
-	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/...
+build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
+	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
+	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger ./cmd/simnode
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
 
 .PHONY: run
@@ -68,13 +72,18 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler and the manifests against a real API server and etcd
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_KUBECTL=$$($(KUBECTL)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
 
+.PHONY: bench-reconciler
+bench-reconciler: ## run the reconciler on a cluster of NODES and PODS; takes half an hour
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m \
+		./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
 
 .PHONY: bench
 bench: ## run the benchmarks
-	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' .))),./...)
+	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: generate
 generate: ## write the generated files again
@@ -114,6 +123,8 @@ generated:
 binary: build
 	@echo "binary: bin/gpuledger is bound lazily, needs only libc and holds no path of this machine"
 	@tools/check-binary bin/gpuledger
+	@echo "binary: bin/gpuledger-reconciler needs no library"
+	@! readelf --dynamic --wide bin/gpuledger-reconciler | grep NEEDED
 
 .PHONY: race
 race:

@@ -1,5 +1,5 @@
-// Gendocs writes docs/metrics.md from the catalogue of package collector and
-// from the template beside it.
+// Gendocs writes docs/metrics.md from the catalogues of both programs and from the
+// template beside it.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"text/template"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
 //go:embed metrics.md.tmpl
@@ -28,7 +29,7 @@ func main() {
 }
 
 func write(file string) error {
-	text, err := render(collector.Catalogue(), collector.Labels())
+	text, err := render()
 	if err != nil {
 		return err
 	}
@@ -50,17 +51,34 @@ type cost struct {
 	Flag   string
 }
 
-func render(metrics []collector.Metric, labels []collector.Label) ([]byte, error) {
+// part is the metrics of one part of the reconciler, and what their labels mean there.
+type part struct {
+	Families []family
+	Labels   []collector.Label
+}
+
+func render() ([]byte, error) {
 	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(page)
 	if err != nil {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
 	var out bytes.Buffer
-	err = t.Execute(&out, map[string]any{"Families": families(metrics), "Costs": costs(metrics), "Labels": labels})
+	metrics := collector.Catalogue()
+	err = t.Execute(&out, map[string]any{
+		"Families": families(metrics), "Costs": costs(metrics), "Labels": collector.Labels(), "Parts": parts(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("fill template: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+func parts() []part {
+	var ps []part
+	for _, p := range reconciler.Catalogue() {
+		ps = append(ps, part{families(p.Metrics), p.Labels})
+	}
+	return ps
 }
 
 func families(metrics []collector.Metric) []family {

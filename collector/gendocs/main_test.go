@@ -5,12 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/gpuledger/gpuledger/collector"
 )
 
 func TestDocsAreCurrent(t *testing.T) {
-	want, err := render(collector.Catalogue(), collector.Labels())
+	want, err := render()
 	if err != nil {
 		t.Fatal(err)
 	}

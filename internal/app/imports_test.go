@@ -37,12 +37,14 @@ var allowed = map[string][]string{
 	"internal/machine":             {},
 	"internal/reconciler/exporter": {"internal/inventory"},
 	"internal/reconciler/verdict":  {"internal/gpu", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/verdict"},
+	"internal/reconciler/watch":    {"collector"},
 	"internal/reconciler/nodes": {
-		"internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict", "collector",
+		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
+		"internal/reconciler/watch", "collector",
 	},
 	"internal/reconciler/workloads": {"collector"},
 	"internal/reconciler": {
-		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/serve", "internal/logs", "collector",
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},
 	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
@@ -57,7 +59,7 @@ var allowed = map[string][]string{
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
-	"collector/gendocs":              {"collector"},
+	"collector/gendocs":              {"collector", "internal/reconciler"},
 }
 
 // only lists the packages outside the standard library that just one package of

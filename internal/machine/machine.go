@@ -25,7 +25,7 @@ func ID(providerID, systemUUID string) string {
 	}
 	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	if len(parts) == 0 {
-		return strings.ToLower(strings.TrimSpace(systemUUID))
+		return systemUUID
 	}
 	last := len(parts) - 1
 	if last >= 3 && strings.EqualFold(parts[last-3], "virtualMachineScaleSets") && strings.EqualFold(parts[last-1], "virtualMachines") {

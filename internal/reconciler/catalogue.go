@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
@@ -23,7 +24,7 @@ type Part struct {
 // Catalogue returns every metric of the program, part by part.
 func Catalogue() []Part {
 	return []Part{
-		{Metrics: []collector.Metric{leadingMetric}},
+		{Metrics: []collector.Metric{leadingMetric, watch.Metric}, Labels: []collector.Label{watch.Label}},
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},
 		{Metrics: workloads.Catalogue(), Labels: workloads.Labels()},
 	}

@@ -120,7 +120,7 @@ type Lease struct {
 
 func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
 	fs.BoolVar(&l.Elect, "leader-election", true, "wait for the Lease before doing anything; false only if there can be no second replica")
-	fs.StringVar(&l.Namespace, "leader-election.namespace", getenv("POD_NAMESPACE"), "`namespace` of the Lease; the default is $POD_NAMESPACE")
+	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; the default is $POD_NAMESPACE, or gpuledger")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
 	hostname, _ := os.Hostname() // in a pod, its name
 	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; the default is $POD_NAME or the host's name")

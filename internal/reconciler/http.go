@@ -19,7 +19,7 @@ func (p *program) handler() (http.Handler, error) {
 		versioncollector.NewCollector("gpuledger_reconciler"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		p.election.gauge(), p.nodes, p.workloads,
+		p.election.gauge(), p.failures, p.nodes, p.workloads,
 	)
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",

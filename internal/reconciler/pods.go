@@ -6,6 +6,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
@@ -20,6 +22,7 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	for _, ns := range namespaces {
 		informer := coreinformers.NewPodInformer(kube, ns, 0, cache.Indexers{})
 		_ = informer.SetTransform(p.trim) // fails only for an informer that runs
+		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)
 	}
 	return all

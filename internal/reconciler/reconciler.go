@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -18,6 +19,7 @@ type program struct {
 	cfg       Config
 	log       *slog.Logger
 	election  election
+	failures  *watch.Failures
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
 }
@@ -38,6 +40,7 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	p := &program{
 		cfg: cfg, log: log,
 		election:  election{lease: cfg.Lease, log: log},
+		failures:  watch.New(log),
 		nodes:     nodes.New(cfg.Labels, log),
 		workloads: workloads.New(cfg.Workloads, log),
 	}
@@ -63,7 +66,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.kube)
 	if p.cfg.Enable.has(partLabels) {
-		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods}) })
+		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods, Failures: p.failures}) })
 	}
 	if p.cfg.Enable.has(partWorkloads) {
 		g.Go(func() error {

@@ -37,8 +37,9 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client. Redirects are not followed, and connections not kept:
-// the same exporter is asked again in minutes.
+// NewClient returns a client. Redirects are not followed, nothing that is compressed is
+// asked for or unpacked, and connections are not kept: the same exporter is asked again
+// in minutes.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},
@@ -78,7 +79,6 @@ func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	if resp.StatusCode != http.StatusOK {
 		return inventory.Page{}, fmt.Errorf("%w: status %d", ErrStatus, resp.StatusCode)
 	}
-	// The limit holds for what was unpacked, too: the transport does it below.
 	page, err := inventory.Decode(&io.LimitedReader{R: resp.Body, N: maxPage})
 	switch {
 	case ctx.Err() != nil:

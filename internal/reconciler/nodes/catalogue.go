@@ -96,7 +96,7 @@ var labelCatalogue = []collector.Label{
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal."},
 	{Name: "machine", Help: "The provider's name of the machine, from the provider id (AWS, GCP, Azure, OCI and others); the system UUID where there is none."},
-	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it, in lower case."},
+	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
 	{Name: "condition", Help: "Whether an exporter is ready, and whether it answered when it was last asked.", Values: []string{"answering", "failing", "not_ready"}, Complete: true},
 	{Name: "state", Help: "What is thought of what an exporter says. Nothing is written in the last four.", Values: states(), Complete: true},
 	{Name: "result", Help: "What the reading of an exporter gave.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},

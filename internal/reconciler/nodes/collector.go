@@ -1,12 +1,12 @@
 package nodes
 
 import (
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/machine"
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
@@ -71,8 +71,8 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 			show(nodeExpected, 1, n.Name, reason)
 		}
 		if len(reasons) > 0 || known[n.Name] {
-			uuid := n.Status.NodeInfo.SystemUUID
-			show(nodeMachine, 1, n.Name, n.Spec.ProviderID, machine.ID(n.Spec.ProviderID, uuid), strings.ToLower(uuid))
+			uuid := gpu.Identity(n.Status.NodeInfo.SystemUUID)
+			show(nodeMachine, 1, n.Name, n.Spec.ProviderID, machine.ID(n.Spec.ProviderID, uuid), uuid)
 		}
 	}
 	thought := make(map[verdict.State]int)

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // Why a Node should have an exporter.
@@ -68,6 +70,7 @@ func (t *term) findSlices(ctx context.Context) *resourceSlices {
 		nodes:    make(map[string]int),
 	}
 	_ = s.informer.SetTransform(trimSlice) // fails only for an informer that runs
+	t.failures.Follow(s.informer, watch.ResourceSlices)
 	_, err = s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.count(obj, 1) },
 		UpdateFunc: func(old, obj any) { s.count(old, -1); s.count(obj, 1) },

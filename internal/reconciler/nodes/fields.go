@@ -2,11 +2,11 @@ package nodes
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
@@ -15,33 +15,46 @@ import (
 // manager is our name in a Node's managedFields.
 const manager = "gpuledger"
 
-// trim removes from a Node all that is never asked of it: thousands are held in memory.
+// trim makes a Node small: thousands are held in memory, and little is asked of them.
 func (o *Options) trim(obj any) (any, error) {
 	n, ok := obj.(*corev1.Node)
 	if !ok {
 		return obj, nil
 	}
-	n.ObjectMeta = metav1.ObjectMeta{
-		Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: n.Labels, Annotations: n.Annotations, ManagedFields: n.ManagedFields,
+	kept := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion},
+		Spec:       corev1.NodeSpec{ProviderID: n.Spec.ProviderID},
+		Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.Status.NodeInfo.SystemUUID}},
 	}
-	n.ManagedFields = slices.Clip(slices.DeleteFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return !isOurs(e) && !o.takesOver(e)
-	}))
-	ours := ownedBy(n, isOurs)
-	maps.DeleteFunc(n.Annotations, func(key, _ string) bool { return !o.ourKey(key) && !ours.annotations[key] })
-	maps.DeleteFunc(n.Labels, func(key, value string) bool {
-		return !o.ourKey(key) && !ours.labels[key] && !slices.Contains(o.Expected, key+"="+value)
-	})
-	gpus := make(corev1.ResourceList)
-	for name, quantity := range n.Status.Allocatable {
-		if o.Resources.MatchString(string(name)) {
-			gpus[name] = quantity
+	for _, e := range n.ManagedFields {
+		if isOurs(e) || o.takesOver(e) {
+			kept.ManagedFields = append(kept.ManagedFields, e)
 		}
 	}
-	n.Spec = corev1.NodeSpec{ProviderID: n.Spec.ProviderID}
-	n.Status = corev1.NodeStatus{Allocatable: gpus, NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.Status.NodeInfo.SystemUUID}}
-	return n, nil
+	owned := ownedBy(kept, isOurs)
+	kept.Annotations = filter(n.Annotations, func(key, _ string) bool { return o.ourKey(key) || owned.annotations[key] })
+	kept.Labels = filter(n.Labels, func(key, value string) bool {
+		return o.ourKey(key) || owned.labels[key] || slices.Contains(o.Expected, key+"="+value)
+	})
+	kept.Status.Allocatable = filter(n.Status.Allocatable, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return o.Resources.MatchString(string(name))
+	})
+	return kept, nil
+}
+
+// filter returns a new map with what keep says: one that things are deleted from stays
+// as large as it was.
+func filter[M ~map[K]V, K comparable, V any](from M, keep func(K, V) bool) M {
+	var to M
+	for k, v := range from {
+		if keep(k, v) {
+			if to == nil {
+				to = make(M)
+			}
+			to[k] = v
+		}
+	}
+	return to
 }
 
 // ourKey reports whether a key is under one of our prefixes, slash included: a key of

@@ -153,6 +153,13 @@ func (f *fleet) withExporter() []string {
 	return slices.Collect(maps.Keys(f.nodes))
 }
 
+// size is the number of Nodes that have an exporter.
+func (f *fleet) size() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.nodes)
+}
+
 // census counts the exporters, those that are not ready, and those that do not answer.
 func (f *fleet) census() (all, notReady, failing int) {
 	f.mu.Lock()

@@ -12,9 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
 
-// apart is the least time between two writes of a Node: somebody who sets our labels
-// again and again is not fought at full speed.
-const apart = 2 * time.Second
+// The least time between two writes of a Node, from the second on: somebody who sets
+// our labels again and again is not fought at full speed, and what does not take is
+// written ever more seldom.
+const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
 // memory is what this term did to the Nodes, and what it said of them. It is safe for
 // concurrent use.
@@ -31,7 +32,9 @@ type remembered struct {
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// identity is the annotation that the Node last bore by our hand.
+	// vain counts the writes since the Node was last as it should be.
+	vain int
+	// identity is the annotation that the Node bore when it was.
 	identity string
 	state    verdict.State
 }
@@ -51,27 +54,38 @@ func (m *memory) news(n *corev1.Node, want nodelabel.Desired, now time.Time) (bo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(n.Name)
-	if r.uid == n.UID && r.version == n.ResourceVersion && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations) {
+	if r.version == n.ResourceVersion && r.like(n, want) {
 		return false, 0
 	}
-	return true, apart - now.Sub(r.at)
+	wait := min(apart<<min(max(r.vain-1, 0), 10), apartMax)
+	return true, wait - now.Sub(r.at)
 }
 
-func (m *memory) wrote(n *corev1.Node, want nodelabel.Desired, now time.Time) {
+// write remembers a write, and reports whether it is another one than the last.
+func (m *memory) write(n *corev1.Node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(n.Name)
+	news := !r.like(n, want)
 	r.uid, r.version, r.want, r.at = n.UID, n.ResourceVersion, want, now
+	r.vain++
+	return news
 }
 
-// identify remembers which identity a Node bears by our hand.
-func (m *memory) identify(name, identity string) {
+func (r *remembered) like(n *corev1.Node, want nodelabel.Desired) bool {
+	return r.uid == n.UID && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations)
+}
+
+// right remembers that a Node is as it should be, and its identity.
+func (m *memory) right(name, identity string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.node(name).identity = identity
+	r := m.node(name)
+	r.vain, r.identity = 0, identity
 }
 
-func (m *memory) identity(name string) string {
+// bore returns the identity of a Node when it last was as it should be.
+func (m *memory) bore(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node(name).identity

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // Cluster is how Nodes and pods are read and written. The informers hold what
@@ -17,6 +19,8 @@ import (
 type Cluster struct {
 	Kube kubernetes.Interface
 	Pods []cache.SharedIndexInformer
+	// Failures is told of what cannot be watched.
+	Failures *watch.Failures
 }
 
 // Nodes labels Nodes. It is a [prometheus.Collector]; what is known of the cluster

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
@@ -25,10 +26,11 @@ import (
 // term is the work of one term as the leader. All its memory ends with it: the next
 // leader reads every exporter anew.
 type term struct {
-	opts   Options
-	kube   kubernetes.Interface
-	log    *slog.Logger
-	counts *counts
+	opts     Options
+	kube     kubernetes.Interface
+	log      *slog.Logger
+	counts   *counts
+	failures *watch.Failures
 
 	client *exporter.Client
 	judge  *verdict.Judge
@@ -66,7 +68,7 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 		return nil, err
 	}
 	t := &term{
-		opts: opts, kube: c.Kube, log: log, counts: counts,
+		opts: opts, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
 		judge:  verdict.New(opts.Rules, 2*opts.Resync),
@@ -88,6 +90,7 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 	if err := t.nodes.SetTransform(t.opts.trim); err != nil {
 		return nil, fmt.Errorf("prepare the informer of nodes: %w", err)
 	}
+	t.failures.Follow(t.nodes, watch.Nodes)
 	return t, nil
 }
 

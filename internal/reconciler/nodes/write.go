@@ -26,18 +26,24 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		t.forget(name)
 		return true
 	}
-	want, known := t.want(name)
 	owned := ownedBy(n, isOurs)
+	want, known := t.want(name, owned)
 	legacy := slices.ContainsFunc(n.ManagedFields, t.opts.takesOver)
 	if !known || bears(n, owned, want) && !legacy {
 		if known {
-			t.memory.identify(name, t.identity(want))
+			t.memory.right(name, t.identity(want))
 		}
 		t.held.remove(name)
 		return true
 	}
 	kind := t.kindOf(n, owned, want)
 	if kind == kindChange && !t.room(name, want) {
+		return true
+	}
+	if t.opts.DryRun {
+		if t.memory.write(n, want, time.Now()) {
+			t.log.Info("would write the node", "node", name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
+		}
 		return true
 	}
 	news, wait := t.memory.news(n, want, time.Now())
@@ -48,11 +54,6 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		t.writes.AddAfter(name, wait)
 		return true
 	}
-	if t.opts.DryRun {
-		t.log.Info("would write the node", "node", name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
-		t.memory.wrote(n, want, time.Now())
-		return true
-	}
 	if t.writeRate.Wait(ctx) != nil {
 		return true // the term ends
 	}
@@ -61,17 +62,16 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	}
 	err := t.apply(ctx, n, want)
 	if err == nil {
-		t.memory.wrote(n, want, time.Now())
-		t.memory.identify(name, t.identity(want))
+		t.memory.write(n, want, time.Now())
 	}
 	return t.result(err, name, kind)
 }
 
 // want returns what a Node should bear, and whether that is known. A Node that had no
 // exporter for long enough should bear nothing.
-func (t *term) want(name string) (nodelabel.Desired, bool) {
+func (t *term) want(name string, owned keys) (nodelabel.Desired, bool) {
 	has, since := t.fleet.has(name)
-	if has || t.opts.LabelTTL == 0 {
+	if has || t.opts.LabelTTL == 0 || owned.empty() {
 		return t.judge.Want(name, time.Now())
 	}
 	left := t.opts.LabelTTL - time.Since(since)
@@ -100,11 +100,22 @@ func (t *term) kindOf(n *corev1.Node, owned keys, want nodelabel.Desired) string
 	switch {
 	case owned.empty():
 		return kindFirst
-	case identity != "" && (n.Annotations[t.opts.Rules.InventoryKey()] == identity || t.memory.identity(n.Name) == identity):
+	case identity != "" && (carries(n, owned, identity) || t.memory.bore(n.Name) == identity):
 		return kindRepair
 	default:
 		return kindChange
 	}
+}
+
+// carries reports whether a Node has an identity in an annotation of ours, whatever
+// the prefix was when it was written.
+func carries(n *corev1.Node, owned keys, identity string) bool {
+	for key := range owned.annotations {
+		if n.Annotations[key] == identity {
+			return true
+		}
+	}
+	return false
 }
 
 // identity is what the annotation says.
@@ -115,8 +126,7 @@ func (t *term) identity(d nodelabel.Desired) string {
 // room reports whether the budget has room for a change; if not, the Node is looked
 // at again.
 func (t *term) room(name string, want nodelabel.Desired) bool {
-	fleet := len(t.nodes.GetStore().ListKeys())
-	if t.budget.Take(name, t.identity(want), fleet, time.Now()) {
+	if t.budget.Take(name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
 		return true
 	}

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -35,7 +36,7 @@ const startTimeout = 2 * time.Minute
 type Cluster struct {
 	// Admin may do everything.
 	Admin *rest.Config
-	// Client is Admin's.
+	// Client is Admin's, and speaks protobuf.
 	Client kubernetes.Interface
 
 	programs string // the folder with the binaries
@@ -156,7 +157,7 @@ func (c *Cluster) serverArgs() (args []string, token string, err error) {
 func (c *Cluster) serverReady(ctx context.Context, p *program, config *rest.Config) error {
 	return p.wait(ctx, func() error {
 		// The server makes its certificate first, and no client exists before.
-		client, err := kubernetes.NewForConfig(config)
+		client, err := kubernetes.NewForConfig(protobuf(config))
 		if err != nil {
 			return err
 		}
@@ -166,6 +167,13 @@ func (c *Cluster) serverReady(ctx context.Context, p *program, config *rest.Conf
 		c.Admin, c.Client = config, client
 		return nil
 	})
+}
+
+// protobuf returns the same access in the encoding that costs least.
+func protobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	return config
 }
 
 func (c *Cluster) path(name ...string) string {

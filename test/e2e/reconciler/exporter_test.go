@@ -53,15 +53,16 @@ func (e *exporter) answers(answer http.HandlerFunc) {
 }
 
 // says replaces the page from now on.
-func (e *exporter) says(page inventory.Page) {
-	body, err := json.Marshal(page)
-	if err != nil {
-		panic(err) // a struct of strings and numbers always encodes
-	}
-	e.answers(func(w http.ResponseWriter, _ *http.Request) {
+func (e *exporter) says(page inventory.Page) { e.answers(says(page)) }
+
+// says answers with a page that was made at this moment.
+func says(page inventory.Page) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		page := page
+		page.Time = time.Now().UTC()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body)
-	})
+		_ = json.NewEncoder(w).Encode(page) // the client may have gone
+	}
 }
 
 // awaitReads waits until the exporter was read so many times more.
@@ -69,6 +70,18 @@ func (e *exporter) awaitReads(t testing.TB, more int64) {
 	t.Helper()
 	until := e.reads.Load() + more
 	eventually(t, fmt.Sprintf("the exporter is read %d times more", more), func() bool { return e.reads.Load() >= until })
+}
+
+// awaitAllReads waits until each exporter was read so many times more.
+func awaitAllReads(t testing.TB, nodes []*node, more int64) {
+	t.Helper()
+	until := make(map[*node]int64)
+	for _, n := range nodes {
+		until[n] = n.reads.Load() + more
+	}
+	for n, count := range until {
+		eventually(t, fmt.Sprintf("the exporter of %s is read %d times more", n.name, more), func() bool { return n.reads.Load() >= count })
+	}
 }
 
 // away is an answer of an exporter that is starting.
@@ -79,7 +92,7 @@ func away(w http.ResponseWriter, _ *http.Request) {
 // page is what a healthy exporter says of its node.
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
-		Version: inventory.Version, Time: time.Now().UTC(), DriverUp: true,
+		Version: inventory.Version, DriverUp: true,
 		Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.82.07"},
 		Node:   gpu.Node{Name: node, SystemUUID: "0001f2c0-0000-4000-8000-" + fmt.Sprintf("%012x", len(node))},
 		GPUs:   gpus,

@@ -4,7 +4,6 @@ package reconciler_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -72,17 +71,17 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 // nodes apart by the port that it was asked on.
 func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	b.Helper()
-	pages := make(map[int][]byte)
+	nodeAt := make(map[int]int) // by port
 	var listeners []net.Listener
 	for i := range nodes {
 		l := must(net.Listen("tcp", "127.0.0.1:0"))(b)
 		port := l.Addr().(*net.TCPAddr).Port
 		listeners, ports = append(listeners, l), append(ports, int32(port))
-		pages[port] = must(json.Marshal(fleetPage(i)))(b)
+		nodeAt[port] = i
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		_, _ = w.Write(pages[at.Port]) // the client may have gone
+		says(fleetPage(nodeAt[at.Port]))(w, r)
 	})}
 	for _, l := range listeners {
 		go func() { _ = server.Serve(l) }() // until the server is closed

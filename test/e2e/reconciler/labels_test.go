@@ -5,7 +5,9 @@ package reconciler_test
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,12 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// often makes the reconciler read every exporter once in a second.
-const often = "--resync=1s"
-
 // nodeWrites returns the requests of the account since then that wrote or could have
 // written a Node, refused ones included.
-func nodeWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
+func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
 		return r.User.Name == username && r.Writes() && r.Object.Resource == "nodes"
@@ -32,14 +31,14 @@ func nodeWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
 
 // allWrites returns every request of the account since then that could have written
 // anything, but for the Lease, which its holder renews.
-func allWrites(t *testing.T, since *cluster.Audit) []cluster.Request {
+func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
 		return r.User.Name == username && r.Writes() && r.Object.Resource != "leases"
 	}))(t)
 }
 
-func now(t *testing.T) *cluster.Audit {
+func now(t testing.TB) *cluster.Audit {
 	t.Helper()
 	return must(world.Audit())(t)
 }
@@ -49,7 +48,7 @@ func now(t *testing.T) *cluster.Audit {
 func TestLabels(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	n.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
-	lead(t, "--enable=labels", often)
+	lead(t, "--enable=labels")
 
 	want := serials("1654", "1655")
 	want["team"] = "ours" // somebody else's, under our prefix
@@ -70,13 +69,15 @@ func TestLabels(t *testing.T) {
 // TestSteady: while nothing changes, nothing is written.
 func TestSteady(t *testing.T) {
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c")}
-	lead(t, often)
+	since := now(t)
+	lead(t)
 	nodes[0].awaitLabels(serials("1"))
 	nodes[1].awaitLabels(serials("2"))
-	since := now(t)
-	for _, n := range nodes {
-		n.awaitReads(t, 5)
+	if writes := allWrites(t, since); len(writes) != 2 {
+		t.Fatalf("the audit log knows of %d writes, want one for each node with GPUs: %v", len(writes), writes)
 	}
+	since = now(t)
+	awaitAllReads(t, nodes, 5)
 	if writes := allWrites(t, since); len(writes) > 0 {
 		t.Errorf("%d writes in steady state: %v", len(writes), writes)
 	}
@@ -109,7 +110,7 @@ func TestForeignEdit(t *testing.T) {
 // TestExporterAway: an exporter that cannot be asked for a while changes nothing.
 func TestExporterAway(t *testing.T) {
 	n := newNode(t, "a", "1")
-	lead(t, "--enable=labels", often)
+	lead(t, "--enable=labels")
 	n.awaitLabels(serials("1"))
 	since := now(t)
 	n.answers(away)
@@ -129,7 +130,7 @@ func TestExporterAway(t *testing.T) {
 func TestLabelTTL(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.patch(`{"metadata":{"labels":{"gpuledger.io/team":"ours"}}}`)
-	lead(t, "--enable=labels", often, "--label-ttl=3s")
+	lead(t, "--enable=labels", "--label-ttl=3s")
 	want := serials("1")
 	want["team"] = "ours"
 	n.awaitLabels(want)
@@ -148,7 +149,7 @@ func TestLabelTTL(t *testing.T) {
 func TestCleanup(t *testing.T) {
 	a, b := newNode(t, "a", "1"), newNode(t, "b", "2")
 	a.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
-	r := lead(t, "--enable=labels", often)
+	r := lead(t, "--enable=labels")
 	b.awaitLabels(serials("2"))
 	eventually(t, "node a has its labels", func() bool { return a.labels()["gpu-0"] == "1" })
 	r.stop()
@@ -174,7 +175,7 @@ func TestCleanup(t *testing.T) {
 // TestDeletedNode: a Node that is deleted under its exporter is not made again.
 func TestDeletedNode(t *testing.T) {
 	gone, stays := newNode(t, "gone", "1"), newNode(t, "stays", "2")
-	lead(t, "--enable=labels", often)
+	lead(t, "--enable=labels")
 	gone.awaitLabels(serials("1"))
 	stays.awaitLabels(serials("2"))
 	check(t, world.Client.CoreV1().Nodes().Delete(t.Context(), "gone", meta.DeleteOptions{}))
@@ -191,20 +192,12 @@ func TestDeletedNode(t *testing.T) {
 // TestTwoReadings: what an exporter says only once is not written.
 func TestTwoReadings(t *testing.T) {
 	n := newNode(t, "a", "1")
-	lead(t, "--enable=labels", often)
+	lead(t, "--enable=labels")
 	n.awaitLabels(serials("1"))
 	since := now(t)
-	other := newExporter(t)
-	other.says(page("a", boards("2")...))
-	same := newExporter(t)
-	same.says(page("a", boards("1")...))
-	turn := 0
-	n.answers(func(w http.ResponseWriter, r *http.Request) { // one request at a time
-		if turn++; turn%2 == 1 {
-			other.answer(w, r)
-		} else {
-			same.answer(w, r)
-		}
+	var turn atomic.Int64
+	n.answers(func(w http.ResponseWriter, r *http.Request) {
+		says(page("a", boards(strconv.FormatInt(1+turn.Add(1)%2, 10))...))(w, r)
 	})
 	n.awaitReads(t, 6)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
@@ -223,7 +216,7 @@ func TestChangeBudget(t *testing.T) {
 		name := "n" + string(rune('a'+i))
 		nodes = append(nodes, newNode(t, name, name+"-1"))
 	}
-	r := lead(t, "--enable=labels", often)
+	r := lead(t, "--enable=labels")
 	for _, n := range nodes {
 		n.awaitLabels(serials(n.name + "-1")) // the first labelling is free
 	}
@@ -234,14 +227,12 @@ func TestChangeBudget(t *testing.T) {
 		return len(slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.labels()["gpu-0"] != n.name+"-2" }))
 	}
 	eventually(t, "the budget is spent", func() bool { return changed() >= budget })
-	for _, n := range nodes {
-		n.awaitReads(t, 3)
-	}
+	awaitAllReads(t, nodes, 3)
 	if got := changed(); got != budget {
 		t.Errorf("%d nodes changed, want %d", got, budget)
 	}
 	eventually(t, "the metric tells how many wait", func() bool {
-		return r.value("gpuledger_reconciler_changes_held_back", nil) == fleet-budget
+		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 }
 
@@ -249,7 +240,7 @@ func TestChangeBudget(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	n := newNode(t, "a", "1654")
 	since := now(t)
-	r := lead(t, "--enable=labels", often, "--dry-run")
+	r := lead(t, "--enable=labels", "--dry-run")
 	n.awaitReads(t, 4)
 	if writes := allWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
@@ -262,10 +253,9 @@ func TestDryRun(t *testing.T) {
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
 	since := now(t)
-	r := lead(t, "--enable=labels", often)
+	r := lead(t, "--enable=labels")
 	c.awaitLabels(serials("4"))
-	a.awaitReads(t, 3)
-	b.awaitReads(t, 3)
+	awaitAllReads(t, []*node{a, b}, 3)
 	for _, w := range nodeWrites(t, since) {
 		if w.Object.Name != "c" {
 			t.Errorf("a write: %v", &w)
@@ -275,7 +265,7 @@ func TestSameGPUTwice(t *testing.T) {
 		return len(events(t, a)) > 0 && len(events(t, b)) > 0
 	})
 	t.Logf("event: %s: %s", events(t, a)[0].Reason, events(t, a)[0].Message)
-	if r.value("gpuledger_reconciler_nodes", map[string]string{"state": "conflict"}) != 2 {
+	if r.value("gpuledger_reconciler_nodes", map[string]string{"state": "duplicate_uuid"}) != 2 {
 		t.Errorf("the metrics do not tell of two nodes")
 	}
 	b.says(page("b", boards("3")...)) // it was b's mistake
@@ -295,40 +285,46 @@ func events(t *testing.T, n *node) []core.Event {
 // TestBadPages: of a page that cannot be true or cannot be read, nothing is written.
 func TestBadPages(t *testing.T) {
 	n := newNode(t, "a", "1", "2")
-	r := lead(t, "--enable=labels", often)
+	r := lead(t, "--enable=labels", "--exporter.timeout=500ms")
 	n.awaitLabels(serials("1", "2"))
 	twice := boards("1", "3")
 	twice[1].UUID = twice[0].UUID
+	reads := func(result string) float64 {
+		return r.value("gpuledger_reconciler_inventory_reads_total", map[string]string{"result": result})
+	}
 	tests := []struct {
 		name   string
 		answer http.HandlerFunc
+		result string // of reading the exporter
+		state  string // what is thought of it, if it could be read
 	}{
-		{"garbage", text("\x00\x01 no JSON {")},
-		{"HTML", text("<html>hello</html>")},
-		{"an empty answer", text("")},
-		{"an empty object", text("{}")},
-		{"null", text("null")},
-		{"a list", text("[]")},
-		{"half a page", text(`{"version":1,"driver_up":true,"gpus":[{"uuid":"GPU-9","present":true`)},
-		{"a page and more", text(`{"version":1,"driver_up":true,"gpus":[{"uuid":"GPU-9","serial":"9","present":true}]} {}`)},
-		{"100 MB", huge},
-		{"another version", says(inventory.Page{Version: 99, DriverUp: true, GPUs: boards("9")})},
-		{"the driver is down", says(inventory.Page{Version: inventory.Version, Node: gpu.Node{Name: "a"}, GPUs: boards("9")})},
-		{"one UUID twice", says(page("a", twice...))},
-		{"another node's identity", says(page("b", boards("9")...))},
-		{"an error", away},
+		{"garbage", text("\x00\x01 no JSON {"), "garbage", ""},
+		{"HTML", text("<html>hello</html>"), "garbage", ""},
+		{"an empty answer", text(""), "garbage", ""},
+		{"an empty object", text("{}"), "garbage", ""},
+		{"null", text("null"), "garbage", ""},
+		{"a list", text("[]"), "garbage", ""},
+		{"half a page", text(`{"version":1,"driver_up":true,"gpus":[{"uuid":"GPU-9","present":true`), "garbage", ""},
+		{"100 MB", huge, "garbage", ""},
+		{"another version", says(inventory.Page{Version: 99, DriverUp: true, GPUs: boards("9")}), "garbage", ""},
+		{"an error", away, "refused", ""},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/inventory?again", http.StatusTemporaryRedirect)
-		}},
-		{"the connection is cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		}, "refused", ""},
+		{"the connection is cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "unreachable", ""},
+		{"nothing, for ever", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "unreachable", ""},
+		{"the driver is down", says(inventory.Page{Version: inventory.Version, Node: gpu.Node{Name: "a"}, GPUs: boards("9")}), "ok", "driver_down"},
+		{"one UUID twice", says(page("a", twice...)), "ok", "contradiction"},
+		{"another node's identity", says(page("b", boards("9")...)), "ok", "other_node"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			since, failures := now(t), r.value("gpuledger_reconciler_reads_total", map[string]string{"result": "error"})
+			since, before := now(t), reads(tt.result)
 			n.answers(tt.answer)
-			eventually(t, "failed reads are counted", func() bool {
-				return r.value("gpuledger_reconciler_reads_total", map[string]string{"result": "error"}) >= failures+2
-			})
+			eventually(t, "the readings are counted as "+tt.result, func() bool { return reads(tt.result) >= before+3 })
+			if tt.state != "" && r.value("gpuledger_reconciler_nodes", map[string]string{"state": tt.state}) != 1 {
+				t.Errorf("the node is not counted as %s", tt.state)
+			}
 			if writes := nodeWrites(t, since); len(writes) > 0 {
 				t.Errorf("writes: %v", writes)
 			}
@@ -343,12 +339,6 @@ func TestBadPages(t *testing.T) {
 
 func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
-}
-
-func says(p inventory.Page) http.HandlerFunc {
-	e := &exporter{}
-	e.says(p)
-	return e.answer
 }
 
 // huge begins as a page does, and does not end.

@@ -16,8 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// manifests are the folders with the roles and the policy: what reads, and what writes.
-var manifests = []string{"../../../manifests/base/reconciler", "../../../manifests/components/labels"}
+// The folders with the policy and the roles: of what reads, and of what writes.
+const (
+	manifests = "../../../manifests/base/reconciler"
+	writes    = "../../../manifests/components/labels"
+)
 
 // The account that the manifests make.
 const (
@@ -76,7 +79,7 @@ func create(ctx context.Context, dir string) error {
 
 // prepare applies the manifests and starts what a cluster's controllers do for them.
 func prepare(ctx context.Context, c *cluster.Cluster) error {
-	for _, folder := range manifests {
+	for _, folder := range []string{manifests, writes} {
 		if err := c.Apply(ctx, folder); err != nil {
 			return err
 		}

@@ -4,7 +4,10 @@ package reconciler_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -42,7 +45,6 @@ func TestRights(t *testing.T) {
 		{verbs: "get list watch", resource: "configmaps"},
 		{verbs: "create", resource: "serviceaccounts", subresource: "token"},
 		{verbs: "create patch", resource: "events", namespace: "default", want: true},
-		{verbs: "create patch", group: "events.k8s.io", resource: "events", namespace: "default", want: true},
 		{verbs: "create patch", resource: "events", namespace: "kube-system"},
 		{verbs: "create", group: "coordination.k8s.io", resource: "leases", namespace: namespace, want: true},
 		{verbs: "get update", group: "coordination.k8s.io", resource: "leases", namespace: namespace, name: account, want: true},
@@ -78,6 +80,21 @@ func TestRights(t *testing.T) {
 			})
 		}
 	}
+}
+
+// fence applies the policy with other prefixes, for the rest of the test.
+func fence(t *testing.T, prefixes string) {
+	t.Helper()
+	shipped := filepath.Join(manifests, "fence.yaml")
+	const list = "'gpuledger.io/'"
+	policy := string(must(os.ReadFile(shipped))(t))
+	if strings.Count(policy, list) != 1 {
+		t.Fatalf("%s has not one list of prefixes [%s]", shipped, list)
+	}
+	changed := filepath.Join(t.TempDir(), "fence.yaml")
+	check(t, os.WriteFile(changed, []byte(strings.Replace(policy, list, prefixes, 1)), 0o600))
+	check(t, world.ApplyFile(t.Context(), changed))
+	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
 // TestFence: of a node the account may change labels and annotations under its own

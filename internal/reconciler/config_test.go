@@ -1,0 +1,73 @@
+package reconciler_test
+
+import (
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+)
+
+func env(name string) string {
+	return map[string]string{"POD_NAME": "gpuledger-reconciler-0", "POD_NAMESPACE": "monitoring"}[name]
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := reconciler.Parse(nil, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Lease.Namespace != "monitoring" || c.Lease.Identity != "gpuledger-reconciler-0" || c.Cleanup ||
+		c.Labels.Resync != 10*time.Minute || c.Labels.Writes != 20 || c.Labels.Rules.Prefix != "gpuledger.io" || c.Labels.Resources == nil {
+		t.Errorf("defaults: %+v", c)
+	}
+	if c, err = reconciler.Parse(nil, func(string) string { return "" }); err != nil || c.Lease.Namespace != "gpuledger" || c.Lease.Identity == "" {
+		t.Errorf("outside of a pod: %+v, %v", c.Lease, err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		args string
+		want string // empty if valid
+	}{
+		{"--enable=labels", ""},
+		{"cleanup --dry-run", ""},
+		{"--label-scheme=gpuid --label-prefix=gpuid.github.com", ""},
+		{"--leader-election=false --leader-election.name=", ""},
+		{"--enable=", "--enable is empty"},
+		{"--enable=labels,energy", `"energy" is not a part`},
+		{"--enable", "flag needs an argument"},
+		{"labels", `unexpected argument "labels"`},
+		{"--dry-run cleanup", `unexpected argument "cleanup"`},
+		{"--label-scheme=nvidia", "--label-*"},
+		{"--label-prefix=kubernetes.io", "reserved"},
+		{"--label-ttl=-1s", "--label-ttl"},
+		{"--resync=1ms", "--resync"},
+		{"--confirm=0s", "--confirm"},
+		{"--write-rate=0", "--write-rate"},
+		{"--exporter.rate=-1", "--exporter.rate"},
+		{"--exporter.concurrency=0", "--exporter.concurrency"},
+		{"--expected-labels=gpu", "not key=value"},
+		{"--leader-election.name=", "--leader-election.name is empty"},
+		{"--leader-election.duration=1ms", "--leader-election.duration"},
+		{"--resource-pattern=(", "--resource-pattern"},
+		{"--retention=-1s", "--retention"},
+		{"--log.format=xml", "--log.format"},
+		{"--web.config.file=/nonexistent", "--web.config.file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			_, err := reconciler.Parse(strings.Fields(tt.args), env)
+			want := strings.TrimPrefix(tt.want, "-") // the flag package writes one dash
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("error is %v, want %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := reconciler.Parse([]string{"--help"}, env); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("--help: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func newElection(identity string) *election {
+	return &election{
+		lease: Lease{Elect: true, Namespace: "gpuledger", Name: "lease", Identity: identity, Duration: 15 * time.Second},
+		log:   slog.New(slog.DiscardHandler),
+	}
+}
+
+func holder(t *testing.T, kube *fake.Clientset) string {
+	t.Helper()
+	lease, err := kube.CoordinationV1().Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// TestLeaseIsReleasedLast: when the program is to end, the Lease is held until the term
+// has ended, and with it the last write.
+func TestLeaseIsReleasedLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		ctx, stop := context.WithCancel(t.Context())
+		e := newElection("first")
+		ended := make(chan error)
+		go func() {
+			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // the write in flight, on the test's clock
+				if got := holder(t, kube); got != "first" {
+					t.Errorf("during the last write, %q holds the lease", got)
+				}
+				return nil
+			})
+		}()
+		synctest.Wait()
+		if !e.leading.Load() {
+			t.Error("nobody leads")
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := holder(t, kube); got != "" || e.leading.Load() {
+			t.Errorf("after the end, %q holds the lease", got)
+		}
+	})
+}
+
+// TestLostLease: a leader that cannot renew ends its term before another one may begin,
+// and stands again.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		broken := false
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return broken, &coordinationv1.Lease{}, errors.New("gone")
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		e := newElection("first")
+		terms, left := 0, make(chan time.Time, 10)
+		ended := make(chan error)
+		go func() {
+			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
+				terms++
+				<-ctx.Done()
+				left <- time.Now()
+				return nil
+			})
+		}()
+		synctest.Wait()
+		broken = true
+		since := time.Now()
+		if took := (<-left).Sub(since); took >= e.lease.Duration {
+			t.Errorf("the term went on for %v, when another replica might lead", took)
+		}
+		broken = false
+		time.Sleep(2 * e.lease.Duration)
+		synctest.Wait()
+		if terms != 2 || !e.leading.Load() {
+			t.Errorf("%d terms, leading: %v", terms, e.leading.Load())
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTermFails: an error of a term ends the program, and is not lost.
+func TestTermFails(t *testing.T) {
+	for _, elect := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newElection("first")
+			e.lease.Elect = elect
+			want := errors.New("broken")
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			err := e.Run(ctx, fake.NewClientset(), func(context.Context) error {
+				stop() // as cleanup does when it is done
+				return want
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+// TestFollower: a follower ends at once, and leaves the Lease to its holder.
+func TestFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := metav1.NowMicro()
+		kube := fake.NewClientset(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "gpuledger", Name: "lease"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now},
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		e := newElection("second")
+		ended := make(chan error)
+		go func() {
+			ended <- e.Run(ctx, kube, func(context.Context) error {
+				t.Error("a follower leads")
+				return nil
+			})
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !e.settled.Load() || e.leading.Load() {
+			t.Errorf("settled %v, leading %v", e.settled.Load(), e.leading.Load())
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got := holder(t, kube); got != "other" {
+			t.Errorf("%q holds the lease", got)
+		}
+	})
+}

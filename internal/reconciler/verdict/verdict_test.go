@@ -1,0 +1,274 @@
+package verdict_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+const lapse = 20 * time.Minute
+
+// court is a judge and its clock.
+type court struct {
+	t     *testing.T
+	judge *verdict.Judge
+	now   time.Time
+}
+
+func newCourt(t *testing.T) *court {
+	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
+	return &court{t: t, judge: verdict.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+// page is one of a healthy exporter whose boards have these serial numbers, each with
+// one GPU.
+func (c *court) page(serials ...string) inventory.Page {
+	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
+	for i, s := range serials {
+		p.GPUs = append(p.GPUs, inventory.GPU{Present: true, Device: gpu.Device{UUID: "GPU-" + s, Serial: s, PCIBusID: fmt.Sprint(i)}})
+	}
+	return p
+}
+
+// hears lets a second pass, and expects what is thought of a page then.
+func (c *court) hears(node string, p inventory.Page, want verdict.State) verdict.Finding {
+	c.t.Helper()
+	c.now = c.now.Add(time.Second)
+	f := c.judge.Read(node, p, c.now)
+	if f.State != want {
+		c.t.Errorf("state of %s is %s (%s), want %s", node, f.State, f.Detail, want)
+	}
+	return f
+}
+
+// settles hears two equal pages.
+func (c *court) settles(node string, serials ...string) {
+	c.t.Helper()
+	c.hears(node, c.page(serials...), verdict.Unconfirmed)
+	c.hears(node, c.page(serials...), verdict.Settled)
+	c.wants(node, serials...)
+}
+
+// wants expects which serial numbers a Node should bear; none means that nothing is to
+// be done about it.
+func (c *court) wants(node string, serials ...string) {
+	c.t.Helper()
+	d, known := c.judge.Want(node, c.now)
+	if known != (len(serials) > 0) {
+		c.t.Errorf("it is known what %s should bear: %v", node, known)
+		return
+	}
+	for i, s := range serials {
+		if got := d.Labels[fmt.Sprintf("gpuledger.io/gpu-%d", i)]; got != s {
+			c.t.Errorf("gpu-%d of %s should be %q, want %q", i, node, got, s)
+		}
+	}
+}
+
+func TestTwoEqualReadings(t *testing.T) {
+	c := newCourt(t)
+	c.wants("a")
+	c.hears("a", c.page("1"), verdict.Unconfirmed)
+	c.wants("a")
+	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.hears("a", c.page("1"), verdict.Unconfirmed)
+	c.hears("a", c.page("1"), verdict.Settled)
+	c.wants("a", "1")
+	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.wants("a", "1") // and repairs go on
+	c.hears("a", c.page("1"), verdict.Settled)
+	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.hears("a", c.page("2"), verdict.Settled)
+	c.wants("a", "2")
+}
+
+// An exporter that hangs shows the same reading for ever.
+func TestSameReadingTwice(t *testing.T) {
+	c := newCourt(t)
+	p := c.page("1")
+	c.hears("a", p, verdict.Unconfirmed)
+	c.hears("a", p, verdict.Unconfirmed)
+	c.hears("a", c.page("1"), verdict.Settled)
+	c.hears("a", p, verdict.Settled) // what is settled needs no second one
+}
+
+// A driver that is down or just being loaded changes nothing, and what was read before
+// is no first reading of what is read after.
+func TestDriverDown(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1")
+	down := c.page("2")
+	down.DriverUp = false
+	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.hears("a", down, verdict.DriverDown)
+	c.wants("a", "1")
+	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.wants("a", "1")
+}
+
+func TestZeroGPUs(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1")
+	c.hears("a", c.page(), verdict.Unconfirmed)
+	c.hears("a", c.page(), verdict.Settled)
+	if d, known := c.judge.Want("a", c.now); !known || !d.Empty() {
+		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	c := newCourt(t)
+	twice := c.page("1", "1")
+	other := c.page("1")
+	other.Node.Name = "b"
+	same := c.page("1")
+	same.Node.Name = "a"
+	tests := []struct {
+		name string
+		page inventory.Page
+		want verdict.State
+	}{
+		{"contradiction", twice, verdict.Contradiction},
+		{"other node", other, verdict.OtherNode},
+		{"its own name", same, verdict.Unconfirmed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCourt(t)
+			c.settles("a", "9")
+			c.hears("a", tt.page, tt.want)
+			if tt.want.Refused() {
+				c.wants("a") // no repair either, until the page is believed again
+			}
+			c.hears("a", c.page("9"), verdict.Settled)
+			c.wants("a", "9")
+		})
+	}
+}
+
+// Of two nodes that claim a GPU neither is written, until one of them lets go of it.
+func TestDuplicates(t *testing.T) {
+	serial := func(c *court) inventory.Page {
+		p := c.page("1")
+		p.GPUs[0].UUID = "GPU-other"
+		return p
+	}
+	uuid := func(c *court) inventory.Page {
+		p := c.page("1")
+		p.GPUs[0].Serial = "other"
+		return p
+	}
+	for want, page := range map[verdict.State]func(*court) inventory.Page{verdict.DuplicateSerial: serial, verdict.DuplicateUUID: uuid} {
+		t.Run(string(want), func(t *testing.T) {
+			c := newCourt(t)
+			c.settles("a", "1", "2")
+			if f := c.hears("b", page(c), want); f.Other != "a" || f.Detail == "" {
+				t.Errorf("finding: %+v", f)
+			}
+			c.hears("b", page(c), want)
+			c.wants("a")
+			c.wants("b")
+			findings := map[string]verdict.State{}
+			for name, f := range c.judge.Findings(c.now) {
+				findings[name] = f.State
+			}
+			if diff := cmp.Diff(map[string]verdict.State{"a": want, "b": want}, findings); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+			c.settles("b", "3")
+			c.wants("a", "1", "2")
+		})
+	}
+}
+
+// A board that was moved is claimed by its old node until that is heard again, is
+// forgotten, or was silent for long.
+func TestMovedBoard(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(c *court)
+	}{
+		{"the old node says that it is gone", func(c *court) { c.hears("old", c.page(), verdict.Unconfirmed) }},
+		{"the old node says that it is lost", func(c *court) {
+			p := c.page("1")
+			p.GPUs[0].Present = false
+			c.hears("old", p, verdict.Unconfirmed)
+		}},
+		{"the old node is deleted", func(c *court) { c.judge.Forget("old") }},
+		{"the old node is silent", func(c *court) { c.now = c.now.Add(lapse) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newCourt(t)
+			c.settles("old", "1")
+			c.hears("new", c.page("1"), verdict.DuplicateUUID)
+			tt.end(c)
+			c.hears("new", c.page("1"), verdict.Settled)
+			c.wants("new", "1")
+		})
+	}
+}
+
+// What stands for a missing serial number is no claim, and two dies share one.
+func TestNoClaim(t *testing.T) {
+	c := newCourt(t)
+	for _, node := range []string{"a", "b"} {
+		p := c.page("0000000000000", "5")
+		p.GPUs[0].UUID, p.GPUs[1].UUID, p.GPUs[1].Serial = "GPU-1"+node, "GPU-2"+node, "N/A"
+		c.hears(node, p, verdict.Unconfirmed)
+	}
+	dies := c.page("7", "8")
+	dies.GPUs[1].Serial = "7"
+	c.hears("c", dies, verdict.Unconfirmed)
+}
+
+func TestBudget(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for fleet, want := range map[int]int{1: 10, 999: 10, 5000: 50} {
+		t.Run(fmt.Sprint(fleet), func(t *testing.T) {
+			b := verdict.NewBudget()
+			took := 0
+			for i := range fleet + 100 {
+				if b.Take(fmt.Sprint("node", i), "change", fleet, now) {
+					took++
+				}
+			}
+			if took != want {
+				t.Errorf("%d changes in a fleet of %d, want %d", took, fleet, want)
+			}
+			if !b.Take("node0", "change", fleet, now) {
+				t.Error("a change that was paid for is refused")
+			}
+			if b.Take("late", "change", fleet, now.Add(59*time.Minute)) || !b.Take("late", "change", fleet, now.Add(time.Hour)) {
+				t.Error("an hour is not an hour")
+			}
+		})
+	}
+}
+
+// A node that changes again and again takes no room from others, and is stopped.
+func TestBudgetOfOneNode(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := verdict.NewBudget()
+	took := 0
+	for i := range 100 {
+		if b.Take("flips", fmt.Sprint(i), 100, now) {
+			took++
+		}
+	}
+	if took != 4 {
+		t.Errorf("one node changed %d times in an hour, want 4", took)
+	}
+	for i := range 9 {
+		if !b.Take(fmt.Sprint("node", i), "change", 100, now) {
+			t.Errorf("no room for node %d", i)
+		}
+	}
+}

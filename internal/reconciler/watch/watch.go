@@ -1,0 +1,93 @@
+// Package watch tells of resources that cannot be listed or watched. The informers try
+// again by themselves, without end and ever more slowly; here is only what is said of it.
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/collector"
+)
+
+// The resources that are watched by the program and for the labels.
+const (
+	Nodes          = "nodes"
+	Pods           = "pods"
+	ResourceSlices = "resourceslices"
+)
+
+var resources = []string{Nodes, Pods, ResourceSlices}
+
+// Metric is the metric of the failures.
+var Metric = collector.Metric{
+	Family: "Replicas", Name: "gpuledger_reconciler_watch_failures_total", Type: prometheus.CounterValue,
+	Labels: []string{"resource"},
+	Help:   "Attempts to list or watch a resource that did not succeed.",
+}
+
+// Label is its label.
+var Label = collector.Label{Name: "resource", Help: "What could not be listed or watched.", Values: resources, Complete: true}
+
+// quiet is after how long without a failure the same one is news again. The informers'
+// waits are shorter.
+const quiet = 10 * time.Minute
+
+// Failures counts failures and says each once. It is a [prometheus.Collector], and safe
+// for concurrent use.
+type Failures struct {
+	*prometheus.CounterVec
+	log *slog.Logger
+
+	mu   sync.Mutex
+	said map[string]failure
+}
+
+type failure struct {
+	text string
+	at   time.Time
+}
+
+// New returns failures of which there were none.
+func New(log *slog.Logger) *Failures {
+	f := &Failures{
+		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),
+		log:        log, said: make(map[string]failure),
+	}
+	for _, r := range resources {
+		f.WithLabelValues(r)
+	}
+	return f
+}
+
+// Follow has the failures of an informer that does not run yet told here.
+func (f *Failures) Follow(informer cache.SharedIndexInformer, resource string) {
+	// The error would be that the informer runs.
+	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f.failed(resource, err) })
+}
+
+func (f *Failures) failed(resource string, err error) {
+	// A watch that ends, or began too long ago, is what watches do.
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return
+	}
+	f.WithLabelValues(resource).Inc()
+	if f.news(resource, err.Error(), time.Now()) {
+		f.log.Warn("resource not read, will keep trying", "resource", resource, "err", err)
+	}
+}
+
+func (f *Failures) news(resource, text string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := f.said[resource]
+	f.said[resource] = failure{text, now}
+	return last.text != text || now.Sub(last.at) > quiet
+}

@@ -1,0 +1,186 @@
+package workloads_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+)
+
+const (
+	benchPods = 50_000
+	podsOfJob = 8
+)
+
+func benchUID(kind string, i int) types.UID {
+	return types.UID(fmt.Sprintf("%s-8b1f-4a53-9f0a-%012x", kind, i))
+}
+
+func benchJob(i int) *metav1.PartialObjectMetadata {
+	job := object("batch/v1", "Job", fmt.Sprintf("team-%d", i%40), fmt.Sprintf("training-run-%d-workers", i), nil)
+	job.UID = benchUID("0000000b", i)
+	return job
+}
+
+// benchPod is a pod as a busy cluster has it, with much in it that is not kept.
+func benchPod(i int) *corev1.Pod {
+	job := benchJob(i / podsOfJob)
+	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)
+	p.Namespace, p.UID, p.ResourceVersion = job.Namespace, benchUID("0000000a", i), fmt.Sprint(1000+i)
+	p.Spec.NodeName = fmt.Sprintf("gpu-node-%04d.region.example", i%5000)
+	for j := range 40 {
+		p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", j), Value: "a value of some length"})
+	}
+	for _, c := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1.7e9, 0))})
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	return p
+}
+
+// busy is a large cluster that is followed.
+type busy struct {
+	*workloads.Workloads
+	heap uint64 // bytes that it added to the heap
+}
+
+func follow(b *testing.B) busy {
+	b.Helper()
+	before := heap()
+	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{ListFunc: listPods, WatchFunc: watchNothing}, &corev1.Pod{}, 0, cache.Indexers{})
+	keep := func(obj any) (any, error) {
+		p, ok := obj.(*corev1.Pod)
+		if !ok {
+			return obj, nil
+		}
+		kept, _ := w.Keep(p)
+		return kept, nil
+	}
+	if err := informer.SetTransform(keep); err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	b.Cleanup(cancel)
+	kube := fake.NewClientset()
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
+	go informer.RunWithContext(ctx)
+	go func() { _ = w.Run(ctx, workloads.Cluster{Kube: kube, Metadata: benchOwners(b), Pods: informer}) }()
+	for len(gather(b, w)) < 2 || shown(b, w) < benchPods {
+		runtime.Gosched()
+	}
+	return busy{w, heap() - before}
+}
+
+func listPods(metav1.ListOptions) (kruntime.Object, error) {
+	list := &corev1.PodList{Items: make([]corev1.Pod, benchPods)}
+	for i := range list.Items {
+		list.Items[i] = *benchPod(i)
+	}
+	return list, nil
+}
+
+func watchNothing(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
+
+// benchOwners answers for every Job from its name: the tracker of the fakes would keep
+// each of them, and every read, in the heap that is measured.
+func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
+	b.Helper()
+	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	c.PrependReactor("get", "jobs", func(a clienttesting.Action) (bool, kruntime.Object, error) {
+		var i int
+		_, err := fmt.Sscanf(a.(clienttesting.GetAction).GetName(), "training-run-%d-workers", &i)
+		c.ClearActions()
+		return true, benchJob(i), err
+	})
+	return c
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func shown(b *testing.B, w *workloads.Workloads) int {
+	b.Helper()
+	return gather(b, w)["gpuledger_pod_info"]
+}
+
+// gather returns how many series each metric has.
+func gather(b *testing.B, w *workloads.Workloads) map[string]int {
+	b.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w)
+	families, err := registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := make(map[string]int)
+	for _, mf := range families {
+		n[mf.GetName()] = len(mf.Metric)
+	}
+	return n
+}
+
+// BenchmarkKeep is the cost of one change of a pod until it is stored.
+func BenchmarkKeep(b *testing.B) {
+	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
+	p := benchPod(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := w.Keep(p); !ok {
+			b.Fatal("a GPU pod is not kept")
+		}
+	}
+}
+
+// BenchmarkScrape is the cost of a scrape with 50,000 GPU pods, and what one of them
+// costs in memory for as long as it is there.
+func BenchmarkScrape(b *testing.B) {
+	w := follow(b)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w)
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	b.Run("gather", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := registry.Gather(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(w.heap)/benchPods, "heap-B/pod")
+	})
+	b.Run("gzip", func(b *testing.B) {
+		request := httptest.NewRequest("GET", "/metrics", nil)
+		request.Header.Set("Accept-Encoding", "gzip")
+		for b.Loop() {
+			response := httptest.NewRecorder()
+			handler.ServeHTTP(response, request)
+			if n, err := io.Copy(io.Discard, response.Body); err != nil || n < benchPods {
+				b.Fatal(n, err)
+			}
+		}
+	})
+}
