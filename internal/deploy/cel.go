@@ -20,7 +20,7 @@ func literal(typ string, value any) string {
 }
 
 func celValue(typ string, v reflect.Value) string {
-	if q, ok := v.Interface().(resource.Quantity); ok {
+	if q, ok := reflect.TypeAssert[resource.Quantity](v); ok {
 		return celString(q.String())
 	}
 	switch v.Kind() {
