@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
 		"internal/reconciler/watch", "collector",
 	},
-	"internal/reconciler/workloads": {"collector"},
+	"internal/reconciler/workloads": {"internal/reconciler/watch", "collector"},
 	"internal/reconciler": {
 		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},

@@ -19,7 +19,7 @@ func (p *program) handler() (http.Handler, error) {
 		versioncollector.NewCollector("gpuledger_reconciler"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		p.election.gauge(), p.failures, p.nodes, p.workloads,
+		p.election.gauge(), p.failures, p.nodes,
 	)
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",
@@ -36,7 +36,7 @@ func (p *program) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET /metrics", serve.Metrics(registry, p.log))
+	mux.Handle("GET /metrics", serve.Metrics(registry, p.log, p.workloads))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if !p.election.settled.Load() {

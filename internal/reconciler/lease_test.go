@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,33 +69,33 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
-		broken := false
+		var broken atomic.Bool
 		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return broken, &coordinationv1.Lease{}, errors.New("gone")
+			return broken.Load(), &coordinationv1.Lease{}, errors.New("gone")
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		e := newElection("first")
-		terms, left := 0, make(chan time.Time, 10)
+		terms, left := new(atomic.Int64), make(chan time.Time, 10)
 		ended := make(chan error)
 		go func() {
 			ended <- e.Run(ctx, kube, func(ctx context.Context) error {
-				terms++
+				terms.Add(1)
 				<-ctx.Done()
 				left <- time.Now()
 				return nil
 			})
 		}()
 		synctest.Wait()
-		broken = true
+		broken.Store(true)
 		since := time.Now()
 		if took := (<-left).Sub(since); took >= e.lease.Duration {
 			t.Errorf("the term went on for %v, when another replica might lead", took)
 		}
-		broken = false
+		broken.Store(false)
 		time.Sleep(2 * e.lease.Duration)
 		synctest.Wait()
-		if terms != 2 || !e.leading.Load() {
-			t.Errorf("%d terms, leading: %v", terms, e.leading.Load())
+		if terms.Load() != 2 || !e.leading.Load() {
+			t.Errorf("%d terms, leading: %v", terms.Load(), e.leading.Load())
 		}
 		stop()
 		if err := <-ended; err != nil {

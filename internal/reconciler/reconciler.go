@@ -70,7 +70,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	}
 	if p.cfg.Enable.has(partWorkloads) {
 		g.Go(func() error {
-			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0]})
+			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
 		})
 	}
 	for _, informer := range pods {

@@ -20,10 +20,11 @@ const (
 	grace = 300 * time.Millisecond
 )
 
-// Metrics serves what the registry gathers. A scraper that hangs up is no news, and
-// counted all the same.
-func Metrics(registry *prometheus.Registry, log *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+// Metrics serves what the registry gathers, and more of other names. A scraper that
+// hangs up is no news, and counted all the same.
+func Metrics(registry *prometheus.Registry, log *slog.Logger, more ...prometheus.TransactionalGatherer) http.Handler {
+	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(registry)}, more...)
+	return promhttp.HandlerForTransactional(prometheus.NewMultiTRegistry(all...), promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          registry,

@@ -36,7 +36,7 @@ type remembered struct {
 	vain int
 	// identity is the annotation that the Node bore when it was.
 	identity string
-	state    verdict.State
+	finding  verdict.Finding
 }
 
 func (m *memory) node(name string) *remembered {
@@ -91,15 +91,15 @@ func (m *memory) bore(name string) string {
 	return m.node(name).identity
 }
 
-// judged remembers what is thought of a Node's exporter, and reports whether it is
-// news that it is, or is no longer, refused.
-func (m *memory) judged(name string, state verdict.State) bool {
+// judged remembers what is thought of a Node's exporter. It reports whether it is news
+// that it is, or is no longer, refused, and which other Node it was refused for before.
+func (m *memory) judged(name string, f verdict.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(name)
-	old := r.state
-	r.state = state
-	return old != state && (old.Refused() || state.Refused())
+	old := r.finding
+	r.finding = f
+	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
 // failing remembers why the last write failed, and reports whether that is news.

@@ -36,8 +36,12 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 		return false
 	}
 	finding := t.judge.Read(target.Node, page, time.Now())
-	if t.memory.judged(target.Node, finding.State) {
+	news, other := t.memory.judged(target.Node, finding)
+	if news {
 		t.sayRefused(target.Node, finding)
+	}
+	if other != "" {
+		t.writes.Add(other) // it may be alone with its claims now
 	}
 	if finding.State == verdict.Unconfirmed {
 		t.reads.AddAfter(name, jitter(t.opts.Confirm))
@@ -80,6 +84,9 @@ func (t *term) sayRefused(node string, f verdict.Finding) {
 		return
 	}
 	t.log.Warn("inventory not believed, node stays as it is", "node", node, "reason", string(f.State), "err", f.Detail, "other_node", f.Other)
+	if t.opts.DryRun {
+		return
+	}
 	message := "Not labelled by what the exporter says: " + f.Detail
 	for _, name := range []string{node, f.Other} {
 		if n := t.node(name); n != nil {

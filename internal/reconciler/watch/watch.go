@@ -17,14 +17,15 @@ import (
 	"github.com/gpuledger/gpuledger/collector"
 )
 
-// The resources that are watched by the program and for the labels.
+// The resources that are watched.
 const (
 	Nodes          = "nodes"
 	Pods           = "pods"
+	ResourceClaims = "resourceclaims"
 	ResourceSlices = "resourceslices"
 )
 
-var resources = []string{Nodes, Pods, ResourceSlices}
+var resources = []string{Nodes, Pods, ResourceClaims, ResourceSlices}
 
 // Metric is the metric of the failures.
 var Metric = collector.Metric{

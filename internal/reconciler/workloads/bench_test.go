@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -23,7 +22,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	reconcilerwatch "github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 const (
@@ -67,7 +68,10 @@ func follow(b *testing.B) busy {
 	b.Helper()
 	before := heap()
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{ListFunc: listPods, WatchFunc: watchNothing}, &corev1.Pod{}, 0, cache.Indexers{})
+	kube := fake.NewClientset()
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListFunc: listPods, WatchFunc: watchNothing}, kube)
+	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
 	keep := func(obj any) (any, error) {
 		p, ok := obj.(*corev1.Pod)
 		if !ok {
@@ -81,13 +85,17 @@ func follow(b *testing.B) busy {
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	b.Cleanup(cancel)
-	kube := fake.NewClientset()
-	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
 	go informer.RunWithContext(ctx)
-	go func() { _ = w.Run(ctx, workloads.Cluster{Kube: kube, Metadata: benchOwners(b), Pods: informer}) }()
-	for len(gather(b, w)) < 2 || shown(b, w) < benchPods {
-		runtime.Gosched()
+	owners, failures := benchOwners(b), reconcilerwatch.New(slog.New(slog.DiscardHandler))
+	go func() {
+		_ = w.Run(ctx, workloads.Cluster{Kube: kube, Metadata: owners, Pods: informer, Failures: failures})
+	}()
+	for range time.Tick(100 * time.Millisecond) {
+		if shown(b, w) == benchPods {
+			break
+		}
 	}
+	owners.ClearActions()
 	return busy{w, heap() - before}
 }
 
@@ -109,7 +117,6 @@ func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	c.PrependReactor("get", "jobs", func(a clienttesting.Action) (bool, kruntime.Object, error) {
 		var i int
 		_, err := fmt.Sscanf(a.(clienttesting.GetAction).GetName(), "training-run-%d-workers", &i)
-		c.ClearActions()
 		return true, benchJob(i), err
 	})
 	return c
@@ -123,25 +130,20 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// shown returns how many pods are on the page.
 func shown(b *testing.B, w *workloads.Workloads) int {
 	b.Helper()
-	return gather(b, w)["gpuledger_pod_info"]
-}
-
-// gather returns how many series each metric has.
-func gather(b *testing.B, w *workloads.Workloads) map[string]int {
-	b.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(w)
-	families, err := registry.Gather()
+	families, done, err := w.Gather()
 	if err != nil {
 		b.Fatal(err)
 	}
-	n := make(map[string]int)
+	defer done()
 	for _, mf := range families {
-		n[mf.GetName()] = len(mf.Metric)
+		if mf.GetName() == info {
+			return len(mf.Metric)
+		}
 	}
-	return n
+	return 0
 }
 
 // BenchmarkKeep is the cost of one change of a pod until it is stored.
@@ -160,14 +162,12 @@ func BenchmarkKeep(b *testing.B) {
 // costs in memory for as long as it is there.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(w)
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	handler := serve.Metrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler), w)
 	b.Run("gather", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := registry.Gather(); err != nil {
-				b.Fatal(err)
+			if shown(b, w.Workloads) != benchPods {
+				b.Fatal("pods are missing")
 			}
 		}
 		b.ReportMetric(float64(w.heap)/benchPods, "heap-B/pod")

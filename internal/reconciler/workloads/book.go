@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // book is what is known during one term. It is safe for concurrent use.
@@ -34,17 +34,17 @@ type entry struct {
 	asks []ask
 	// ended is when the pod finished or was deleted, zero if it was not.
 	ended time.Time
-	// series is what is shown of it, nil if nothing is yet. A pod without a controller
+	// samples is what is shown of it, nil if nothing is yet. A pod without a controller
 	// is its own workload, which other pods may belong to as well.
-	series   []prometheus.Metric
+	samples  *podSamples
 	workload *level
 }
 
 // owner is a controller of pods in the book.
 type owner struct {
 	pods    entries
-	lineage *lineage // nil until it is known, and with it series
-	series  *ownerSeries
+	lineage *lineage // nil until it is known, and with it above
+	above   *above
 }
 
 func newBook(render *renderer, retention time.Duration, traced func(reference)) *book {
@@ -157,7 +157,7 @@ func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
 	if o.lineage != nil && o.lineage.stopped == l.stopped && slices.Equal(o.lineage.levels, l.levels) {
 		return true
 	}
-	o.lineage, o.series = l, b.render.owner(l)
+	o.lineage, o.above = l, b.render.owner(l)
 	for e := range o.pods {
 		b.show(e)
 	}
@@ -171,7 +171,7 @@ func (b *book) settle(e *entry) bool {
 	lists := [][]ask{p.asks}
 	e.gpu = e.gpu || len(p.asks) > 0
 	for _, name := range p.claims {
-		if c := b.claims[claimKey{p.Namespace, name}]; c != nil {
+		if c := b.claims[claimKey{p.namespace, name}]; c != nil {
 			e.gpu = e.gpu || c.gpu
 			lists = append(lists, c.asks)
 		}
@@ -185,17 +185,17 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the entry's series, once its owners are known. Series with labels that
+// show renders the entry's samples, once its owners are known. Series with labels that
 // change soon after would be two series for ever.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
-		e.series = b.render.pod(e, e.workload.of)
+		e.samples = b.render.pod(e, e.workload.of)
 		return
 	}
 	if o := b.owners[e.pod.owner]; o != nil && o.lineage != nil {
 		e.workload = nil
-		e.series = b.render.pod(e, o.series.of)
+		e.samples = b.render.pod(e, o.above.of)
 	}
 }
 
@@ -226,7 +226,7 @@ func (b *book) disown(e *entry, from reference) {
 
 func (b *book) use(e *entry, claims []string) {
 	for _, name := range claims {
-		k := claimKey{e.pod.Namespace, name}
+		k := claimKey{e.pod.namespace, name}
 		if b.users[k] == nil {
 			b.users[k] = make(entries, 1)
 		}
@@ -236,7 +236,7 @@ func (b *book) use(e *entry, claims []string) {
 
 func (b *book) unuse(e *entry, claims []string) {
 	for _, name := range claims {
-		k := claimKey{e.pod.Namespace, name}
+		k := claimKey{e.pod.namespace, name}
 		delete(b.users[k], e)
 		if len(b.users[k]) > 0 {
 			continue
@@ -278,13 +278,26 @@ func (b *book) setListed() {
 	b.listed = true
 }
 
-// page is what is shown at one moment.
+// page is what is shown at one moment, metric by metric.
 type page struct {
-	series []prometheus.Metric
-	// stopped counts the workloads whose owners are not known, by kind and reason.
-	stopped map[stop]int
-	waiting int // controllers whose owners were not read yet
+	samples [numMetrics][]*dto.Metric
 	shown   map[levelKey]bool
+}
+
+func (pg *page) add(m metric, samples ...*dto.Metric) {
+	for _, s := range samples {
+		if s != nil {
+			pg.samples[m] = append(pg.samples[m], s)
+		}
+	}
+}
+
+// addLevel adds a workload, unless it is there: many pods belong to one.
+func (pg *page) addLevel(l level) {
+	if !pg.shown[l.key] {
+		pg.shown[l.key] = true
+		pg.add(workloadInfo, l.sample)
+	}
 }
 
 // stop is where walks ended before the root.
@@ -294,42 +307,47 @@ type stop struct {
 }
 
 // page returns what is shown now; nothing before the first list.
-func (b *book) page() page {
+func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	pg := &page{shown: make(map[levelKey]bool, len(b.owners))}
 	if !b.listed {
-		return page{}
+		return pg
 	}
-	pg := page{
-		series:  make([]prometheus.Metric, 0, 2*len(b.pods)+2*len(b.owners)),
-		stopped: make(map[stop]int),
-		shown:   make(map[levelKey]bool, len(b.owners)),
-	}
+	pg.samples[podInfo] = make([]*dto.Metric, 0, len(b.pods))
+	pg.samples[podRequests] = make([]*dto.Metric, 0, len(b.pods))
 	for _, e := range b.pods {
-		pg.series = append(pg.series, e.series...)
+		if s := e.samples; s != nil {
+			pg.add(podInfo, s.info)
+			pg.add(podRequests, s.requests...)
+			pg.add(podLabels, s.labels)
+			pg.add(podAnnotations, s.annotations)
+		}
 		if e.workload != nil {
-			pg.add(*e.workload)
+			pg.addLevel(*e.workload)
 		}
 	}
-	for _, o := range b.owners {
-		if o.lineage == nil {
-			pg.waiting++
-			continue
-		}
-		for _, l := range o.series.levels {
-			pg.add(l)
-		}
-		if o.lineage.stopped != "" {
-			pg.stopped[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++
-		}
-	}
+	b.addOwners(pg)
 	return pg
 }
 
-// add adds a workload, unless it is there: many pods belong to one.
-func (pg *page) add(l level) {
-	if !pg.shown[l.key] {
-		pg.shown[l.key] = true
-		pg.series = append(pg.series, l.series)
+func (b *book) addOwners(pg *page) {
+	stops := make(map[stop]int)
+	waiting := 0
+	for _, o := range b.owners {
+		if o.lineage == nil {
+			waiting++
+			continue
+		}
+		for _, l := range o.above.levels {
+			pg.addLevel(l)
+		}
+		if o.lineage.stopped != "" {
+			stops[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++
+		}
 	}
+	for at, n := range stops {
+		pg.add(walksStopped, b.render.gauge(float64(n), b.render.common("kind", at.kind), b.render.common("reason", string(at.why))))
+	}
+	pg.add(walksWaiting, b.render.gauge(float64(waiting)))
 }

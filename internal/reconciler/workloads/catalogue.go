@@ -25,11 +25,10 @@ const (
 	podLabels
 	podAnnotations
 	workloadInfo
-	workloadsStopped
-	workloadsWaiting
+	walksStopped
+	walksWaiting
 	lookups
 	podEvents
-	claimFailures
 
 	numMetrics
 )
@@ -69,12 +68,12 @@ var catalogue = [numMetrics]collector.Metric{
 		Labels: []string{"kind", "namespace", "name", "uid", "parent_uid"},
 		Help:   "An owner of GPU pods, at any level, and its own owner.",
 	},
-	workloadsStopped: {
+	walksStopped: {
 		Family: family, Name: "gpuledger_workload_walks_stopped", Type: gauge,
 		Labels: []string{"kind", "reason"},
 		Help:   "Controllers of GPU pods whose root is not known, by the kind at which the walk to it stopped.",
 	},
-	workloadsWaiting: {
+	walksWaiting: {
 		Family: family, Name: "gpuledger_workload_walks_waiting", Type: gauge,
 		Help: "Controllers of GPU pods whose owners were not read yet; their pods have no series until then.",
 	},
@@ -87,10 +86,6 @@ var catalogue = [numMetrics]collector.Metric{
 		Family: family, Name: "gpuledger_pod_events_total", Type: counter,
 		Labels: []string{"event"},
 		Help:   "Events of GPU pods written to the log of events.",
-	},
-	claimFailures: {
-		Family: family, Name: "gpuledger_claim_watch_failures_total", Type: counter,
-		Help: "Attempts to list or watch resource claims that did not succeed.",
 	},
 }
 

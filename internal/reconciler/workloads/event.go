@@ -53,7 +53,7 @@ func changes(before, after *pod, since time.Time) []event {
 		events = append(events, phaseEvent(was, is, after.changed()))
 	}
 	for _, c := range is.conditions {
-		if old := was.condition(c.name); old.status != c.status || old.reason != c.reason {
+		if old := was.condition(c.name); old != *c.state {
 			events = append(events, conditionEvent(old, c))
 		}
 	}
@@ -78,8 +78,8 @@ func phaseEvent(was, is *status, at time.Time) event {
 	}}
 }
 
-func conditionEvent(was, is condition) event {
-	return event{name: eventCondition, subject: is.name, at: is.since, attrs: []slog.Attr{
+func conditionEvent(was state, is condition) event {
+	return event{name: eventCondition, subject: is.name, at: time.Unix(is.since, 0).UTC(), attrs: []slog.Attr{
 		slog.String("condition", is.name), slog.String("from", was.status), slog.String("to", is.status), slog.String("reason", is.reason),
 	}}
 }
@@ -95,7 +95,7 @@ func failureEvent(c container) event {
 // debug container. Which of them only a snapshot says.
 func specEvent(p *pod) event {
 	return event{name: eventSpec, at: time.Now(), attrs: []slog.Attr{
-		slog.Int64("generation", p.Generation), slog.String("spec", strconv.FormatUint(p.status.spec, 16)),
+		slog.Int64("generation", p.generation), slog.String("spec", strconv.FormatUint(p.status.spec, 16)),
 	}}
 }
 
@@ -103,9 +103,9 @@ func deletedEvent() event { return event{name: eventDeleted, at: time.Now()} }
 
 // changed returns when the pod's status changed last, as far as it says.
 func (p *pod) changed() time.Time {
-	last := p.CreationTimestamp.Time
+	last := p.created
 	for _, c := range p.status.conditions {
-		last = later(last, c.since)
+		last = later(last, time.Unix(c.since, 0))
 	}
 	for _, c := range p.status.containers {
 		if c.ended != nil {
@@ -140,14 +140,14 @@ func (d *diary) tell(p *pod, events []event) {
 }
 
 func (d *diary) write(p *pod, e event) {
-	id := string(p.UID) + "/" + p.ResourceVersion + "/" + e.name
+	id := string(p.uid) + "/" + p.version + "/" + e.name
 	if e.subject != "" {
 		id += "/" + e.subject
 	}
 	attrs := []slog.Attr{
 		slog.String("event", e.name), slog.String("id", id), slog.Time("at", e.at),
-		slog.String("namespace", p.Namespace), slog.String("pod", p.Name), slog.String("pod_uid", string(p.UID)),
-		slog.String("resource_version", p.ResourceVersion), slog.String("node", p.node),
+		slog.String("namespace", p.namespace), slog.String("pod", p.name), slog.String("pod_uid", string(p.uid)),
+		slog.String("resource_version", p.version), slog.String("node", p.node),
 		slog.String("owner_kind", p.owner.kind), slog.String("owner_name", p.owner.name),
 	}
 	d.log.LogAttrs(context.Background(), slog.LevelInfo, "gpu pod", append(attrs, e.attrs...)...)

@@ -11,6 +11,8 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // followPods puts every pod into the book, and tells what happened to it.
@@ -69,20 +71,13 @@ const servedAgain = 10 * time.Minute
 
 // followClaims puts every resource claim into the book. A cluster without them, or
 // one that does not let us read them, is followed by its extended resources.
-func (w *Workloads) followClaims(ctx context.Context, kube kubernetes.Interface, b *book) error {
-	if !w.awaitClaims(ctx, kube) {
+func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
+	if !awaitClaims(ctx, c.Kube) {
 		return nil
 	}
-	informer := resourceinformers.NewResourceClaimInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{})
-	said := ""
-	// These fail only for an informer that runs.
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		w.count(claimFailures, "")
-		if err.Error() != said {
-			said = err.Error()
-			w.log.Warn("resource claims not read, will keep trying", "err", err)
-		}
-	})
+	informer := resourceinformers.NewResourceClaimInformer(c.Kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	c.Failures.Follow(informer, watch.ResourceClaims)
+	// The error would be that the informer runs.
 	_ = informer.SetTransform(func(obj any) (any, error) {
 		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
 			return w.keepClaim(c), nil
@@ -104,7 +99,7 @@ func (w *Workloads) followClaims(ctx context.Context, kube kubernetes.Interface,
 // awaitClaims waits until the API server serves resource claims (Kubernetes 1.34), and
 // reports whether it does: the context may end first. If it cannot be told, the watch
 // will tell.
-func (w *Workloads) awaitClaims(ctx context.Context, kube kubernetes.Interface) bool {
+func awaitClaims(ctx context.Context, kube kubernetes.Interface) bool {
 	for {
 		_, err := kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
 		if !apierrors.IsNotFound(err) {

@@ -74,7 +74,7 @@ func (o *Options) Validate() error {
 func validKeys(flag, prefix string, keys []string) error {
 	seen := make(map[string]string)
 	for i, name := range labelNames(prefix, keys) {
-		if problems := validation.IsQualifiedName(strings.ToLower(keys[i])); len(problems) > 0 {
+		if problems := validation.IsQualifiedName(keys[i]); len(problems) > 0 {
 			return fmt.Errorf("%s: %q is no name of a label or annotation", flag, keys[i])
 		}
 		if other, ok := seen[name]; ok {

@@ -4,19 +4,21 @@ import (
 	"hash/fnv"
 	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // pod is what is kept of a pod that asks, or may ask, for a GPU. It takes the pod's
 // place in the informer's store, and never changes once it is there.
 type pod struct {
-	// ObjectMeta has name, namespace, UID, resource version, generation and time of
-	// creation, and nothing else.
-	metav1.ObjectMeta
+	namespace, name string
+	uid             types.UID
+	version         string // the resource version
+	generation      int64
+	created         time.Time
 
 	node        string
 	owner       reference // the controller; zero if there is none
@@ -36,18 +38,25 @@ type pod struct {
 // key names a pod's series. The UID alone would do if nothing were ever wrong.
 type key struct{ namespace, name, uid string }
 
-func (p *pod) key() key { return key{p.Namespace, p.Name, string(p.UID)} }
+func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
+
+// GetObjectMeta implements [metav1.ObjectMetaAccessor], which is how the informer knows
+// its objects. To store what it returns would make a pod twice as large.
+func (p *pod) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
+}
 
 // Keep returns what is kept of a pod that asks for a GPU, or for a claim that may be
 // one. Of any other pod it keeps nothing. It may be called by one goroutine at a
 // time, while Run runs too.
-func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.Object, ok bool) {
+func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	asks, claims := w.requests(from), claimNames(from)
 	if len(asks) == 0 && len(claims) == 0 {
 		return nil, false
 	}
 	p := &pod{
-		ObjectMeta:  w.keepMeta(&from.ObjectMeta),
+		namespace: w.words.one(from.Namespace), name: from.Name, uid: from.UID,
+		version: from.ResourceVersion, generation: from.Generation, created: from.CreationTimestamp.Time,
 		node:        w.words.one(from.Spec.NodeName),
 		owner:       w.ownerOf(from),
 		asks:        asks,
@@ -63,13 +72,6 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.Object, ok bool) {
 		p.full = from // of a list, only those with something to tell: all would be too much
 	}
 	return p, true
-}
-
-func (w *Workloads) keepMeta(from *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: from.Name, Namespace: w.words.one(from.Namespace), UID: from.UID,
-		ResourceVersion: from.ResourceVersion, Generation: from.Generation, CreationTimestamp: from.CreationTimestamp,
-	}
 }
 
 func (w *Workloads) ownerOf(p *corev1.Pod) reference {
@@ -151,30 +153,4 @@ func specHash(p *corev1.Pod) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(encoded)
 	return h.Sum64()
-}
-
-// words keeps one copy of each of the few strings that many pods share: names of
-// namespaces, nodes, kinds and conditions. It is safe for concurrent use.
-type words struct {
-	mu   sync.Mutex
-	kept map[string]string
-}
-
-// maxWords bounds what words holds: nodes come and go.
-const maxWords = 100_000
-
-func (w *words) one(s string) string {
-	if s == "" {
-		return ""
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if kept, ok := w.kept[s]; ok {
-		return kept
-	}
-	if w.kept == nil || len(w.kept) >= maxWords {
-		w.kept = make(map[string]string)
-	}
-	w.kept[s] = s
-	return s
 }

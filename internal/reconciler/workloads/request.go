@@ -118,6 +118,9 @@ func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 
 // total adds up what is asked for, by resource.
 func total(lists ...[]ask) []ask {
+	if len(lists) == 1 {
+		return lists[0]
+	}
 	var sum []ask
 	for _, list := range lists {
 		for _, a := range list {

@@ -6,55 +6,42 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
-// series is a gauge whose labels are made once and not at every scrape: a large
-// cluster has a hundred thousand of them. Series share what they have in common.
-type series struct {
-	desc   *prometheus.Desc
-	gauge  *dto.Gauge
-	labels []*dto.LabelPair // sorted by name
-}
-
-// Desc implements [prometheus.Metric].
-func (s *series) Desc() *prometheus.Desc { return s.desc }
-
-// Write implements [prometheus.Metric].
-func (s *series) Write(m *dto.Metric) error {
-	m.Label, m.Gauge = s.labels, s.gauge
-	return nil
-}
-
-// renderer makes series of what is in the book.
+// renderer makes samples of what is in the book. A sample is made once and not at
+// every scrape, for a large cluster has a hundred thousand of them; and samples share
+// what they have in common, for the same reason. It is used under the book's lock.
 type renderer struct {
-	descs [numMetrics]*prometheus.Desc
-	one   *dto.Gauge // the value of every info series
+	// names are the names of all labels, so that each is there once.
 	names map[string]*string
 	// labels and annotations are the label names of the allow-lists.
 	labels, annotations []string
+
+	shared map[pair]*dto.LabelPair
+	values map[float64]*dto.Gauge
 }
+
+type pair struct{ name, value string }
 
 func newRenderer(opts Options) *renderer {
 	r := &renderer{
-		one: &dto.Gauge{Value: new(1.0)}, names: make(map[string]*string),
+		names:  make(map[string]*string),
 		labels: labelNames("label_", opts.PodLabels), annotations: labelNames("annotation_", opts.PodAnnotations),
+		shared: make(map[pair]*dto.LabelPair), values: make(map[float64]*dto.Gauge),
 	}
-	for i, m := range catalogue {
-		labels := m.Labels
-		switch metric(i) {
-		case podLabels:
-			labels = slices.Concat(labels, r.labels)
-		case podAnnotations:
-			labels = slices.Concat(labels, r.annotations)
-		}
-		r.descs[i] = prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(labels), nil, prometheus.WithUnit(m.Unit))
-		for j := range labels {
-			r.names[labels[j]] = &labels[j]
-		}
+	for _, m := range catalogue {
+		r.name(m.Labels)
 	}
+	r.name(r.labels)
+	r.name(r.annotations)
 	return r
+}
+
+func (r *renderer) name(labels []string) {
+	for i := range labels {
+		r.names[labels[i]] = &labels[i]
+	}
 }
 
 // labelNames returns keys of labels or annotations as names of labels, in the way of
@@ -77,38 +64,55 @@ func (r *renderer) label(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: r.names[name], Value: &value}
 }
 
-func (r *renderer) info(m metric, labels ...*dto.LabelPair) *series {
-	return r.gauge(m, r.one, labels...)
+// common returns a label that many samples have.
+func (r *renderer) common(name, value string) *dto.LabelPair {
+	k := pair{name, value}
+	if l, ok := r.shared[k]; ok {
+		return l
+	}
+	if len(r.shared) >= maxWords {
+		clear(r.shared)
+	}
+	l := r.label(name, value)
+	r.shared[k] = l
+	return l
 }
 
-func (r *renderer) gauge(m metric, value *dto.Gauge, labels ...*dto.LabelPair) *series {
+func (r *renderer) info(labels ...*dto.LabelPair) *dto.Metric { return r.gauge(1, labels...) }
+
+func (r *renderer) gauge(value float64, labels ...*dto.LabelPair) *dto.Metric {
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
-	return &series{r.descs[m], value, labels}
+	g, ok := r.values[value]
+	if !ok {
+		g = &dto.Gauge{Value: &value}
+		r.values[value] = g
+	}
+	return &dto.Metric{Label: labels, Gauge: g}
 }
 
 // levelKey tells two workloads apart.
 type levelKey struct{ kind, namespace, name, uid string }
 
-// level is the series of one workload.
+// level is what is shown of one workload.
 type level struct {
 	key    levelKey
-	series *series
+	sample *dto.Metric
 	of     belonging // what a pod without a controller shows of itself
 }
 
 // belonging is the labels by which a pod says whose it is.
 type belonging = []*dto.LabelPair
 
-// ownerSeries is what all pods of one controller share.
-type ownerSeries struct {
+// above is what is shown above all pods of one controller.
+type above struct {
 	of     belonging
 	levels []level
 }
 
 // owner renders the levels above the pods of one controller.
-func (r *renderer) owner(l *lineage) *ownerSeries {
+func (r *renderer) owner(l *lineage) *above {
 	root := l.root()
-	s := &ownerSeries{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
+	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
 	for i, at := range l.levels {
 		s.levels = append(s.levels, r.level(at, string(l.parent(i).uid)))
 	}
@@ -117,50 +121,59 @@ func (r *renderer) owner(l *lineage) *ownerSeries {
 
 func (r *renderer) level(at reference, parent string) level {
 	k := levelKey{valid(at.kind), valid(at.namespace), valid(at.name), valid(string(at.uid))}
-	return level{key: k, series: r.info(workloadInfo,
-		r.label("kind", k.kind), r.label("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
+	return level{key: k, sample: r.info(
+		r.common("kind", k.kind), r.common("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
 		r.label("parent_uid", parent),
 	)}
 }
 
 func (r *renderer) belonging(direct, root reference) belonging {
 	return belonging{
-		r.label("owner_kind", direct.kind), r.label("owner_name", direct.name),
-		r.label("workload_kind", root.kind), r.label("workload_name", root.name), r.label("workload_uid", string(root.uid)),
+		r.common("owner_kind", direct.kind), r.label("owner_name", direct.name),
+		r.common("workload_kind", root.kind), r.label("workload_name", root.name), r.label("workload_uid", string(root.uid)),
 	}
 }
 
 // bare renders a pod without a controller: it is its own workload.
 func (r *renderer) bare(p *pod) *level {
-	self := reference{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.UID}
+	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "")
 	l.of = r.belonging(reference{}, self)
 	return &l
 }
 
-// pod renders a pod that belongs to a workload.
-func (r *renderer) pod(e *entry, of belonging) []prometheus.Metric {
-	p := e.pod
-	id := []*dto.LabelPair{r.label("namespace", p.Namespace), r.label("pod", p.Name), r.label("pod_uid", string(p.UID))}
-	all := make([]prometheus.Metric, 0, 1+len(e.asks))
-	all = append(all, r.info(podInfo, slices.Concat(id, []*dto.LabelPair{r.label("node", p.node)}, of)...))
-	for _, a := range e.asks {
-		all = append(all, r.gauge(podRequests, &dto.Gauge{Value: new(a.count)}, slices.Concat(id, []*dto.LabelPair{r.label("resource", a.resource)})...))
-	}
-	all = r.listed(all, podLabels, id, r.labels, p.labels)
-	return r.listed(all, podAnnotations, id, r.annotations, p.annotations)
+// podSamples is what is shown of a pod: of some metrics one sample, or none.
+type podSamples struct {
+	info, labels, annotations *dto.Metric
+	requests                  []*dto.Metric
 }
 
-// listed adds the series of a pod's allow-listed labels or annotations, if it has any.
-func (r *renderer) listed(all []prometheus.Metric, m metric, id []*dto.LabelPair, names, values []string) []prometheus.Metric {
+// pod renders a pod that belongs to a workload.
+func (r *renderer) pod(e *entry, of belonging) *podSamples {
+	p := e.pod
+	id := []*dto.LabelPair{r.common("namespace", p.namespace), r.label("pod", p.name), r.label("pod_uid", string(p.uid))}
+	s := &podSamples{
+		info:        r.info(slices.Concat(id, belonging{r.common("node", p.node)}, of)...),
+		labels:      r.listed(id, r.labels, p.labels),
+		annotations: r.listed(id, r.annotations, p.annotations),
+		requests:    make([]*dto.Metric, 0, len(e.asks)),
+	}
+	for _, a := range e.asks {
+		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.common("resource", a.resource)})...))
+	}
+	return s
+}
+
+// listed renders a pod's allow-listed labels or annotations, nil if it has none.
+func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metric {
 	if values == nil {
-		return all
+		return nil
 	}
 	labels := slices.Clone(id)
 	for i, name := range names {
 		labels = append(labels, r.label(name, values[i]))
 	}
-	return append(all, r.info(m, labels...))
+	return r.info(labels...)
 }
 
 // maxLabelBytes bounds a label value. Names end at 253 bytes, annotations do not.

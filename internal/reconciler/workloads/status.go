@@ -14,12 +14,15 @@ type status struct {
 	spec          uint64 // see specHash
 }
 
-// condition is a condition of a pod. Its message is left out: the scheduler words it
-// anew again and again.
+// condition is a condition of a pod.
 type condition struct {
-	name, status, reason string
-	since                time.Time
+	*state       // shared with the many pods that are in it
+	since  int64 // seconds since the Unix epoch, as the API server has it
 }
+
+// state is a condition without its moment, and without its message: the scheduler
+// words that anew again and again.
+type state struct{ name, status, reason string }
 
 // container is what is kept of a container's status.
 type container struct {
@@ -44,8 +47,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	}
 	for _, c := range from.Status.Conditions {
 		s.conditions = append(s.conditions, condition{
-			name: w.words.one(string(c.Type)), status: w.words.one(string(c.Status)), reason: w.words.one(c.Reason),
-			since: c.LastTransitionTime.Time,
+			w.states.pointer(state{string(c.Type), string(c.Status), c.Reason}), c.LastTransitionTime.Unix(),
 		})
 	}
 	for c := range statuses(from) {
@@ -67,14 +69,15 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: w.words.one(t.Reason), at: t.FinishedAt.Time}
 }
 
-// condition returns the named condition, zero if the pod has none of that name.
-func (s *status) condition(name string) condition {
+// condition returns the state of the named condition, zero if there is none of that
+// name.
+func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
 		if c.name == name {
-			return c
+			return *c.state
 		}
 	}
-	return condition{}
+	return state{}
 }
 
 // container returns the named container, zero if the pod has none of that name.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
 // Cluster is how the workloads are read. The informer holds every pod of the
@@ -23,32 +25,39 @@ type Cluster struct {
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
 	Pods     cache.SharedIndexInformer
+	// Failures tells of resource claims that cannot be read.
+	Failures *watch.Failures
 }
 
-// Workloads follows the pods that ask for GPUs. It is a [prometheus.Collector] whose
-// series of pods and workloads are there while Run runs.
+// Workloads follows the pods that ask for GPUs. It is a
+// [prometheus.TransactionalGatherer] that shows pods and workloads while Run runs.
 type Workloads struct {
-	opts   Options
-	log    *slog.Logger
-	render *renderer
-	diary  *diary
-	words  words
+	opts  Options
+	log   *slog.Logger
+	diary *diary
+	vocabulary
+
+	counters *prometheus.Registry
+	lookups  *prometheus.CounterVec
 
 	book   atomic.Pointer[book] // nil while Run does not run
 	listed atomic.Bool          // whether this term has seen all pods once
-
-	mu     sync.Mutex
-	counts [numMetrics]map[string]float64
 }
 
 // New returns workloads that nobody follows yet.
 func New(opts Options, log *slog.Logger) *Workloads {
-	w := &Workloads{opts: opts, log: log, render: newRenderer(opts)}
-	w.diary = &diary{
-		log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
-		count:       func(event string) { w.count(podEvents, event) },
-		annotations: opts.PodAnnotations,
+	events := newCounter(podEvents, eventNames())
+	w := &Workloads{
+		opts: opts, log: log,
+		diary: &diary{
+			log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
+			count:       func(event string) { events.WithLabelValues(event).Inc() },
+			annotations: opts.PodAnnotations,
+		},
+		counters: prometheus.NewRegistry(),
+		lookups:  newCounter(lookups, results()),
 	}
+	w.counters.MustRegister(events, w.lookups)
 	return w
 }
 
@@ -70,16 +79,16 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	queue := workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reference](time.Second, refusedFor))
 	defer context.AfterFunc(ctx, queue.ShutDown)()
-	b := newBook(w.render, w.opts.Retention, queue.Add)
+	b := newBook(newRenderer(w.opts), w.opts.Retention, queue.Add)
 	w.book.Store(b)
 	defer w.book.Store(nil)
 	defer w.listed.Store(false)
 
 	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
-	look := newLookup(c.Metadata, kinds, func(result string) { w.count(lookups, result) }, w.log)
+	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
-	g.Go(func() error { return w.followClaims(ctx, c.Kube, b) })
+	g.Go(func() error { return w.followClaims(ctx, c, b) })
 	g.Go(func() error { return w.sweep(ctx, b, look) })
 	for range tracers {
 		g.Go(func() error { return traceQueued(ctx, queue, look, b) })
@@ -133,13 +142,4 @@ func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 			look.forget()
 		}
 	}
-}
-
-func (w *Workloads) count(m metric, value string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.counts[m] == nil {
-		w.counts[m] = make(map[string]float64)
-	}
-	w.counts[m][value]++
 }

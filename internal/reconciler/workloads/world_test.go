@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
@@ -34,6 +36,7 @@ type world struct {
 	owners *metadatafake.FakeMetadataClient
 	*workloads.Workloads
 	events, log *bytes.Buffer
+	logger      *slog.Logger
 	stop        func()
 }
 
@@ -80,7 +83,8 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 		t.Fatal(err)
 	}
 	w.owners = metadatafake.NewSimpleMetadataClient(scheme, meta...)
-	w.Workloads = workloads.New(options(t, w.events, args...), slog.New(slog.NewTextHandler(w.log, nil)))
+	w.logger = slog.New(slog.NewTextHandler(w.log, nil))
+	w.Workloads = workloads.New(options(t, w.events, args...), w.logger)
 	return w
 }
 
@@ -129,7 +133,7 @@ func (w *world) lead() {
 	var g errgroup.Group
 	g.Go(func() error { informer.RunWithContext(ctx); return nil })
 	g.Go(func() error {
-		return w.Run(ctx, workloads.Cluster{Kube: w.kube, Metadata: w.owners, Pods: informer})
+		return w.Run(ctx, workloads.Cluster{Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)})
 	})
 	w.stop = func() {
 		cancel()
@@ -143,9 +147,12 @@ func (w *world) lead() {
 // page returns the samples of the named metrics, sorted; of all if none is named.
 func (w *world) page(names ...string) []string {
 	w.t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(w)
-	families, err := registry.Gather()
+	// Gatherers check what is gathered: names, types, UTF-8, duplicates.
+	families, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, done, err := w.Gather()
+		done()
+		return families, err
+	})}.Gather()
 	if err != nil {
 		w.t.Fatal(err)
 	}

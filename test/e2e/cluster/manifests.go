@@ -39,6 +39,21 @@ func (c *Cluster) Apply(ctx context.Context, folder string) error {
 
 // ApplyFile applies every object of a YAML file, as an administrator.
 func (c *Cluster) ApplyFile(ctx context.Context, file string) error {
+	return c.each(file, func(client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+		_, err := client.Apply(ctx, object.GetName(), object, meta.ApplyOptions{FieldManager: "e2e", Force: true})
+		return err
+	})
+}
+
+// DeleteFile deletes every object of a YAML file, as an administrator.
+func (c *Cluster) DeleteFile(ctx context.Context, file string) error {
+	return c.each(file, func(client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+		return client.Delete(ctx, object.GetName(), meta.DeleteOptions{})
+	})
+}
+
+// each calls do for every object of a YAML file, with a client of its kind.
+func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstructured.Unstructured) error) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -47,15 +62,22 @@ func (c *Cluster) ApplyFile(ctx context.Context, file string) error {
 	documents := yaml.NewYAMLReader(bufio.NewReader(f))
 	for {
 		document, err := documents.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		object := &unstructured.Unstructured{}
 		if err == nil {
 			err = yaml.Unmarshal(document, &object.Object)
 		}
-		if err == nil && object.Object != nil {
-			err = c.apply(ctx, object)
+		if err == nil && object.Object == nil {
+			continue // nothing but a comment
+		}
+		var client dynamic.ResourceInterface
+		if err == nil {
+			client, err = c.of(object)
+		}
+		if err == nil {
+			err = do(client, object)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -63,18 +85,17 @@ func (c *Cluster) ApplyFile(ctx context.Context, file string) error {
 	}
 }
 
-func (c *Cluster) apply(ctx context.Context, object *unstructured.Unstructured) error {
+// of returns a client for objects of one kind and namespace.
+func (c *Cluster) of(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	client, err := dynamic.NewForConfig(c.Admin)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = client.Resource(mapping.Resource).Namespace(object.GetNamespace()).
-		Apply(ctx, object.GetName(), object, meta.ApplyOptions{FieldManager: "e2e", Force: true})
-	return err
+	return client.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }

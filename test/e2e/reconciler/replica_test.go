@@ -147,7 +147,8 @@ func (r *replica) ended() {
 
 func (r *replica) scrape() exposition.Page {
 	r.t.Helper()
-	response := must(http.Get(r.url + "/metrics"))(r.t)
+	response, err := http.Get(r.url + "/metrics")
+	check(r.t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		r.t.Fatalf("scrape: %s", response.Status)

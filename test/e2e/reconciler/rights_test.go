@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
 // asReconciler returns a client with the account's own token.
@@ -151,4 +154,33 @@ func TestFence(t *testing.T) {
 	t.Run("another account is not fenced", func(t *testing.T) {
 		must(nodes.Patch(t.Context(), "fenced", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), meta.PatchOptions{}))(t)
 	})
+}
+
+// TestOneMode: each mode works with the roles of its own only, and asks for nothing
+// that they do not give.
+func TestOneMode(t *testing.T) {
+	newTeam(t)
+	n := newNode(t, "a", "1")
+	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "one"}, Spec: asksForGPU("1", core.RestartPolicyNever).Spec}
+	must(world.Client.CoreV1().Pods(team).Create(t.Context(), pod, meta.CreateOptions{}))(t)
+	tests := []struct {
+		mode, without string // other modes' file of roles
+		works         func(*replica)
+	}{
+		{"labels", "workloads.yaml", func(*replica) { n.awaitLabels(serials("1")) }},
+		{"workloads", "labels.yaml", func(r *replica) { r.awaitPods("Pod", "one", 1) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			without := filepath.Join(manifests, tt.without)
+			check(t, world.DeleteFile(t.Context(), without))
+			t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), without)) })
+			since := now(t)
+			tt.works(lead(t, "--enable="+tt.mode))
+			refused := must(since.Requests(func(r *cluster.Request) bool { return r.User.Name == username && r.Status.Code == http.StatusForbidden }))(t)
+			if len(refused) > 0 {
+				t.Errorf("refused: %v", refused)
+			}
+		})
+	}
 }

@@ -1,0 +1,114 @@
+package nodes
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+)
+
+func name(pod string) cache.ObjectName { return cache.NewObjectName("gpuledger", pod) }
+
+// TestFleetReads: an exporter is read when it gets ready, restarts or moves, and not
+// because something else about its pod changed.
+func TestFleetReads(t *testing.T) {
+	steps := []struct {
+		what   string
+		target exporter.Target
+		want   bool
+	}{
+		{"new, not ready", exporter.Target{Node: "a", Run: "1"}, false},
+		{"ready", exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}, true},
+		{"as before", exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}, false},
+		{"restarts", exporter.Target{Node: "a", Run: "2"}, false},
+		{"ready again", exporter.Target{Node: "a", Run: "2", Address: "10.0.0.1:9840"}, true},
+		{"restarted between two looks", exporter.Target{Node: "a", Run: "3", Address: "10.0.0.1:9840"}, true},
+		{"another one of that name, elsewhere", exporter.Target{Node: "b", Run: "4", Address: "10.0.0.2:9840"}, true},
+	}
+	f := newFleet()
+	for _, s := range steps {
+		if got := f.put(name("x"), s.target); got != s.want {
+			t.Errorf("%s: something to read: %v, want %v", s.what, got, s.want)
+		}
+	}
+	if has, _ := f.has("a"); has || f.size() != 1 {
+		t.Errorf("node a has an exporter: %v; %d nodes have one", has, f.size())
+	}
+}
+
+// TestFleetLost: it is known since when a Node has no exporter, and if that was before
+// the term, since the term began.
+func TestFleetLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet()
+		began := time.Now()
+		f.put(name("x"), exporter.Target{Node: "a"})
+		f.put(name("y"), exporter.Target{Node: "a"})
+		<-time.After(time.Minute)
+		if node, last := f.remove(name("x"), time.Now()); node != "a" || last {
+			t.Errorf("one of two exporters was the last on %q: %v", node, last)
+		}
+		if has, _ := f.has("a"); !has {
+			t.Error("the other exporter is not there")
+		}
+		if node, last := f.remove(name("y"), time.Now()); node != "a" || !last {
+			t.Errorf("the last exporter on %q was it: %v", node, last)
+		}
+		if _, last := f.remove(name("y"), time.Now()); last {
+			t.Error("an exporter was removed twice")
+		}
+		if has, since := f.has("a"); has || since.Sub(began) != time.Minute {
+			t.Errorf("node a lost its exporter after %v", since.Sub(began))
+		}
+		if has, since := f.has("never"); has || !since.Equal(began) {
+			t.Errorf("a node without exporter has none since %v after the beginning", since.Sub(began))
+		}
+		f.put(name("z"), exporter.Target{Node: "a"})
+		if has, _ := f.has("a"); !has {
+			t.Error("a new exporter is not there")
+		}
+	})
+}
+
+// TestFleetSweep: the sweep ends when every exporter that could be asked was, or is gone.
+func TestFleetSweep(t *testing.T) {
+	done := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	if !done(newFleet().sweep()) {
+		t.Error("the sweep of no exporters does not end")
+	}
+	f := newFleet()
+	ready := exporter.Target{Node: "a", Address: "10.0.0.1:9840"}
+	f.put(name("answers"), ready)
+	f.put(name("fails"), ready)
+	f.put(name("goes"), ready)
+	f.put(name("not-ready"), exporter.Target{Node: "a"})
+	swept := f.sweep()
+	f.put(name("late"), ready)
+	if !f.tried(name("fails"), errors.New("refused")) || f.tried(name("fails"), errors.New("refused")) || f.tried(name("answers"), nil) {
+		t.Error("what is news is not, or the other way round")
+	}
+	if done(swept) {
+		t.Error("the sweep ended early")
+	}
+	f.remove(name("goes"), time.Now())
+	if !done(swept) {
+		t.Error("the sweep does not end")
+	}
+	if all, notReady, failing := f.census(); all != 4 || notReady != 1 || failing != 1 {
+		t.Errorf("census: %d, %d, %d", all, notReady, failing)
+	}
+	if !f.tried(name("fails"), nil) {
+		t.Error("that it answers again is no news")
+	}
+}

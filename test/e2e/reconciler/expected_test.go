@@ -1,0 +1,72 @@
+//go:build e2e
+
+package reconciler_test
+
+import (
+	"context"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	dra "k8s.io/api/resource/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestExpected: a node that should have an exporter is shown, whether it has one or
+// not, by each of the witnesses.
+func TestExpected(t *testing.T) {
+	n := newNode(t, "a", "1")
+	n.deletePod() // it has GPUs, and nothing was injected
+	nodes := world.Client.CoreV1().Nodes()
+	for name, labels := range map[string]map[string]string{
+		"b": nil, "c": {"nvidia.com/gpu.present": "true"}, "d": {"nvidia.com/gpu.present": "false"},
+	} {
+		must(nodes.Create(t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: name, Labels: labels}}, meta.CreateOptions{}))(t)
+		t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, meta.DeleteOptions{}) })
+	}
+	slices := world.Client.ResourceV1().ResourceSlices()
+	slice := &dra.ResourceSlice{ObjectMeta: meta.ObjectMeta{Name: "b-gpus"}, Spec: dra.ResourceSliceSpec{
+		Driver: "gpu.nvidia.com", NodeName: new("b"), Pool: dra.ResourcePool{Name: "b", ResourceSliceCount: 1},
+		Devices: []dra.Device{{Name: "gpu-0"}},
+	}}
+	must(slices.Create(t.Context(), slice, meta.CreateOptions{}))(t)
+	t.Cleanup(func() { _ = slices.Delete(context.Background(), slice.Name, meta.DeleteOptions{}) })
+
+	r := lead(t, "--enable=labels")
+	const metric = "gpuledger_node_expected"
+	for node, reason := range map[string]string{"a": "allocatable", "b": "resource_slice", "c": "label"} {
+		eventually(t, node+" is expected by its "+reason, func() bool {
+			return r.value(metric, map[string]string{"node": node, "reason": reason}) == 1
+		})
+	}
+	if all := r.scrape().Matches(metric, nil); len(all) != 3 {
+		t.Errorf("%d series, want 3: %v", len(all), all)
+	}
+	check(t, slices.Delete(t.Context(), slice.Name, meta.DeleteOptions{}))
+	eventually(t, "b is not expected without its slice", func() bool {
+		return len(r.scrape().Matches(metric, map[string]string{"node": "b"})) == 0
+	})
+}
+
+// TestClaims: a pod that asks for GPUs by a claim is a GPU pod too.
+func TestClaims(t *testing.T) {
+	newTeam(t)
+	claims := world.Client.ResourceV1().ResourceClaims(team)
+	claim := &dra.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: "two-gpus"}, Spec: dra.ResourceClaimSpec{Devices: dra.DeviceClaim{
+		Requests: []dra.DeviceRequest{{Name: "gpus", Exactly: &dra.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", Count: 2}}},
+	}}}
+	must(claims.Create(t.Context(), claim, meta.CreateOptions{}))(t)
+	t.Cleanup(func() { _ = claims.Delete(context.Background(), claim.Name, meta.DeleteOptions{}) })
+	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "claims"}, Spec: core.PodSpec{
+		Containers: []core.Container{{Name: "c", Image: "i", Resources: core.ResourceRequirements{
+			Claims: []core.ResourceClaim{{Name: "gpus"}},
+		}}},
+		ResourceClaims: []core.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("two-gpus")}},
+	}}
+	must(world.Client.CoreV1().Pods(team).Create(t.Context(), pod, meta.CreateOptions{}))(t)
+
+	r := lead(t, "--enable=workloads")
+	r.awaitPods("Pod", "claims", 1)
+	eventually(t, "it asks for the claim's GPUs", func() bool {
+		return r.value("gpuledger_pod_gpu_requests", map[string]string{"pod": "claims", "resource": "gpu.nvidia.com"}) == 2
+	})
+}
