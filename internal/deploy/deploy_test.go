@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,6 +87,57 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// TestOneNamespace: where the policy puts exporters, and nowhere else, the reconciler
+// looks for them.
+func TestOneNamespace(t *testing.T) {
+	policies := 0
+	for file, documents := range files(t) {
+		var policy *admissionv1.MutatingAdmissionPolicy
+		var arguments []string
+		for _, document := range documents {
+			w := &workload{}
+			check(t, yaml.Unmarshal(document, w))
+			switch w.Kind {
+			case "MutatingAdmissionPolicy":
+				policy = &admissionv1.MutatingAdmissionPolicy{}
+				check(t, syaml.UnmarshalStrict(document, policy))
+			case "Deployment":
+				arguments = w.Spec.Template.Spec.Containers[0].Args
+			}
+		}
+		if policy == nil {
+			continue
+		}
+		policies++
+		namespaces := policy.Spec.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values
+		if len(namespaces) != 1 || !slices.ContainsFunc(arguments, func(a string) bool {
+			return strings.HasPrefix(a, "--exporter.daemonsets="+namespaces[0]+"/")
+		}) {
+			t.Errorf("%s: the policy is for %v, the reconciler has %v", file, namespaces, arguments)
+		}
+	}
+	if policies < 3 {
+		t.Errorf("only %d policies", policies)
+	}
+}
+
+// files returns the documents of every rendered file.
+func files(t *testing.T) map[string][][]byte {
+	t.Helper()
+	names, err := filepath.Glob(manifests + "rendered/*.yaml")
+	check(t, err)
+	if len(names) == 0 {
+		t.Fatal("nothing is rendered")
+	}
+	documents := make(map[string][][]byte)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		check(t, err)
+		documents[filepath.Base(name)] = bytes.Split(text, []byte("\n---\n"))
+	}
+	return documents
+}
+
 // workload is what makes pods, of any kind.
 type workload struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -98,19 +150,12 @@ type workload struct {
 // rendered calls f with every workload of every rendered file.
 func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	t.Helper()
-	files, err := filepath.Glob(manifests + "rendered/*.yaml")
-	check(t, err)
-	if len(files) == 0 {
-		t.Fatal("nothing is rendered")
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		check(t, err)
-		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+	for file, documents := range files(t) {
+		for _, document := range documents {
 			w := &workload{}
 			check(t, yaml.Unmarshal(document, w))
 			if slices.Contains([]string{"DaemonSet", "Deployment", "Job"}, w.Kind) {
-				t.Run(filepath.Base(file)+"/"+w.Name, func(t *testing.T) { f(t, w) })
+				t.Run(file+"/"+w.Name, func(t *testing.T) { f(t, w) })
 			}
 		}
 	}
@@ -180,6 +225,22 @@ func TestModesty(t *testing.T) {
 		}
 		if token && (pod.HostPID || len(pod.Volumes) > 0) {
 			t.Error("who has a token may not see the host")
+		}
+	})
+}
+
+// TestOneVersion: all manifests name the same version, but for the example, which shows
+// how to name digests.
+func TestOneVersion(t *testing.T) {
+	rendered(t, func(t *testing.T, w *workload) {
+		if strings.Contains(t.Name(), "/example.yaml/") {
+			return
+		}
+		pod := w.Spec.Template.Spec
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
+			if strings.HasPrefix(imageName(c.Image), "gpuledger") && !strings.HasSuffix(c.Image, deploy.Tag) {
+				t.Errorf("the image is %s, want the version %s", c.Image, deploy.Tag)
+			}
 		}
 	})
 }
