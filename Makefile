@@ -39,15 +39,20 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 # Real servers for tests, which are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
+# Prometheus without the service discovery of clouds, which is most of it.
+PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
+	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 
 KUBECTL := tools/servers kubectl kubectl=.
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  make run SCENARIO=gb200       another simulated node"
-	@echo "  make check FUZZTIME=1m        fuzz for longer"
+	@echo "  make run SCENARIO=gb200  another simulated node"
+	@echo "  make check FUZZTIME=1m   fuzz for longer"
+	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
 build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
@@ -70,12 +75,18 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 
 .PHONY: e2e
 e2e: ## run the reconciler and the manifests against a real API server and etcd
-	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_KUBECTL=$$($(KUBECTL)) go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
+	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
+
+.PHONY: e2e-queries
+e2e-queries: ## ask the queries of docs/queries.md of real servers
+	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
 
 .PHONY: bench-reconciler
-bench-reconciler: ## run the reconciler on a cluster of NODES and PODS; takes half an hour
-	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m \
-		./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour
+	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
+		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
+
+// gcPercent is how much the heap may grow between two collections. A large cluster is
+// held in memory for long and little garbage is made: half of Go's default saves a
+// quarter of the memory and costs hardly any time.
+const gcPercent = 50
 
 func main() {
 	cfg, err := reconciler.Parse(os.Args[1:], os.Getenv)
@@ -31,6 +37,9 @@ func main() {
 	case cfg.Version:
 		fmt.Println(version.Print("gpuledger-reconciler"))
 		return
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

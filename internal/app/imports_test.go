@@ -68,6 +68,7 @@ var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/nvml",
 	"k8s.io/kubelet":            "podmapper",
 	"k8s.io/client-go":          "internal/reconciler",
+	"k8s.io/component-helpers":  "internal/reconciler",
 	"k8s.io/api":                "internal/reconciler",
 	"k8s.io/apimachinery":       "internal/reconciler",
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -21,6 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // term is the work of one term as the leader. All its memory ends with it: the next
@@ -41,15 +43,15 @@ type term struct {
 	nodes  cache.SharedIndexInformer
 	slices *resourceSlices // nil where the cluster has no ResourceSlices
 
-	reads       workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	writes      workqueue.TypedRateLimitingInterface[string]
-	readRate    *rate.Limiter
-	writeRate   *rate.Limiter
-	fleet       *fleet
-	memory      *memory
-	held        *set
-	synced      atomic.Bool
-	broadcaster record.EventBroadcaster
+	reads     workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	writes    workqueue.TypedRateLimitingInterface[string]
+	readRate  *rate.Limiter
+	writeRate *rate.Limiter
+
+	fleet  *fleet
+	memory *memory
+	held   *set // Nodes whose change waits for the budget
+	synced atomic.Bool
 }
 
 // The waits after something went wrong, from the first to the longest.
@@ -85,8 +87,6 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 		memory:    &memory{nodes: make(map[string]*remembered)},
 		held:      newSet(),
 	}
-	t.broadcaster = record.NewBroadcaster()
-	t.events = t.broadcaster.NewRecorder(objects(), corev1.EventSource{Component: "gpuledger-reconciler"})
 	if err := t.nodes.SetTransform(t.opts.trim); err != nil {
 		return nil, fmt.Errorf("prepare the informer of nodes: %w", err)
 	}
@@ -96,9 +96,10 @@ func newTerm(opts Options, c Cluster, counts *counts, log *slog.Logger) (*term, 
 
 // run works until the context ends. When it returns, nothing is written any more.
 func (t *term) run(ctx context.Context) error {
-	sink := t.broadcaster.StartRecordingToSink(sinkOf(t.kube))
-	defer sink.Stop()
-	defer t.broadcaster.Shutdown()
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	defer broadcaster.Shutdown()
+	defer broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: t.kube.CoreV1().Events("")}).Stop()
+	t.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpuledger-reconciler"})
 	t.slices = t.findSlices(ctx)
 	delivered, err := t.listen()
 	if err != nil {

@@ -70,7 +70,7 @@ func follow(b *testing.B) busy {
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
 	kube := fake.NewClientset()
 	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
-	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListFunc: listPods, WatchFunc: watchNothing}, kube)
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: listPods, WatchFuncWithContext: watchNothing}, kube)
 	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
 	keep := func(obj any) (any, error) {
 		p, ok := obj.(*corev1.Pod)
@@ -99,7 +99,7 @@ func follow(b *testing.B) busy {
 	return busy{w, heap() - before}
 }
 
-func listPods(metav1.ListOptions) (kruntime.Object, error) {
+func listPods(context.Context, metav1.ListOptions) (kruntime.Object, error) {
 	list := &corev1.PodList{Items: make([]corev1.Pod, benchPods)}
 	for i := range list.Items {
 		list.Items[i] = *benchPod(i)
@@ -107,7 +107,9 @@ func listPods(metav1.ListOptions) (kruntime.Object, error) {
 	return list, nil
 }
 
-func watchNothing(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
+func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
 
 // benchOwners answers for every Job from its name: the tracker of the fakes would keep
 // each of them, and every read, in the heap that is measured.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 )
 
 // book is what is known during one term. It is safe for concurrent use.
@@ -68,7 +66,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 		if b.over(p.finished) {
 			return nil, false
 		}
-		e = &entry{pod: p, ended: p.finished}
+		e = &entry{pod: p, ended: earlier(p.finished, time.Now())}
 		b.pods[p.key()] = e
 		b.use(e, p.claims)
 		b.settle(e)
@@ -109,37 +107,6 @@ func (b *book) remove(p *pod) (gpu bool) {
 		e.ended = time.Now()
 	}
 	return true
-}
-
-// putClaim takes a claim as it is now, and returns the pods that are known to ask for
-// a GPU since then.
-func (b *book) putClaim(c *claim) []*pod {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := claimKey{c.Namespace, c.Name}
-	b.claims[k] = c
-	delete(b.gone, k)
-	var fresh []*pod
-	for e := range b.users[k] {
-		if was := e.gpu; b.settle(e) && !was {
-			fresh = append(fresh, e.pod)
-		}
-	}
-	return fresh
-}
-
-// removeClaim forgets a claim that no pod refers to. One that a pod in the book
-// refers to is remembered: claims are often deleted before the series of their pod
-// have ended.
-func (b *book) removeClaim(c *claim) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	k := claimKey{c.Namespace, c.Name}
-	if len(b.users[k]) == 0 {
-		delete(b.claims, k)
-		return
-	}
-	b.gone[k] = true
 }
 
 // putLineage takes the lineage of a controller. What was known in full is not given
@@ -224,29 +191,12 @@ func (b *book) disown(e *entry, from reference) {
 	}
 }
 
-func (b *book) use(e *entry, claims []string) {
-	for _, name := range claims {
-		k := claimKey{e.pod.namespace, name}
-		if b.users[k] == nil {
-			b.users[k] = make(entries, 1)
-		}
-		b.users[k][e] = struct{}{}
+// earlier bounds a moment that another clock gave.
+func earlier(a, b time.Time) time.Time {
+	if a.After(b) {
+		return b
 	}
-}
-
-func (b *book) unuse(e *entry, claims []string) {
-	for _, name := range claims {
-		k := claimKey{e.pod.namespace, name}
-		delete(b.users[k], e)
-		if len(b.users[k]) > 0 {
-			continue
-		}
-		delete(b.users, k)
-		if b.gone[k] {
-			delete(b.gone, k)
-			delete(b.claims, k)
-		}
-	}
+	return a
 }
 
 // over reports whether what ended then is not shown any more.
@@ -276,78 +226,4 @@ func (b *book) setListed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.listed = true
-}
-
-// page is what is shown at one moment, metric by metric.
-type page struct {
-	samples [numMetrics][]*dto.Metric
-	shown   map[levelKey]bool
-}
-
-func (pg *page) add(m metric, samples ...*dto.Metric) {
-	for _, s := range samples {
-		if s != nil {
-			pg.samples[m] = append(pg.samples[m], s)
-		}
-	}
-}
-
-// addLevel adds a workload, unless it is there: many pods belong to one.
-func (pg *page) addLevel(l level) {
-	if !pg.shown[l.key] {
-		pg.shown[l.key] = true
-		pg.add(workloadInfo, l.sample)
-	}
-}
-
-// stop is where walks ended before the root.
-type stop struct {
-	kind string
-	why  reason
-}
-
-// page returns what is shown now; nothing before the first list.
-func (b *book) page() *page {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	pg := &page{shown: make(map[levelKey]bool, len(b.owners))}
-	if !b.listed {
-		return pg
-	}
-	pg.samples[podInfo] = make([]*dto.Metric, 0, len(b.pods))
-	pg.samples[podRequests] = make([]*dto.Metric, 0, len(b.pods))
-	for _, e := range b.pods {
-		if s := e.samples; s != nil {
-			pg.add(podInfo, s.info)
-			pg.add(podRequests, s.requests...)
-			pg.add(podLabels, s.labels)
-			pg.add(podAnnotations, s.annotations)
-		}
-		if e.workload != nil {
-			pg.addLevel(*e.workload)
-		}
-	}
-	b.addOwners(pg)
-	return pg
-}
-
-func (b *book) addOwners(pg *page) {
-	stops := make(map[stop]int)
-	waiting := 0
-	for _, o := range b.owners {
-		if o.lineage == nil {
-			waiting++
-			continue
-		}
-		for _, l := range o.above.levels {
-			pg.addLevel(l)
-		}
-		if o.lineage.stopped != "" {
-			stops[stop{valid(o.lineage.root().kind), o.lineage.stopped}]++
-		}
-	}
-	for at, n := range stops {
-		pg.add(walksStopped, b.render.gauge(float64(n), b.render.common("kind", at.kind), b.render.common("reason", string(at.why))))
-	}
-	pg.add(walksWaiting, b.render.gauge(float64(waiting)))
 }

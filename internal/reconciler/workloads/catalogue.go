@@ -56,12 +56,12 @@ var catalogue = [numMetrics]collector.Metric{
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "The pod's labels that are listed in the flag, each as label_<name>.",
+		Help:   "The pod's labels that are listed in the flag, each as label_ and its name.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,
 		Labels: ofPod,
-		Help:   "The pod's annotations that are listed in the flag, each as annotation_<name>.",
+		Help:   "The pod's annotations that are listed in the flag, each as annotation_ and its name.",
 	},
 	workloadInfo: {
 		Family: family, Name: "gpuledger_workload_info", Type: gauge,

@@ -125,6 +125,10 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		return a
 	}
 	gk := gv.WithKind(of.kind).GroupKind()
+	if gk == (schema.GroupKind{Kind: "Node"}) {
+		a.self.namespace = "" // a static pod's; nothing owns a Node
+		return a
+	}
 	mapping, err := l.mapping(gk, gv.Version)
 	if err != nil {
 		a.why = l.explain(err, of)
@@ -214,12 +218,12 @@ func (l *lookup) close(gk schema.GroupKind, namespace string) {
 func (l *lookup) explain(err error, of reference) reason {
 	switch {
 	case apierrors.IsForbidden(err):
-		l.sayOnce(forbidden, of.kind, "let the reconciler get this kind to see what owns it", err)
+		l.sayOnce(forbidden, of.kind, err)
 		return forbidden
 	case apierrors.IsNotFound(err):
 		return notFound
 	case meta.IsNoMatchError(err):
-		l.sayOnce(unknownKind, of.kind, "the API server serves no such kind", err)
+		l.sayOnce(unknownKind, of.kind, err)
 		return unknownKind
 	}
 	l.log.Debug("owner not read, will try again", "kind", of.kind, "namespace", of.namespace, "name", of.name, "err", err)
@@ -229,13 +233,13 @@ func (l *lookup) explain(err error, of reference) reason {
 // maxSaid bounds the kinds that are logged: pods can name any.
 const maxSaid = 100
 
-func (l *lookup) sayOnce(why reason, kind, advice string, err error) {
+func (l *lookup) sayOnce(why reason, kind string, err error) {
 	l.mu.Lock()
 	key := string(why) + " " + kind
 	first := !l.said[key] && len(l.said) < maxSaid
 	l.said[key] = l.said[key] || first
 	l.mu.Unlock()
 	if first {
-		l.log.Warn("owners of this kind are not known: "+advice, "kind", kind, "reason", string(why), "err", err)
+		l.log.Warn("what owns this kind is not known", "kind", kind, "reason", string(why), "err", err)
 	}
 }

@@ -138,7 +138,7 @@ func TestStops(t *testing.T) {
 	long := chain(slices.Repeat([]string{"batch/v1 Job"}, 40)...)
 	ring := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	ring[1].OwnerReferences = ownedBy(ring[0])
-	downwards := chain("v1 Node", "apps/v1 Deployment")
+	downwards := chain("example.com/v1 Fleet", "apps/v1 Deployment")
 	tests := []struct {
 		name       string
 		controller *metav1.PartialObjectMetadata
@@ -179,7 +179,21 @@ func TestStops(t *testing.T) {
 
 // refuse makes reads of a resource fail.
 func (w *world) refuse(resource string, err error) {
-	w.owners.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return resource != "", nil, err })
+	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { return resource != "", nil, err })
+}
+
+// react has reads of a resource answered by a function.
+func (w *world) react(resource string, answer clienttesting.ReactionFunc) {
+	w.owners.Lock()
+	defer w.owners.Unlock()
+	w.owners.PrependReactor("get", resource, answer)
+}
+
+// allow takes back the last refusal.
+func (w *world) allow() {
+	w.owners.Lock()
+	defer w.owners.Unlock()
+	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
 // TestNoPathsFromNames: a name that would lead to another path of the API is not
@@ -260,7 +274,7 @@ func TestForbiddenIsRemembered(t *testing.T) {
 		if got := strings.Count(w.log.String(), "level=WARN"); got != 1 {
 			t.Errorf("%d warnings, want 1:\n%s", got, w.log)
 		}
-		w.owners.ReactionChain = w.owners.ReactionChain[1:]
+		w.allow()
 		time.Sleep(15 * time.Minute)
 		synctest.Wait()
 		if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 0 {
@@ -282,7 +296,7 @@ func TestServerErrors(t *testing.T) {
 		if diff := cmp.Diff(want, w.page("gpuledger_workload_walks_stopped")); diff != "" {
 			t.Errorf("stops (-want +got):\n%s", diff)
 		}
-		w.owners.ReactionChain = w.owners.ReactionChain[1:]
+		w.allow()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if got := w.page("gpuledger_workload_walks_stopped"); len(got) != 0 {

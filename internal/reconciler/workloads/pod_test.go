@@ -1,6 +1,7 @@
 package workloads_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,31 @@ func TestClaimFromTemplate(t *testing.T) {
 	})
 }
 
+// TestClaimDeletedAndMadeAgain: a claim is forgotten with the last pod that refers to
+// it, and one that comes back under its name is another.
+func TestClaimDeletedAndMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
+		w.lead()
+		defer w.stop()
+		w.delete("resourceclaims", "unused")
+		w.delete("resourceclaims", "c")
+		w.delete("pods", "p")
+		time.Sleep(2 * time.Minute)
+		again := claiming("c")
+		again.UID = "uid-again"
+		w.create("pods", again)
+		if got := w.page(info); len(got) != 0 {
+			t.Errorf("a pod with a claim that is gone is shown: %v", got)
+		}
+		w.create("resourceclaims", claimOf("c", exactly("r", "gpu.nvidia.com", 4)))
+		want := []string{strings.Replace(requestLine("gpu.nvidia.com", "4"), "uid-p", "uid-again", 1)}
+		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestNoClaimsServed: an old API server without resource claims, one day updated.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +206,9 @@ func TestNoClaimsServed(t *testing.T) {
 		if got := w.page("gpuledger_pod_info"); len(got) != 1 {
 			t.Errorf("without claims, pods are %v; want that of the extended resource", got)
 		}
+		w.kube.Lock()
 		w.kube.Resources = served
+		w.kube.Unlock()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := w.page("gpuledger_pod_info"); len(got) != 2 {

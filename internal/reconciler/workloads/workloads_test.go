@@ -213,5 +213,5 @@ func TestNoSeriesBeforeOwner(t *testing.T) {
 
 // stall makes reads of a resource wait.
 func (w *world) stall(resource string, until <-chan struct{}) {
-	w.owners.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
+	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }

@@ -90,6 +90,8 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 
 // serve adds a kind to what the API server says it serves.
 func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
+	w.kube.Lock()
+	defer w.kube.Unlock()
 	entry := metav1.APIResource{Name: resource, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "watch"}}
 	i := slices.IndexFunc(w.kube.Resources, func(l *metav1.APIResourceList) bool { return l.GroupVersion == groupVersion })
 	if i < 0 {

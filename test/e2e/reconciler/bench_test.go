@@ -45,7 +45,7 @@ func BenchmarkReconciler(b *testing.B) {
 func bench(b *testing.B) {
 	begun := time.Now()
 	newFleet(b, *benchNodes, *benchPods)
-	b.Logf("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
+	say("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
 
 	start := now(b)
 	begun = time.Now()
@@ -53,15 +53,18 @@ func bench(b *testing.B) {
 	writes := awaitWrites(b, start, *benchNodes)
 	report(b, "cold-start-s", time.Since(begun).Seconds(), maxColdStart.Seconds())
 	report(b, "max-writes/s", maxRate(writes), maxWriteRate)
-	b.Logf("after the cold start: %s", r.process())
+	say("after the cold start: %s", r.process())
 
 	eventually(b, "all pods are shown", func() bool { return len(r.scrape().Matches("gpuledger_pod_info", nil)) == *benchPods })
 	benchScrapes(b, r)
 	benchRepair(b)
 	benchSteadyState(b, r, start)
-	b.Logf("at the end: %s", r.process())
+	say("at the end: %s", r.process())
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
+
+// say prints a line at once; what a benchmark logs is shown at its end, and cut.
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // report shows a figure, and fails if it is more than it may be.
 func report(b *testing.B, name string, value, limit float64) {
@@ -71,7 +74,7 @@ func report(b *testing.B, name string, value, limit float64) {
 		verdict = "too much"
 		b.Fail()
 	}
-	b.Logf("%-14s %10.3f  (at most %g): %s", name, value, limit, verdict)
+	say("%-14s %10.3f   at most %g: %s", name, value, limit, verdict)
 }
 
 // awaitWrites waits until every node was written once, and returns the writes.
@@ -119,7 +122,7 @@ func benchScrapes(b *testing.B, r *replica) {
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
-	b.Logf("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
+	say("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
 		float64(plain)/(1<<20), float64(compressed)/(1<<20), took[scrapes/2].Round(time.Millisecond), (r.cpu()-before)/scrapes)
 	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
 }
@@ -164,16 +167,16 @@ func benchRepair(b *testing.B) {
 
 // benchSteadyState watches the reconciler while nothing changes.
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
-	b.Logf("steady for %v, from %s", *benchSteady, r.process())
+	say("steady for %v, from %s", *benchSteady, r.process())
 	since := now(b)
 	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
 	writes := allWrites(b, since)
 	for _, w := range writes[:min(len(writes), 5)] {
-		b.Logf("a write: %v", &w)
+		say("a write: %v", &w)
 	}
 	report(b, "steady-writes", float64(len(writes)), 0)
 	watches := openWatches(b, start)
-	b.Logf("open watches: %v", watches)
+	say("open watches: %v", watches)
 	most := 0
 	for _, n := range watches {
 		most = max(most, n)
@@ -205,7 +208,8 @@ func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 // process says what the process has used so far.
 func (r *replica) process() string {
 	r.t.Helper()
-	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, %.1f s of CPU", r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.cpu())
+	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, heap of %.0f MiB, %.1f s of CPU",
+		r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.value("go_memstats_heap_alloc_bytes", nil)/(1<<20), r.cpu())
 }
 
 // cpu is the time that the process has run, in seconds.

@@ -1,0 +1,140 @@
+package workloads
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// claimNames returns the names of the claims that the pod refers to. One made from a
+// template has its name in the pod's status once it is made. Those that the scheduler
+// makes for extended resources are not among them, for the resources are counted.
+func claimNames(p *corev1.Pod) []string {
+	var names []string
+	add := func(name *string) {
+		if name != nil && *name != "" && !slices.Contains(names, *name) {
+			names = append(names, *name)
+		}
+	}
+	for _, c := range p.Spec.ResourceClaims {
+		add(c.ResourceClaimName)
+	}
+	for _, c := range p.Status.ResourceClaimStatuses {
+		add(c.ResourceClaimName)
+	}
+	return names
+}
+
+// claim is what is kept of a resource claim.
+type claim struct {
+	metav1.ObjectMeta
+	// gpu is set if the claim asks for a GPU, even if it cannot be told yet how many.
+	gpu  bool
+	asks []ask
+}
+
+// claimKey names a claim.
+type claimKey struct{ namespace, name string }
+
+func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
+	c := &claim{ObjectMeta: metav1.ObjectMeta{
+		Name: from.Name, Namespace: from.Namespace, UID: from.UID, ResourceVersion: from.ResourceVersion,
+	}}
+	for _, r := range from.Spec.Devices.Requests {
+		if e := r.Exactly; e != nil && (e.AdminAccess == nil || !*e.AdminAccess) {
+			w.addRequest(c, e.DeviceClassName, e.AllocationMode, e.Count, allocated(from, r.Name))
+		}
+		for _, sub := range r.FirstAvailable {
+			// Which of the alternatives is meant is known by what was allocated.
+			w.addRequest(c, sub.DeviceClassName, resourcev1.DeviceAllocationModeAll, 0, allocated(from, r.Name+"/"+sub.Name))
+		}
+	}
+	return c
+}
+
+// addRequest adds one request of a claim. How many devices "all" are is known once
+// they are allocated.
+func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
+	if !w.opts.DeviceClasses.MatchString(class) {
+		return
+	}
+	c.gpu = true
+	if mode == resourcev1.DeviceAllocationModeAll {
+		count = allocated
+	}
+	if count > 0 {
+		c.asks = append(c.asks, ask{w.words.one(class), float64(count)})
+	}
+}
+
+// allocated returns how many devices a request of the claim was given.
+func allocated(c *resourcev1.ResourceClaim, request string) int64 {
+	if c.Status.Allocation == nil {
+		return 0
+	}
+	var n int64
+	for _, result := range c.Status.Allocation.Devices.Results {
+		if result.Request == request {
+			n++
+		}
+	}
+	return n
+}
+
+// putClaim takes a claim as it is now, and returns the pods that are known to ask for
+// a GPU since then.
+func (b *book) putClaim(c *claim) []*pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := claimKey{c.Namespace, c.Name}
+	b.claims[k] = c
+	delete(b.gone, k)
+	var fresh []*pod
+	for e := range b.users[k] {
+		if was := e.gpu; b.settle(e) && !was {
+			fresh = append(fresh, e.pod)
+		}
+	}
+	return fresh
+}
+
+// removeClaim forgets a claim that no pod refers to. One that a pod in the book
+// refers to is remembered: claims are often deleted before the series of their pod
+// have ended.
+func (b *book) removeClaim(c *claim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := claimKey{c.Namespace, c.Name}
+	if len(b.users[k]) == 0 {
+		delete(b.claims, k)
+		return
+	}
+	b.gone[k] = true
+}
+
+func (b *book) use(e *entry, claims []string) {
+	for _, name := range claims {
+		k := claimKey{e.pod.namespace, name}
+		if b.users[k] == nil {
+			b.users[k] = make(entries, 1)
+		}
+		b.users[k][e] = struct{}{}
+	}
+}
+
+func (b *book) unuse(e *entry, claims []string) {
+	for _, name := range claims {
+		k := claimKey{e.pod.namespace, name}
+		delete(b.users[k], e)
+		if len(b.users[k]) > 0 {
+			continue
+		}
+		delete(b.users, k)
+		if b.gone[k] {
+			delete(b.gone, k)
+			delete(b.claims, k)
+		}
+	}
+}

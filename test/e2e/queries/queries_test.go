@@ -1,0 +1,245 @@
+//go:build e2e
+
+package queries_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// question is a heading of the docs and the query below it.
+type question struct{ title, query string }
+
+func questions(t *testing.T) []question {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/queries.md")
+	check(t, err)
+	var all []question
+	title, inside := "", false
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "### "):
+			title = strings.TrimSpace(line[4:])
+		case strings.HasPrefix(line, "```promql"):
+			inside = true
+			all = append(all, question{title: title})
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside:
+			all[len(all)-1].query += line
+		}
+	}
+	return all
+}
+
+// answer is what a query must give: which labels tell its samples apart, and their
+// values.
+type answer struct {
+	by   []string
+	want map[string]float64
+	off  float64 // by how much a value may be off
+}
+
+// TestQueries: every query of the docs gives the answer, and every answer is of a query.
+func TestQueries(t *testing.T) {
+	l := newLife(t, watch(t))
+	p := l.record().serve(t)
+	answers := l.answers()
+	for _, q := range questions(t) {
+		want, ok := answers[q.title]
+		if !ok {
+			t.Errorf("no answer is known to %q", q.title)
+			continue
+		}
+		delete(answers, q.title)
+		t.Run(q.title, func(t *testing.T) {
+			got, err := p.query(l.fill(q), l.at(lastMoment).Time)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, l.fill(q))
+			}
+			want.check(t, got)
+		})
+	}
+	for title := range answers {
+		t.Errorf("docs/queries.md does not ask %q", title)
+	}
+	t.Run("events", l.checkEvents)
+}
+
+func (a answer) check(t *testing.T, got []sample) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, s := range got {
+		var parts []string
+		for _, name := range a.by {
+			parts = append(parts, s.labels[name])
+		}
+		key := strings.Join(parts, " ")
+		want, ok := a.want[key]
+		switch {
+		case !ok:
+			t.Errorf("unexpected: %v = %v", s.labels, s.value)
+		case seen[key]:
+			t.Errorf("%q twice: %v", key, s.labels)
+		case math.Abs(s.value-want) > a.off+1e-9:
+			t.Errorf("%q is %v, want %v", key, s.value, want)
+		}
+		seen[key] = true
+	}
+	for key := range a.want {
+		if !seen[key] {
+			t.Errorf("%q is missing from %v", key, got)
+		}
+	}
+}
+
+// record takes the pages and lets each stand for its time.
+func (l *life) record() *history {
+	h := &history{families: make(map[string]*dto.MetricFamily), began: l.began}
+	stand := func(pages []exposition.Page, from, to int) {
+		for _, p := range pages {
+			h.stand(p, from, to)
+		}
+	}
+	l.wait()
+	stand(l.pages("kube_pod_status_unschedulable", map[string]string{"pod": "waits"}, 1), 0, atStart-1)
+	for name := range l.pods {
+		if name != "waits" {
+			l.run(name)
+		}
+	}
+	stand(l.running(3), atStart, atKill-1)
+	l.kill("chat-6f-x")
+	stand(l.pages("kube_pod_container_status_restarts_total", map[string]string{"pod": "chat-6f-x"}, 1), atKill, atEnd-1)
+	l.end("nightly-1-a")
+	l.end("nightly-1-b")
+	l.endJob()
+	l.pages("kube_pod_status_phase", map[string]string{"pod": "nightly-1-a", "phase": "Succeeded"}, 1)
+	l.pages("kube_pod_status_phase", map[string]string{"pod": "nightly-1-b", "phase": "Succeeded"}, 1)
+	stand(l.pages("kube_job_status_succeeded", map[string]string{"job_name": "nightly-1"}, 2), atEnd, lastMoment)
+	l.addExporter(h)
+	return h
+}
+
+// running waits until so many pods are shown running.
+func (l *life) running(want int) (pages []exposition.Page) {
+	eventually(l.t, "the pods are shown running", func() error {
+		pages = l.pages("kube_pod_status_phase", map[string]string{"phase": "Running"}, 1)
+		running := pages[0].Matches("kube_pod_status_phase", map[string]string{"phase": "Running"})
+		running = slices.DeleteFunc(running, func(m *dto.Metric) bool { return exposition.Value(m) != 1 })
+		if len(running) != want {
+			return fmt.Errorf("%d are", len(running))
+		}
+		return nil
+	})
+	return pages
+}
+
+// addExporter adds what gpuledger would say: the devices are not there.
+func (l *life) addExporter(h *history) {
+	for name, pod := range l.pods {
+		gpus := map[string]int{"chat-6f-x": 2, "nightly-1-a": 8, "nightly-1-b": 8}[name]
+		last := lastMoment
+		if gpus == 8 {
+			last = atEnd - 1
+		}
+		for i := range gpus {
+			labels := map[string]string{
+				"UUID": fmt.Sprintf("GPU-%s-%d", name, i), "model": "H200", "namespace": team, "pod": name, "pod_uid": string(pod.UID),
+				"container": "main", "resource": "nvidia.com/gpu", "sharing": "exclusive",
+			}
+			for minute := atStart; minute <= lastMoment; minute++ {
+				h.device(l.t, "gpuledger_gpu_info", labels, 1, minute)
+				if minute <= last {
+					h.device(l.t, "gpuledger_container_gpu_info", labels, 1, minute)
+					h.device(l.t, "gpuledger_container_gpu_allocated_seconds_total", labels, float64(60*(minute-atStart)), minute)
+				}
+			}
+		}
+	}
+}
+
+// device adds a sample of a metric of the exporter's catalogue.
+func (h *history) device(t *testing.T, name string, labels map[string]string, value float64, minute int) {
+	t.Helper()
+	all := collector.Catalogue()
+	i := slices.IndexFunc(all, func(m collector.Metric) bool { return m.Name == name })
+	if i < 0 {
+		t.Fatalf("%s is no metric of the exporter", name)
+	}
+	m := &dto.Metric{}
+	for _, l := range all[i].Labels {
+		m.Label = append(m.Label, &dto.LabelPair{Name: new(l), Value: new(labels[l])})
+	}
+	if all[i].TypeName() == "counter" {
+		m.Counter = &dto.Counter{Value: &value}
+	} else {
+		m.Gauge = &dto.Gauge{Value: &value}
+	}
+	h.add(&dto.MetricFamily{Name: &name, Type: all[i].Type.ToDTO()}, m, minute)
+}
+
+// fill puts in what is looked for.
+func (l *life) fill(q question) string {
+	workload := l.cron
+	if q.title == "When was it first seen" || q.title == "When was it last seen" {
+		workload = l.deployment
+	}
+	return strings.NewReplacer(
+		"$workload_uid", string(workload.GetUID()), "$owner_uid", string(l.replicas.GetUID()),
+		"$moment", fmt.Sprint(l.at(100).Unix()),
+	).Replace(q.query)
+}
+
+// answers are the answers, at the last moment.
+func (l *life) answers() map[string]answer {
+	const hour = 3600.0
+	begun := float64(l.at(0).Unix())
+	minute := func(m float64) float64 { return begun + 60*m }
+	byWorkload, byPod := []string{"workload_kind", "workload_name"}, []string{"pod"}
+	const cron, chat, bare = "CronJob nightly", "Deployment chat", "Pod waits"
+	return map[string]answer{
+		"Which workloads have GPU pods":               {by: byWorkload, want: map[string]float64{cron: 1, chat: 1, bare: 1}},
+		"What belongs to a workload":                  {by: []string{"kind", "name"}, want: map[string]float64{"Job nightly-1": 1}},
+		"In which phases are its pods":                {by: append(byWorkload, "phase"), want: map[string]float64{cron + " Succeeded": 2, chat + " Running": 1, bare + " Pending": 1}},
+		"Which workloads wait, with no pod that runs": {by: byWorkload, want: map[string]float64{bare: 1}},
+		"When was it first seen":                      {by: []string{"kind", "name"}, want: map[string]float64{"Deployment chat": begun}},
+		"When was it last seen":                       {by: []string{"kind", "name"}, want: map[string]float64{"Deployment chat": minute(lastMoment)}},
+		"When did a Job end":                          {by: []string{"job_name", "uid", "parent_uid"}, want: map[string]float64{fmt.Sprint("nightly-1 ", l.job.GetUID(), " ", l.cron.GetUID()): minute(atEnd)}},
+		"What do its labels say":                      {by: []string{"label_team"}, want: map[string]float64{"serving": 4}},
+		"Which pods, where, of which workload, and how many GPUs": {by: []string{"pod", "node", "workload_kind", "workload_name"}, want: map[string]float64{
+			"nightly-1-a gpu-node-1 " + cron: 8, "nightly-1-b gpu-node-1 " + cron: 8, "chat-6f-x gpu-node-2 " + chat: 2, "waits  " + bare: 4,
+		}},
+		"How many GPUs does each workload use now":                     {by: byWorkload, want: map[string]float64{chat: 2}},
+		"How many GPUs are waited for":                                 {by: []string{"namespace", "resource"}, want: map[string]float64{team + " nvidia.com/gpu": 4}},
+		"For how long does a GPU pod wait":                             {by: byPod, want: map[string]float64{"waits": lastMoment * 60}, off: 120},
+		"Which GPU pods does the scheduler find no place for":          {by: append(byPod, byWorkload...), want: map[string]float64{"waits " + bare: 1}},
+		"Which image does a GPU pod run":                               {by: []string{"pod", "image"}, want: map[string]float64{"nightly-1-a example.com/llm:v1": 1, "nightly-1-b example.com/llm:v1": 1, "chat-6f-x example.com/llm:v1": 1}},
+		"Which address does a GPU pod have":                            {by: []string{"pod", "pod_ip"}, want: map[string]float64{"nightly-1-a 10.0.0.1": 1, "nightly-1-b 10.0.0.1": 1, "chat-6f-x 10.0.0.1": 1}},
+		"Which workload is on a GPU":                                   {by: append([]string{"UUID"}, byWorkload...), want: map[string]float64{"GPU-chat-6f-x-0 " + chat: 1, "GPU-chat-6f-x-1 " + chat: 1}},
+		"GPU hours asked for by running pods, by workload":             {by: byWorkload, want: map[string]float64{cron: 16 * 2, chat: 2 * 130.0 / 60, bare: 0}},
+		"GPU hours really held, by workload and model":                 {by: []string{"workload_name", "model"}, want: map[string]float64{"nightly H200": 16 * 119 * 60 / hour, "chat H200": 2 * 129 * 60 / hour}, off: 0.2},
+		"How many GPUs did a workload use on average over the day":     {by: []string{"workload_name"}, want: map[string]float64{"nightly": 16 * 120.0 / 1440}},
+		"When was a GPU pod scheduled":                                 {by: byPod, want: map[string]float64{"nightly-1-a": minute(atStart), "nightly-1-b": minute(atStart), "chat-6f-x": minute(atStart)}},
+		"How long did it take to be ready":                             {by: byPod, want: map[string]float64{"nightly-1-a": (atStart + 1) * 60, "nightly-1-b": (atStart + 1) * 60, "chat-6f-x": (atStart + 1) * 60}, off: 120},
+		"When did it finish":                                           {by: byPod, want: map[string]float64{"nightly-1-a": minute(atEnd), "nightly-1-b": minute(atEnd)}},
+		"How often were containers restarted, by workload":             {by: byWorkload, want: map[string]float64{cron: 0, chat: 1}},
+		"Why did a container end the last time":                        {by: []string{"pod", "container", "reason"}, want: map[string]float64{"chat-6f-x main OOMKilled": 1}},
+		"With which exit code":                                         {by: []string{"pod", "container"}, want: map[string]float64{"chat-6f-x main": 137}},
+		"How often did it become ready, or not ready":                  {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
+		"Which GPU pods were active in the 20 minutes before a moment": {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
+		"When was a GPU pod last seen running":                         {by: byPod, want: map[string]float64{"nightly-1-a": minute(atEnd - 1), "nightly-1-b": minute(atEnd - 1), "chat-6f-x": minute(lastMoment)}},
+		"All pods of a root workload, past ones included":              {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1}},
+		"All pods of a workload between the pods and the root":         {by: byPod, want: map[string]float64{"chat-6f-x": 1}},
+		"Of which workloads is the root not known":                     {want: map[string]float64{}},
+	}
+}
