@@ -43,7 +43,6 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 # Prometheus without the service discovery of clouds, which is most of it.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
-
 KUBECTL := tools/servers kubectl kubectl=.
 
 .PHONY: help

@@ -14,7 +14,8 @@ import (
 // Expression Language (CEL) that makes the same value. The type is the path of fields
 // that leads to it from the object, such as Object.spec.containers.
 //
-// A string "${name}" becomes the policy's variable of that name.
+// A string "${name}" becomes the policy's variable of that name. What CEL cannot hold
+// panics, where the manifests are written and not in a cluster.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }

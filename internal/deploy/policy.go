@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -186,7 +187,7 @@ func list(operations []operation) string {
 }
 
 // sorted returns the entries of a map in the order of their keys.
-func sorted(m map[string]string) func(yield func(string, string) bool) {
+func sorted(m map[string]string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
 			if !yield(key, m[key]) {

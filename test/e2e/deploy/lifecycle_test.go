@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -48,6 +49,13 @@ func TestLifeCycle(t *testing.T) {
 		checkPod(t, &pod, operator.plugin)
 	}
 
+	verified := documented(t, "custom-columns=")
+	for _, pod := range pods {
+		if !strings.Contains(verified, pod.Name) {
+			t.Errorf("the command that docs/install.md verifies with does not show %s:\n%s", pod.Name, verified)
+		}
+	}
+
 	t.Run("upgrade", func(t *testing.T) { upgrades(t, operator, pods) })
 
 	// Removal, as docs/install.md has it.
@@ -67,6 +75,26 @@ func TestLifeCycle(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 	}
+}
+
+// documented runs the command of docs/install.md that contains a text.
+func documented(t *testing.T, text string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/install.md")
+	check(t, err)
+	for line := range strings.Lines(string(page)) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok && strings.Contains(command, text) {
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
+			cmd.Env = environment()
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", command, err, out)
+			}
+			return string(out)
+		}
+	}
+	t.Fatalf("no command contains %s", text)
+	return ""
 }
 
 // upgrades runs the script that gives running pods another image.
