@@ -51,7 +51,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`time` between two readings of an exporter to which nothing happens")
 	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`time` between the two equal readings that a change needs")
 	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`number` of exporters that are read at once")
-	fs.Float64Var(&o.Rate, "exporter.rate", 100, "`number` of exporters that are read in a second")
+	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`number` of exporters that are read in a second")
 	fs.Float64Var(&o.Writes, "write-rate", 20, "`number` of Nodes that are written in a second")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "say in the log what would be written, and write nothing")
 }

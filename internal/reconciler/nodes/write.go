@@ -40,31 +40,39 @@ func (t *term) sync(ctx context.Context, name string) bool {
 	if kind == kindChange && !t.room(name, want) {
 		return true
 	}
+	if legacy {
+		kind = kindTakeOver // and the Node's update brings it here again
+	}
+	return t.write(ctx, n, kind, want)
+}
+
+// write writes a Node, unless that was done and not heard of yet, or it is too soon.
+// It reports whether that did not fail.
+func (t *term) write(ctx context.Context, n *corev1.Node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
-			t.log.Info("would write the node", "node", name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
+			t.log.Info("would write the node", "node", n.Name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
 		}
 		return true
 	}
 	news, wait := t.memory.news(n, want, time.Now())
-	if !news {
-		return true // written, and not heard of yet
-	}
-	if wait > 0 {
-		t.writes.AddAfter(name, wait)
+	switch {
+	case !news:
 		return true
-	}
-	if t.writeRate.Wait(ctx) != nil {
+	case wait > 0:
+		t.writes.AddAfter(n.Name, wait)
+		return true
+	case t.writeRate.Wait(ctx) != nil:
 		return true // the term ends
 	}
-	if legacy {
-		return t.result(t.takeOver(ctx, name), name, kindTakeOver) // the Node's update brings it here again
+	if kind == kindTakeOver {
+		return t.result(t.takeOver(ctx, n.Name), n.Name, kind)
 	}
 	err := t.apply(ctx, n, want)
 	if err == nil {
 		t.memory.write(n, want, time.Now())
 	}
-	return t.result(err, name, kind)
+	return t.result(err, n.Name, kind)
 }
 
 // want returns what a Node should bear, and whether that is known. A Node that had no

@@ -64,12 +64,19 @@ func TestEvents(t *testing.T) {
 		w.expect("another message", nil)
 
 		p = next(p)
+		p.Status.Conditions[0].Reason = "SchedulerError"
+		w.update("pods", p)
+		w.expect("another reason", []map[string]any{
+			{"event": "condition", "id": "uid-p/3/condition/PodScheduled", "resource_version": "3", "condition": "PodScheduled", "from": "False", "to": "False", "reason": "SchedulerError"},
+		})
+
+		p = next(p)
 		p.Spec.NodeName, p.Status.Phase = "gpu-node-1", corev1.PodRunning
 		p.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}
 		w.update("pods", p)
 		w.expect("running", []map[string]any{
-			{"event": "phase", "id": "uid-p/3/phase", "resource_version": "3", "from": "Pending", "to": "Running", "reason": ""},
-			{"event": "condition", "id": "uid-p/3/condition/PodScheduled", "resource_version": "3", "condition": "PodScheduled", "from": "False", "to": "True", "reason": ""},
+			{"event": "phase", "id": "uid-p/4/phase", "resource_version": "4", "from": "Pending", "to": "Running", "reason": ""},
+			{"event": "condition", "id": "uid-p/4/condition/PodScheduled", "resource_version": "4", "condition": "PodScheduled", "from": "False", "to": "True", "reason": ""},
 		})
 
 		p = next(p)
@@ -80,7 +87,7 @@ func TestEvents(t *testing.T) {
 		}}
 		w.update("pods", p)
 		failure := map[string]any{
-			"event": "failure", "id": "uid-p/4/failure/main", "resource_version": "4",
+			"event": "failure", "id": "uid-p/5/failure/main", "resource_version": "5",
 			"container": "main", "reason": "OOMKilled", "exit_code": 137.0, "signal": 9.0, "restarts": 1.0,
 		}
 		w.expect("killed", []map[string]any{failure})
@@ -99,10 +106,10 @@ func TestEvents(t *testing.T) {
 		}
 
 		w.delete("pods", "p")
-		w.expect("deleted", []map[string]any{{"event": "deleted", "id": "uid-p/6/deleted", "resource_version": "6"}})
+		w.expect("deleted", []map[string]any{{"event": "deleted", "id": "uid-p/7/deleted", "resource_version": "7"}})
 
 		want := []string{
-			`gpuledger_pod_events_total{event="condition"} 2`, `gpuledger_pod_events_total{event="deleted"} 1`,
+			`gpuledger_pod_events_total{event="condition"} 3`, `gpuledger_pod_events_total{event="deleted"} 1`,
 			`gpuledger_pod_events_total{event="failure"} 1`, `gpuledger_pod_events_total{event="phase"} 2`,
 			`gpuledger_pod_events_total{event="snapshot"} 0`, `gpuledger_pod_events_total{event="spec"} 1`,
 		}

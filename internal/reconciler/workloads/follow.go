@@ -29,6 +29,9 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 		UpdateFunc: func(_, obj any) { w.put(b, obj, time.Time{}) },
 		DeleteFunc: func(obj any) { w.remove(b, obj) },
 	})
+	if ctx.Err() != nil {
+		return nil // and so the informer had ended
+	}
 	if err != nil {
 		return fmt.Errorf("follow the pods: %w", err)
 	}

@@ -195,6 +195,26 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
+// TestClaimMadeAgain: a claim that came back outlives the pod that knew it before.
+func TestClaimMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
+		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), c)
+		w.lead()
+		defer w.stop()
+		w.delete("resourceclaims", "c")
+		w.create("resourceclaims", c)
+		w.delete("pods", "p")
+		time.Sleep(2 * time.Minute)
+		again := claiming("c")
+		again.UID = "uid-again"
+		w.create("pods", again)
+		if got := w.page(info); len(got) != 1 {
+			t.Errorf("pods are %v, want the one that refers to the claim", got)
+		}
+	})
+}
+
 // TestNoClaimsServed: an old API server without resource claims, one day updated.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

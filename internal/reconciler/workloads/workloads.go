@@ -76,9 +76,10 @@ const tracers = 8
 // Run follows the workloads until the context ends. It may be called again after it
 // returned: this replica may lead more than once. Each term begins with empty books.
 func (w *Workloads) Run(ctx context.Context, c Cluster) error {
+	g, ctx := errgroup.WithContext(ctx)
 	queue := workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reference](time.Second, refusedFor))
-	defer context.AfterFunc(ctx, queue.ShutDown)()
+	context.AfterFunc(ctx, queue.ShutDown)
 	b := newBook(newRenderer(w.opts), w.opts.Retention, queue.Add)
 	w.book.Store(b)
 	defer w.book.Store(nil)
@@ -86,7 +87,6 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 
 	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
 	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
-	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
 	g.Go(func() error { return w.followClaims(ctx, c, b) })
 	g.Go(func() error { return w.sweep(ctx, b, look) })

@@ -1,6 +1,7 @@
 package workloads_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
 const info = "gpuledger_pod_info"
@@ -181,7 +187,10 @@ func TestAdopted(t *testing.T) {
 		}
 		orphan := next(next(gpuPod("p", "1", nil)))
 		w.update("pods", orphan)
-		if diff := cmp.Diff([]string{podLine("p", "", "", "Pod", "p", "uid-p")}, w.page(info)); diff != "" {
+		self := object("v1", "Pod", "team-a", "p", nil)
+		self.UID = "uid-p"
+		want = []string{podLine("p", "", "", "Pod", "p", "uid-p"), workloadLine(self, "")}
+		if diff := cmp.Diff(want, w.page(info, "gpuledger_workload_info")); diff != "" {
 			t.Errorf("orphaned (-want +got):\n%s", diff)
 		}
 	})
@@ -214,4 +223,22 @@ func TestNoSeriesBeforeOwner(t *testing.T) {
 // stall makes reads of a resource wait.
 func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
+}
+
+// TestStoppedInformer: an informer that has ended ends the term, and nothing hangs.
+func TestStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		informer := coreinformers.NewPodInformer(w.kube, metav1.NamespaceAll, 0, cache.Indexers{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		informer.RunWithContext(ctx)
+		c := workloads.Cluster{Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)}
+		if err := w.Run(t.Context(), c); err == nil {
+			t.Error("a term without pods ended well")
+		}
+		if err := w.Run(ctx, c); err != nil {
+			t.Errorf("a term that was ended: %v", err)
+		}
+	})
 }
