@@ -56,9 +56,19 @@ help: ## list the targets
 .PHONY: build
 build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
 	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
-	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger ./cmd/simnode
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
+	@$(MAKE) --no-print-directory exporter reconciler
+	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
+
+# The programs that the images hold.
+
+.PHONY: exporter
+exporter:
+	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
+
+.PHONY: reconciler
+reconciler:
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 
 .PHONY: run
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
