@@ -17,6 +17,7 @@ WORKDIR /src
 COPY . .
 # Where Go modules come from. go.sum says what they must be.
 ARG GOPROXY=https://proxy.golang.org,direct
+ENV GOPROXY=$GOPROXY
 
 # A C library for the exporter: it opens the driver's library at run time, and that
 # library needs the rest of glibc. The C library of Alpine cannot bind lazily.

@@ -102,6 +102,10 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
 
+.PHONY: image-test
+image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
+	@test/e2e/image/run
+
 .PHONY: bench
 bench: ## run the benchmarks
 	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
