@@ -5,13 +5,13 @@
 #   docker build --target gpuledger-reconciler .  the reconciler
 #
 # Everything is cross-compiled, so no stage runs programs of another machine. There is
-# one base to trust, Debian with Go; what ends up in the images is built in it or comes
-# from Debian's signed packages. To pin it by its digest as well, which a release does:
+# one base to trust, Debian with Go of go.mod's toolchain line; what ends up in the
+# images is built in it or comes from Debian's signed packages.
+#
+# The base is not pinned by its digest yet, only by its tag. A release is refused until
+# it is (golang:…-bookworm@sha256:…, and dependabot keeps it current). Its digest:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm
-#
-# and write the tag as golang:1.26.8-bookworm@sha256:…, which dependabot keeps current.
-# The Go version is that of go.mod's toolchain line.
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm AS source
 WORKDIR /src
 COPY . .

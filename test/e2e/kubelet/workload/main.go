@@ -35,10 +35,9 @@ func main() {
 	<-end
 }
 
-// eat takes memory and touches every page of it, without end.
+// eat takes more and more memory and touches every page of it, without end.
 func eat() {
-	var eaten [][]byte
-	for {
-		eaten = append(eaten, slices.Repeat([]byte{1}, 1<<20))
+	for n := 1 << 20; ; n *= 2 {
+		_ = slices.Repeat([]byte{1}, n)
 	}
 }
