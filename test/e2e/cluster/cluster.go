@@ -44,9 +44,9 @@ type Cluster struct {
 	running  []*program
 }
 
-// Start runs etcd and kube-apiserver, and returns when the API server is ready.
-// Stop ends them.
-func Start(ctx context.Context) (_ *Cluster, err error) {
+// Start runs etcd and kube-apiserver, with these flags beside its own, and returns when
+// the API server is ready. Stop ends them.
+func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	programs := os.Getenv(ProgramsEnv)
 	if programs == "" {
 		return nil, fmt.Errorf("%s is not set: run the tests with make e2e", ProgramsEnv)
@@ -67,7 +67,7 @@ func Start(ctx context.Context) (_ *Cluster, err error) {
 	if err := c.startEtcd(); err != nil {
 		return nil, err
 	}
-	return c, c.startServer(ctx)
+	return c, c.startServer(ctx, flags)
 }
 
 // Stop ends the programs at once: nothing of theirs is worth keeping.
@@ -98,7 +98,7 @@ func (c *Cluster) startEtcd() error {
 
 // startServer starts kube-apiserver. It has to be told its port, and another process
 // may take that port first: then another one is tried.
-func (c *Cluster) startServer(ctx context.Context) error {
+func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p, err := c.start("kube-apiserver", append(args, fmt.Sprintf("--secure-port=%d", port))...)
+		p, err := c.start("kube-apiserver", append(append(args, flags...), fmt.Sprintf("--secure-port=%d", port))...)
 		if err != nil {
 			return err
 		}

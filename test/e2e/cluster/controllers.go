@@ -8,7 +8,8 @@ import (
 )
 
 // StartControllers runs kube-controller-manager with the named controllers only, until
-// stop is called or the cluster is stopped.
+// stop is called or the cluster is stopped. As in most clusters each controller has an
+// account of its own: a policy may tell pods by who made them.
 func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	kubeconfig := c.path("controllers.kubeconfig")
 	if err := WriteKubeconfig(kubeconfig, c.Admin); err != nil {
@@ -16,7 +17,7 @@ func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	}
 	p, err := c.start("kube-controller-manager",
 		"--kubeconfig="+kubeconfig, "--controllers="+strings.Join(names, ","),
-		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
+		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
 	if err != nil {
 		return nil, err
 	}

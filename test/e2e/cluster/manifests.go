@@ -19,13 +19,17 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Apply applies every object of the YAML files of a folder, as an administrator.
+// Apply applies every object of the YAML files of a folder, as an administrator. What
+// kustomize reads there is no object.
 func (c *Cluster) Apply(ctx context.Context, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return errors.Join(err, fmt.Errorf("no manifests in %s", folder))
 	}
 	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
 		if err := c.ApplyFile(ctx, file); err != nil {
 			return err
 		}

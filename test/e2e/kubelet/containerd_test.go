@@ -49,10 +49,10 @@ func startContainerd(t *testing.T, dir string) {
 		_, err := ctr("version")
 		return err == nil
 	})
-	archive := filepath.Join(dir, "image.tar")
-	check(t, writeImage(archive, filepath.Join(dir, "workload")))
-	_, err := ctr("images", "import", "--snapshotter=native", archive)
-	check(t, err)
+	image{
+		tags: []string{pauseImage, workloadImage}, entrypoint: "/workload",
+		files: map[string]string{"workload": filepath.Join(dir, "workload")},
+	}.load(t)
 }
 
 // ctr asks containerd about the containers of Kubernetes.

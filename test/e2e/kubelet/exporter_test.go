@@ -106,6 +106,12 @@ func checkPage(t *testing.T, p page, all []running) {
 			t.Errorf("%v J are unattributed for reason %s", got, reason)
 		}
 	}
+	checkBalance(t, p)
+}
+
+// checkBalance: what the boards counted is what the accounts hold.
+func checkBalance(t *testing.T, p page) {
+	t.Helper()
 	for _, uuid := range gpus {
 		of := map[string]string{"UUID": uuid}
 		energy, accounts := p.Sum("gpuledger_gpu_energy_joules_total", of), p.Sum("gpuledger_container_energy_joules_total", of)+

@@ -10,23 +10,37 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
+	"testing"
 )
 
-// The images: one program under two names.
+// The images: one program under two names, and the exporter.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
+	exporterImage = "gpuledger.test/gpuledger:1"
 )
 
-// writeImage writes an archive, as "docker save" does, of an image whose only file
-// is a static program. No registry is needed, and no tool that builds images.
-func writeImage(archive, program string) error {
-	binary, err := os.ReadFile(program)
-	if err != nil {
-		return err
+// image is what a test puts into an image. No registry is needed, and no tool that
+// builds images.
+type image struct {
+	tags       []string
+	entrypoint string
+	files      map[string]string // from the name in the image to the file on this machine
+}
+
+// write writes an archive of the image, as "docker save" does.
+func (i image) write(archive string) error {
+	files := make(map[string][]byte)
+	for name, file := range i.files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		files[name] = data
 	}
-	layer, err := pack(map[string][]byte{"workload": binary})
+	layer, err := pack(files)
 	if err != nil {
 		return err
 	}
@@ -34,23 +48,30 @@ func writeImage(archive, program string) error {
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": []string{"/workload"}},
+		"config":       map[string]any{"Entrypoint": []string{i.entrypoint}},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}},
 	})
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal([]map[string]any{{
-		"Config": "config.json", "Layers": []string{"layer.tar"}, "RepoTags": []string{pauseImage, workloadImage},
-	}})
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "Layers": []string{"layer.tar"}, "RepoTags": i.tags}})
 	if err != nil {
 		return err
 	}
-	image, err := pack(map[string][]byte{"layer.tar": layer, "config.json": config, "manifest.json": manifest})
+	packed, err := pack(map[string][]byte{"layer.tar": layer, "config.json": config, "manifest.json": manifest})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(archive, image, 0o644)
+	return os.WriteFile(archive, packed, 0o644)
+}
+
+// load gives containerd an image.
+func (i image) load(t *testing.T) {
+	t.Helper()
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	check(t, i.write(archive))
+	_, err := ctr("images", "import", "--snapshotter=native", archive)
+	check(t, err)
 }
 
 // pack returns a tar archive of files that everybody may execute.

@@ -33,6 +33,10 @@ func TestRealKubelet(t *testing.T) {
 	t.Run("pods API", n.testPodsAPI)
 	t.Run("pods API watch", n.testPodsAPIWatch)
 	t.Run("exporter", n.testExporter)
+	t.Run("sidecar whose image is missing", n.testSidecarWithoutImage)
+	t.Run("sidecar that crashes", n.testSidecarCrashes)
+	t.Run("sidecar that eats its memory", n.testSidecarEats)
+	t.Run("replaced plugin pod", n.testReplacedPod)
 }
 
 // newMapper returns a mapper with the paths of production.

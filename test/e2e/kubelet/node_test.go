@@ -76,10 +76,16 @@ func isLinked(r running) bool {
 	})
 }
 
-// write puts a manifest in place in one go.
+// write gives the kubelet a pod.
 func (n *node) write(t *testing.T, p pod) {
 	t.Helper()
-	data, err := json.Marshal(p.manifest())
+	n.writeManifest(t, p, p.manifest())
+}
+
+// writeManifest puts a manifest in place in one go.
+func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
+	t.Helper()
+	data, err := json.Marshal(manifest)
 	check(t, err)
 	written := filepath.Join(n.dir, "manifest.json")
 	check(t, os.WriteFile(written, data, 0o644))

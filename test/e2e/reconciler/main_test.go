@@ -16,8 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// manifests is the folder with the roles and the policy.
-const manifests = "../../../manifests/base/reconciler"
+// The folders with the policy and the roles: of what reads, and of what writes.
+const (
+	manifests = "../../../manifests/base/reconciler"
+	writes    = "../../../manifests/components/labels"
+)
 
 // The account that the manifests make.
 const (
@@ -76,8 +79,10 @@ func create(ctx context.Context, dir string) error {
 
 // prepare applies the manifests and starts what a cluster's controllers do for them.
 func prepare(ctx context.Context, c *cluster.Cluster) error {
-	if err := c.Apply(ctx, manifests); err != nil {
-		return err
+	for _, folder := range []string{manifests, writes} {
+		if err := c.Apply(ctx, folder); err != nil {
+			return err
+		}
 	}
 	_, err := c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller")
 	return err

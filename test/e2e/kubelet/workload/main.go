@@ -2,7 +2,8 @@
 
 // Workload is the only program in the containers of the tests. It stands in for
 // the pause program and for programs that use GPUs: it waits until it is told to
-// end, alone, or with a child process if its argument is with-child.
+// end, alone, or with a child process if its argument is with-child. With the
+// argument crash it ends at once, with eat it takes memory until it is killed.
 package main
 
 import (
@@ -15,6 +16,12 @@ import (
 )
 
 func main() {
+	switch {
+	case slices.Contains(os.Args, "crash"):
+		os.Exit(1)
+	case slices.Contains(os.Args, "eat"):
+		eat()
+	}
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 	if slices.Contains(os.Args, "with-child") {
@@ -26,4 +33,11 @@ func main() {
 	}
 	fmt.Println("devices:", os.Getenv("NVIDIA_VISIBLE_DEVICES"))
 	<-end
+}
+
+// eat takes more and more memory and touches every page of it, without end.
+func eat() {
+	for n := 1 << 20; ; n *= 2 {
+		_ = slices.Repeat([]byte{1}, n)
+	}
 }

@@ -1,0 +1,91 @@
+# The images of gpuledger, for amd64 and arm64:
+#
+#   docker build --build-arg VERSION=… .          the exporter, for the GPU nodes
+#   docker build --target gpuledger-dcgm .        the same and NVIDIA's DCGM client library
+#   docker build --target gpuledger-reconciler .  the reconciler
+#
+# Everything is cross-compiled, so no stage runs programs of another machine. There is
+# one base to trust, Debian with Go of go.mod's toolchain line; what ends up in the
+# images is built in it or comes from Debian's signed packages.
+#
+# The base is not pinned by its digest yet, only by its tag. A release is refused until
+# it is (golang:…-bookworm@sha256:…, and dependabot keeps it current). Its digest:
+#
+#   docker buildx imagetools inspect golang:1.26.8-bookworm
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm AS source
+WORKDIR /src
+COPY . .
+# Where Go modules come from. go.sum says what they must be.
+ARG GOPROXY=https://proxy.golang.org,direct
+ENV GOPROXY=$GOPROXY
+
+# A C library for the exporter: it opens the driver's library at run time, and that
+# library needs the rest of glibc. The C library of Alpine cannot bind lazily.
+FROM source AS libc
+ARG TARGETARCH
+RUN tools/image/libc "$TARGETARCH" /root-filesystem
+
+FROM source AS build-exporter
+ARG TARGETARCH
+ARG VERSION=dev
+ARG REVISION=unknown
+ARG BRANCH=unknown
+RUN tools/image/exporter "$TARGETARCH"
+
+FROM source AS build-reconciler
+ARG TARGETARCH
+ARG VERSION=dev
+ARG REVISION=unknown
+ARG BRANCH=unknown
+RUN GOARCH="$TARGETARCH" make reconciler
+
+# A static program and nothing else. The cluster's certificate authority comes with
+# the ServiceAccount.
+FROM scratch AS gpuledger-reconciler
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="gpuledger-reconciler" \
+      org.opencontainers.image.description="Labels Nodes with the identity of their GPUs, and tells which workload a GPU pod belongs to" \
+      org.opencontainers.image.source="https://github.com/gpuledger/gpuledger" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY --from=build-reconciler /src/LICENSE /LICENSE
+COPY --from=build-reconciler /src/bin/gpuledger-reconciler /gpuledger-reconciler
+USER 65532:65532
+EXPOSE 9840
+ENTRYPOINT ["/gpuledger-reconciler"]
+
+# User 0: the kubelet's sockets and the DMI serial numbers are root's. It needs no
+# capability and no writable file but those in /run/gpuledger.
+FROM scratch AS exporter
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="gpuledger" \
+      org.opencontainers.image.description="Which physical GPU served which pod, when, and for how many joules: a Prometheus exporter" \
+      org.opencontainers.image.source="https://github.com/gpuledger/gpuledger" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY --from=libc /root-filesystem /
+COPY --from=build-exporter /src/LICENSE /LICENSE
+COPY --from=build-exporter /src/bin/gpuledger /gpuledger
+# What the container toolkit is to add, outside Kubernetes too: all GPUs, and the
+# driver's library without CUDA.
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=utility
+USER 0:0
+EXPOSE 9840
+ENTRYPOINT ["/gpuledger"]
+
+# NVIDIA's library is under NVIDIA's terms, so this image is not published: whoever
+# wants it builds it.
+FROM libc AS dcgm
+ARG TARGETARCH
+RUN tools/image/dcgm "$TARGETARCH" /root-filesystem /dcgm
+
+FROM exporter AS gpuledger-dcgm
+COPY --from=dcgm /dcgm /
+
+# The last stage is what is built by default.
+FROM exporter AS gpuledger

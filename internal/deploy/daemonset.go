@@ -1,0 +1,46 @@
+package deploy
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// DaemonSet returns the exporter on its own, for clusters with no device plugin to
+// add it to. Which nodes it runs on is the overlays' business.
+//
+// An exporter of the node before is gone before the next one starts: two of them
+// would show every series twice.
+func DaemonSet() *appsv1.DaemonSet {
+	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: Name, Labels: labels},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromString("10%"))},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: Annotations("")},
+				Spec: corev1.PodSpec{
+					ServiceAccountName:           "gpuledger-exporter",
+					AutomountServiceAccountToken: new(false),
+					EnableServiceLinks:           new(false),
+					HostPID:                      true,
+					PriorityClassName:            "system-node-critical",
+					// It ends within a second. A driver upgrade waits for it.
+					TerminationGracePeriodSeconds: new(int64(5)),
+					Tolerations: []corev1.Toleration{
+						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+						{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists},
+					},
+					Containers: []corev1.Container{Container(Image + Tag)},
+					Volumes:    Volumes(),
+				},
+			},
+		},
+	}
+}

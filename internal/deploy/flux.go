@@ -1,0 +1,37 @@
+package deploy
+
+// DevicePluginName matches the names of the device plugin's DaemonSet: that of the
+// static manifest, and those that its chart makes. Those of the chart's other
+// DaemonSets have another end.
+const DevicePluginName = "(.+-)?nvidia-device-plugin(-daemonset)?"
+
+// HelmRelease returns an example of the device plugin's chart with the container, for
+// Flux, which patches what a chart renders.
+func HelmRelease() (map[string]any, error) {
+	pod, err := YAML(PodPatch())
+	if err != nil {
+		return nil, err
+	}
+	container, err := YAML(ContainerPatch())
+	if err != nil {
+		return nil, err
+	}
+	target := map[string]any{"kind": "DaemonSet", "name": DevicePluginName}
+	return map[string]any{
+		"apiVersion": "helm.toolkit.fluxcd.io/v2",
+		"kind":       "HelmRelease",
+		"metadata":   map[string]any{"name": "nvidia-device-plugin", "namespace": "nvidia-device-plugin"},
+		"spec": map[string]any{
+			"interval": "1h",
+			"chart": map[string]any{"spec": map[string]any{
+				"chart":     "nvidia-device-plugin",
+				"version":   "0.20.0",
+				"sourceRef": map[string]any{"kind": "HelmRepository", "name": "nvidia-device-plugin"},
+			}},
+			"postRenderers": []any{map[string]any{"kustomize": map[string]any{"patches": []any{
+				map[string]any{"target": target, "patch": string(pod)},
+				map[string]any{"target": target, "patch": string(container)},
+			}}}},
+		},
+	}, nil
+}

@@ -1,0 +1,198 @@
+package deploy
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Parameters names the ConfigMap that the policy reads, which says what may differ
+// from cluster to cluster. Without it nothing is injected.
+const (
+	ParametersNamespace = "gpuledger"
+	ParametersName      = "gpuledger-sidecar"
+)
+
+// pluginContainers are the names of the device plugin's container: those of the
+// static manifest and the Helm chart, and that of the GPU Operator.
+var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}
+
+// pluginNamespaces are where the static manifest, the chart and the operator put it.
+var pluginNamespaces = []string{"kube-system", "nvidia-device-plugin", "gpu-operator"}
+
+// creators are the users that the DaemonSet controller has: with an account of its
+// own, and as a part of the controller manager.
+var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
+
+// Policy returns the policy that adds the container to the device plugin's pods.
+//
+// Errors in it are ignored rather than keep a device plugin from starting. That holds
+// for its expressions, but not for a pod that it leaves invalid: the API server
+// refuses that pod. So each condition excludes a kind of pod to which the container
+// cannot be added.
+func Policy() *admissionv1.MutatingAdmissionPolicy {
+	return &admissionv1.MutatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: admissionv1.MutatingAdmissionPolicySpec{
+			FailurePolicy:      new(admissionv1.Ignore),
+			ReinvocationPolicy: admissionv1.IfNeededReinvocationPolicy,
+			ParamKind:          &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+			MatchConstraints:   matchConstraints(),
+			MatchConditions:    matchConditions(),
+			Variables:          variables(),
+			Mutations: []admissionv1.Mutation{{
+				PatchType: admissionv1.PatchTypeJSONPatch,
+				JSONPatch: &admissionv1.JSONPatch{Expression: mutation()},
+			}},
+		},
+	}
+}
+
+// Binding returns what puts the policy into force, with its parameters.
+func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
+	return &admissionv1.MutatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName: Name,
+			ParamRef: &admissionv1.ParamRef{
+				Namespace: ParametersNamespace, Name: ParametersName,
+				ParameterNotFoundAction: new(admissionv1.AllowAction),
+			},
+		},
+	}
+}
+
+func matchConstraints() *admissionv1.MatchResources {
+	return &admissionv1.MatchResources{
+		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: pluginNamespaces},
+		}},
+		ResourceRules: []admissionv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			},
+		}},
+	}
+}
+
+// matchConditions says which pods get the container; all have to hold.
+func matchConditions() []admissionv1.MatchCondition {
+	return []admissionv1.MatchCondition{
+		// The policy hands out the host's PIDs: whoever may create a pod must not get
+		// them by naming a container like the device plugin's.
+		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
+		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
+		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
+		// Not valid together with the host's PIDs.
+		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
+		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
+		// The sum of the containers' requests may not exceed the pod's own.
+		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
+		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
+			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
+		// A container without an image would make the pod invalid.
+		{Name: "has-an-image", Expression: parameter("image") + ".matches('^[^ \\t\\n]+$')"},
+		{Name: "is-on-a-chosen-node", Expression: "size(" + words("canaryNodes") + ") == 0 || " +
+			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
+			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
+			"f.?values.orValue([]).exists(n, n in " + words("canaryNodes") + ")))"},
+	}
+}
+
+// parameter is the expression of a value of the parameters, empty if it is missing.
+func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
+
+// words is the expression of a parameter as a list: commas, spaces and ends of lines
+// stand between its items.
+func words(key string) string {
+	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
+}
+
+func variables() []admissionv1.Variable {
+	return []admissionv1.Variable{
+		{Name: "image", Expression: parameter("image")},
+		{Name: "arguments", Expression: parameter("arguments") + `.split('\n').map(a, a.trim()).filter(a, a != '')`},
+		{Name: "pullSecrets", Expression: words("pullSecrets")},
+		{Name: "webSecret", Expression: parameter("webSecret") + ".trim()"},
+		{Name: "selinuxType", Expression: parameter("selinuxType") + ".trim()"},
+		// The path of the container, once it was added behind the others.
+		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
+	}
+}
+
+// operation is one step of a JSON patch, as an expression.
+type operation struct{ path, value string }
+
+func (o operation) String() string {
+	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
+}
+
+// mutation is the expression of the JSON patch: a sum of lists, of which some are
+// empty for some pods.
+func mutation() string {
+	var always []operation
+	for key, value := range sorted(Annotations("MutatingAdmissionPolicy " + Name)) {
+		always = append(always, operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)})
+	}
+	always = append(always, operation{"'/spec/hostPID'", "true"})
+	for _, volume := range Volumes() {
+		always = append(always, addVolume(volume))
+	}
+	always = append(always, operation{"'/spec/containers/-'", literal("Object.spec.containers", Container("${image}"))})
+
+	return strings.Join([]string{
+		when("!has(object.metadata.annotations)", operation{"'/metadata/annotations'", "{}"}),
+		when("!has(object.spec.volumes)", operation{"'/spec/volumes'", "[]"}),
+		list(always),
+		when("variables.selinuxType != ''", operation{
+			"variables.container + '/securityContext/seLinuxOptions'",
+			literal("Object.spec.containers.securityContext.seLinuxOptions", corev1.SELinuxOptions{Type: "${selinuxType}"}),
+		}),
+		when("variables.webSecret != ''",
+			addVolume(webVolume("${webSecret}")),
+			operation{"variables.container + '/volumeMounts/-'", literal("Object.spec.containers.volumeMounts", webMount())},
+			operation{"variables.container + '/args/-'", celString(webArg)}),
+		"variables.arguments.map(a, " + operation{"variables.container + '/args/-'", "a"}.String() + ")",
+		when("size(variables.pullSecrets) > 0 && !has(object.spec.imagePullSecrets)", operation{"'/spec/imagePullSecrets'", "[]"}),
+		"variables.pullSecrets.filter(s, !object.spec.?imagePullSecrets.orValue([]).exists(p, p.?name.orValue('') == s)).map(s, " + operation{
+			"'/spec/imagePullSecrets/-'", "Object.spec.imagePullSecrets{name: s}",
+		}.String() + ")",
+	}, " +\n") + "\n"
+}
+
+func addVolume(volume corev1.Volume) operation {
+	return operation{"'/spec/volumes/-'", literal("Object.spec.volumes", volume)}
+}
+
+// when is the expression of operations that are needed under a condition only.
+func when(condition string, operations ...operation) string {
+	return "(" + condition + " ? " + list(operations) + " : [])"
+}
+
+func list(operations []operation) string {
+	var lines []string
+	for _, o := range operations {
+		lines = append(lines, "  "+o.String())
+	}
+	return "[\n" + strings.Join(lines, ",\n") + "\n]"
+}
+
+// sorted returns the entries of a map in the order of their keys.
+func sorted(m map[string]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package deploy_test
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	syaml "sigs.k8s.io/yaml"
+)
+
+// scrape is what both forms of a scrape configuration can say.
+type scrape struct {
+	Namespaces  []string
+	SampleLimit any
+	HonorLabels any
+	Relabel     []any // what is done to targets
+	Metrics     []any // and to samples
+}
+
+// TestScrape: the configuration for Prometheus alone does what the PodMonitors do. It
+// also does what the Prometheus operator does by itself, and needs to drop nothing
+// that only the operator adds.
+func TestScrape(t *testing.T) {
+	monitors := podMonitors(t)
+	for _, config := range scrapeConfigs(t) {
+		job := config["job_name"].(string)
+		plain := scrape{
+			SampleLimit: config["sample_limit"], HonorLabels: config["honor_labels"],
+			Relabel: without(list(config["relabel_configs"]), "keep"), Metrics: list(config["metric_relabel_configs"]),
+		}
+		for _, name := range list(at(config, "kubernetes_sd_configs", "namespaces", "names")) {
+			plain.Namespaces = append(plain.Namespaces, name.(string))
+		}
+		if diff := cmp.Diff(monitors[job], plain); diff != "" {
+			t.Errorf("%s (-PodMonitor +scrape.yaml):\n%s", job, diff)
+		}
+	}
+}
+
+// podMonitors returns the PodMonitors by the job that they give their targets.
+func podMonitors(t *testing.T) map[string]scrape {
+	t.Helper()
+	text, err := os.ReadFile(manifests + "components/podmonitor/podmonitor.yaml")
+	check(t, err)
+	monitors := make(map[string]scrape)
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var monitor map[string]any
+		check(t, syaml.Unmarshal(document, &monitor))
+		monitor, _ = snake(monitor).(map[string]any)
+		spec := monitor["spec"].(map[string]any)
+		endpoint := list(spec["pod_metrics_endpoints"])[0].(map[string]any)
+		rules := list(endpoint["relabelings"])
+		// The first gives the job its name, the last drops what the operator adds.
+		job := rules[0].(map[string]any)["replacement"].(string)
+		m := scrape{
+			SampleLimit: spec["sample_limit"], HonorLabels: endpoint["honor_labels"],
+			Relabel: without(rules[1:], "labeldrop"), Metrics: list(endpoint["metric_relabelings"]),
+		}
+		for _, name := range list(at(spec, "namespace_selector", "match_names")) {
+			m.Namespaces = append(m.Namespaces, name.(string))
+		}
+		if m.Namespaces == nil {
+			m.Namespaces = []string{monitor["metadata"].(map[string]any)["namespace"].(string)}
+		}
+		monitors[job] = m
+	}
+	return monitors
+}
+
+func scrapeConfigs(t *testing.T) []map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(manifests + "prometheus/scrape.yaml")
+	check(t, err)
+	var config struct {
+		ScrapeConfigs []map[string]any `json:"scrape_configs"`
+	}
+	check(t, syaml.Unmarshal(text, &config))
+	if len(config.ScrapeConfigs) != 2 {
+		t.Fatalf("%d scrape configurations", len(config.ScrapeConfigs))
+	}
+	return config.ScrapeConfigs
+}
+
+var capital = regexp.MustCompile("[A-Z]")
+
+// snake returns a value with the keys that Prometheus has for those of the operator.
+func snake(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		renamed := make(map[string]any)
+		for key, field := range v {
+			renamed[capital.ReplaceAllStringFunc(key, func(s string) string { return "_" + strings.ToLower(s) })] = snake(field)
+		}
+		return renamed
+	case []any:
+		for i := range v {
+			v[i] = snake(v[i])
+		}
+	}
+	return value
+}
+
+// at returns what is at a path, and of a list on the way the first item.
+func at(value any, path ...string) any {
+	for _, key := range path {
+		if items := list(value); len(items) > 0 {
+			value = items[0]
+		}
+		fields, _ := value.(map[string]any)
+		value = fields[key]
+	}
+	return value
+}
+
+func list(value any) []any {
+	items, _ := value.([]any)
+	return items
+}
+
+// without returns the rules that do something else.
+func without(rules []any, action string) []any {
+	var others []any
+	for _, rule := range rules {
+		if rule.(map[string]any)["action"] != action {
+			others = append(others, rule)
+		}
+	}
+	return others
+}

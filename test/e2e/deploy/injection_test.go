@@ -1,0 +1,207 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// The users that make pods.
+const (
+	daemonSetController = "system:serviceaccount:kube-system:daemon-set-controller"
+	controllerManager   = "system:kube-controller-manager"
+)
+
+// TestInjection: the pods that the DaemonSet controller makes come out with the
+// container, in each of the installers, and what the device plugin had is as before.
+func TestInjection(t *testing.T) {
+	for _, i := range installers {
+		t.Run(i.name, func(t *testing.T) {
+			apply(t, "-f", i.file())
+			before := podsOf(t, i.namespace, i.daemonSet)
+			apply(t, "-k", overlay(i.name))
+			policyActs(t, i, &before[0])
+
+			kubectl(t, "rollout", "restart", "--namespace="+i.namespace, "daemonset/"+i.daemonSet)
+			var after []core.Pod
+			eventually(t, "the pods are new", func() bool {
+				after = podsOf(t, i.namespace, i.daemonSet)
+				return !slices.ContainsFunc(after, func(p core.Pod) bool { return p.UID == before[0].UID || p.UID == before[1].UID })
+			})
+			for _, pod := range after {
+				checkPod(t, &pod, i.plugin)
+				if got := pod.Annotations["gpuledger.io/injected-by"]; got != "MutatingAdmissionPolicy gpuledger" {
+					t.Errorf("injected by %q", got)
+				}
+				if diff := cmp.Diff(without(&before[0]), without(&pod)); diff != "" {
+					t.Errorf("beside our container, the pod changed (-before +after):\n%s", diff)
+				}
+			}
+			if i.name == "helm" {
+				for _, pod := range podsOf(t, i.namespace, "nvdp-nvidia-device-plugin-gpu-feature-discovery") {
+					if hasSidecar(&pod) {
+						t.Error("feature discovery got the container")
+					}
+				}
+			}
+		})
+	}
+}
+
+// policyActs waits until the policy is in force: it is, a moment after it was made.
+func policyActs(t *testing.T, i installer, example *core.Pod) {
+	t.Helper()
+	eventually(t, "the policy acts", func() bool {
+		pod, err := createAs(t, daemonSetController, i.namespace, fresh(example))
+		check(t, err)
+		return hasSidecar(pod)
+	})
+}
+
+// createAs asks the API server to admit a pod, as somebody else, and to store nothing.
+func createAs(t *testing.T, user, namespace string, pod *core.Pod) (*core.Pod, error) {
+	t.Helper()
+	config := rest.CopyConfig(world.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	client, err := kubernetes.NewForConfig(config)
+	check(t, err)
+	return client.CoreV1().Pods(namespace).Create(t.Context(), pod, meta.CreateOptions{DryRun: []string{meta.DryRunAll}})
+}
+
+// fresh returns a pod as its creator wrote it, before admission.
+func fresh(pod *core.Pod) *core.Pod {
+	n := without(pod)
+	n.ObjectMeta = meta.ObjectMeta{GenerateName: "p-", Namespace: pod.Namespace, Annotations: maps.Clone(n.Annotations), OwnerReferences: pod.OwnerReferences}
+	n.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
+	return n
+}
+
+// without returns what a pod has beside our container, and without what differs from
+// pod to pod and what admission adds.
+func without(pod *core.Pod) *core.Pod {
+	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
+	n.Annotations = maps.Clone(pod.Annotations)
+	maps.DeleteFunc(n.Annotations, func(key, _ string) bool {
+		return key == "gpuledger.io/injected-by" || key == "nvidia.cdi.k8s.io/container.gpuledger" || key == "kubectl.kubernetes.io/restartedAt"
+	})
+	if len(n.Annotations) == 0 {
+		n.Annotations = nil
+	}
+	n.Spec.HostPID = false
+	n.Spec.Affinity = nil
+	token := ""
+	n.Spec.Volumes = slices.DeleteFunc(n.Spec.Volumes, func(v core.Volume) bool {
+		if v.Projected != nil {
+			token = v.Name
+		}
+		return v.Projected != nil || slices.ContainsFunc(ours(pod), func(o core.Volume) bool { return o.Name == v.Name })
+	})
+	n.Spec.Containers = slices.DeleteFunc(n.Spec.Containers, func(c core.Container) bool { return c.Name == "gpuledger" })
+	for _, containers := range [][]core.Container{n.Spec.Containers, n.Spec.InitContainers} {
+		for i := range containers {
+			c := &containers[i]
+			c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return token != "" && m.Name == token })
+		}
+	}
+	return n
+}
+
+// TestOneContainer: the policy, the kustomize patch and the DaemonSet of its own make
+// the same container, with the same volumes.
+func TestOneContainer(t *testing.T) {
+	apply(t, "-k", overlay("dra"))
+	standalone := podsOf(t, "gpuledger", "gpuledger")[0]
+	remove(t, "-k", overlay("dra"))
+
+	apply(t, "-k", "testdata/patched/static")
+	patched := podsOf(t, "kube-system", "nvidia-device-plugin-daemonset")[0]
+	remove(t, "-k", "testdata/patched/static")
+
+	apply(t, "-k", overlay("static"))
+	policyActs(t, installers[0], fresh(&patched))
+	injected, err := createAs(t, daemonSetController, "kube-system", fresh(&patched))
+	check(t, err)
+
+	for name, pod := range map[string]*core.Pod{"patched": &patched, "injected": injected} {
+		if diff := cmp.Diff(container(&standalone), container(pod)); diff != "" {
+			t.Errorf("container (-standalone +%s):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(ours(&standalone), ours(pod)); diff != "" {
+			t.Errorf("volumes (-standalone +%s):\n%s", name, diff)
+		}
+	}
+}
+
+// TestPatched: the kustomize route, for all installers that it is for.
+func TestPatched(t *testing.T) {
+	for _, i := range installers[:2] {
+		t.Run(i.name, func(t *testing.T) {
+			apply(t, "-k", "testdata/patched/"+i.name)
+			for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
+				checkPod(t, &pod, i.plugin)
+			}
+		})
+	}
+}
+
+// TestStandalone: the exporter's own pods have no token at all.
+func TestStandalone(t *testing.T) {
+	apply(t, "-k", overlay("operator-standalone"))
+	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
+		if slices.ContainsFunc(pod.Spec.Volumes, func(v core.Volume) bool { return v.Projected != nil || v.Secret != nil }) {
+			t.Error("the pod has a token")
+		}
+		if !pod.Spec.HostPID || len(pod.Spec.Containers) != 1 {
+			t.Errorf("hostPID is %v, there are %d containers", pod.Spec.HostPID, len(pod.Spec.Containers))
+		}
+	}
+	// The operator's driver manager moves the exporter away before it replaces the driver.
+	bound := podsOf(t, "gpuledger", "gpuledger")
+	for _, pod := range bound {
+		bind(t, &pod)
+	}
+	kubectl(t, "label", "node", "gpu-1", "--overwrite", "nvidia.com/gpu.deploy.device-plugin=paused-for-driver-upgrade")
+	defer kubectl(t, "label", "node", "gpu-1", "--overwrite", "nvidia.com/gpu.deploy.device-plugin=true")
+	for _, pod := range bound {
+		if node(&pod) == "gpu-1" {
+			eventually(t, "the exporter is told to go", func() bool { return ends(t, &pod) })
+		} else if ends(t, &pod) {
+			t.Error("the exporter is told to go from the other node, too")
+		}
+	}
+}
+
+// bind does the scheduler's work. The pod is then taken away at the end of the test,
+// for which there is no kubelet.
+func bind(t *testing.T, pod *core.Pod) {
+	t.Helper()
+	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}
+	check(t, world.Client.CoreV1().Pods(pod.Namespace).Bind(t.Context(), binding, meta.CreateOptions{}))
+	t.Cleanup(func() {
+		// It may be gone, if nobody waited for it.
+		_ = world.Client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	})
+}
+
+// ends says whether a pod is being deleted.
+func ends(t *testing.T, pod *core.Pod) bool {
+	t.Helper()
+	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})
+	check(t, err)
+	return now.DeletionTimestamp != nil
+}
+
+func clone(pod *core.Pod, change func(*core.Pod)) *core.Pod {
+	n := pod.DeepCopy()
+	change(n)
+	return n
+}

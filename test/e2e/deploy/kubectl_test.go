@@ -1,0 +1,87 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// try runs kubectl and returns what it printed, and what went wrong.
+func try(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), world.kubectl, args...)
+	cmd.Env = environment()
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out), nil
+}
+
+// environment is one in which kubectl, by that name, is ours and talks to our cluster.
+func environment() []string {
+	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home, "PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv("PATH"))
+}
+
+// kubectl runs a command that may not fail.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := try(t, "", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// apply applies what the arguments name, and deletes it after the test.
+func apply(t *testing.T, args ...string) {
+	t.Helper()
+	kubectl(t, append([]string{"apply", "--server-side", "--validate=strict"}, args...)...)
+	t.Cleanup(func() { remove(t, args...) })
+}
+
+// remove deletes what the arguments name, if it is there.
+func remove(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command(world.kubectl, append([]string{"delete", "--ignore-not-found", "--wait", "--timeout=60s"}, args...)...)
+	cmd.Env = environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", cmd.Args, err, out)
+	}
+}
+
+// eventually waits for a condition, for at most half a minute.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begun := time.Now(); !ok(); {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quote writes a text as JSON.
+func quote(t *testing.T, text string) string {
+	t.Helper()
+	quoted, err := json.Marshal(text)
+	check(t, err)
+	return string(quoted)
+}

@@ -1,0 +1,117 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// kubelet says of our containers what a kubelet would: one with another image has
+// another id, and is ready a moment later.
+type kubelet struct {
+	t        *testing.T
+	together chan struct{} // closed when two containers start at once that should
+	once     sync.Once
+
+	mu       sync.Mutex
+	images   map[string]string // by pod
+	starting map[string]bool   // pods whose container is not ready yet
+	most     int               // of them, at any time
+}
+
+// startKubelet runs one until the test ends.
+func startKubelet(t *testing.T, namespace string) *kubelet {
+	t.Helper()
+	k := &kubelet{t: t, images: make(map[string]string), starting: make(map[string]bool), together: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	w, err := world.Client.CoreV1().Pods(namespace).Watch(ctx, meta.ListOptions{})
+	check(t, err)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*core.Pod)
+			if ok && hasSidecar(pod) && k.begin(pod.Name, container(pod).Image) {
+				running.Go(func() { k.start(ctx, pod, container(pod).Image) })
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		w.Stop()
+		running.Wait()
+	})
+	return k
+}
+
+func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
+	k.report(ctx, pod, image, false)
+	if strings.HasSuffix(image, "/broken") {
+		return
+	}
+	moment := time.After(time.Second)
+	if strings.HasSuffix(image, ":together") {
+		moment = nil
+	}
+	select {
+	case <-moment:
+	case <-k.together:
+	case <-ctx.Done():
+		return
+	}
+	k.end(pod.Name)
+	k.report(ctx, pod, image, true)
+}
+
+func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, ready bool) {
+	id := pod.Name + "-" + image[strings.LastIndexAny(image, "/:")+1:]
+	patch := fmt.Appendf(nil, `{"status": {"containerStatuses": [
+		{"name": "gpuledger", "image": %q, "imageID": "", "containerID": "test://%s", "ready": %t, "restartCount": 0}]}}`, image, id, ready)
+	_, err := world.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+	if err != nil && ctx.Err() == nil {
+		k.t.Errorf("report a container: %v", err)
+	}
+}
+
+// begin says whether the pod has another image, and so another container.
+func (k *kubelet) begin(pod, image string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.images[pod] == image {
+		return false
+	}
+	k.images[pod], k.starting[pod] = image, true
+	if strings.HasSuffix(image, ":together") && len(k.starting) == 2 {
+		k.once.Do(func() { close(k.together) })
+	}
+	return true
+}
+
+func (k *kubelet) end(pod string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most = max(k.most, len(k.starting))
+	delete(k.starting, pod)
+}
+
+// settled says whether every container is ready, and forgets how many started at once.
+func (k *kubelet) settled() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.most = 0
+	return len(k.starting) == 0 && len(k.images) == 2
+}
+
+func (k *kubelet) mostAtOnce() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.most
+}

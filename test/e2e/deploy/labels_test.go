@@ -1,0 +1,166 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+// TestLabels runs the reconciler with the arguments of its Deployment and the rights
+// of its account: as it is installed it writes nothing, with the component "labels" it
+// labels the Node, and its clean-up takes the labels away.
+func TestLabels(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "gpuledger-reconciler")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gpuledger/gpuledger/cmd/gpuledger-reconciler")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
+	apply(t, "-k", overlay("operator-standalone"))
+	exporterOnNode1(t)
+
+	r := startReconciler(t, binary, deploymentArguments(t)...)
+	eventually(t, "it says what it would write", func() bool { return strings.Contains(r.log(), "gpuledger.io/gpu-count") })
+	if got := labels(t); len(got) > 0 {
+		t.Errorf("it wrote %v", got)
+	}
+	r.stop()
+
+	kubectl(t, "apply", "--server-side", "-k", "testdata/labels")
+	r = startReconciler(t, binary, deploymentArguments(t)...)
+	eventually(t, "the Node has labels", func() bool { return labels(t)["gpuledger.io/gpu-0"] == "1650000000001" })
+	r.stop()
+
+	kubectl(t, "delete", "deployment", "--namespace=gpuledger", "gpuledger-reconciler")
+	cleanup := exec.CommandContext(t.Context(), binary, append([]string{"cleanup", "--leader-election=false"}, access(t)...)...)
+	if out, err := cleanup.CombinedOutput(); err != nil {
+		t.Fatalf("cleanup: %v\n%s", err, out)
+	}
+	if got := labels(t); len(got) > 0 {
+		t.Errorf("after clean-up there are %v", got)
+	}
+}
+
+// exporterOnNode1 serves an exporter's page, and makes the DaemonSet's pod on gpu-1
+// lead to it, as scheduler and kubelet would.
+func exporterOnNode1(t *testing.T) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"version": 1, "time": %q, "driver_up": true, "driver": {"source": "nvml", "driver_version": "580.1"}, "node": {"name": "gpu-1"},
+			"gpus": [{"uuid": "GPU-00000000-0000-4000-8000-000000000001", "pci_bus_id": "00000000:1B:00.0", "serial": "1650000000001", "model": "NVIDIA H100", "present": true}]}`,
+			time.Now().UTC().Format(time.RFC3339Nano))
+	}))
+	t.Cleanup(server.Close)
+	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/ports/0/containerPort", "value": %d}]`, server.Listener.Addr().(*net.TCPAddr).Port)
+	kubectl(t, "patch", "daemonset", "--namespace=gpuledger", "gpuledger", "--type=json", "--patch="+patch)
+	eventually(t, "the pods have the port", func() bool {
+		for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
+			if int(container(&pod).Ports[0].ContainerPort) != server.Listener.Addr().(*net.TCPAddr).Port {
+				return false
+			}
+		}
+		return true
+	})
+	pod := onTheNode(t, podsOf(t, "gpuledger", "gpuledger"), "gpu-1")
+	bind(t, pod)
+	const status = `{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "phase": "Running", "containerStatuses":
+		[{"name": "gpuledger", "image": "i", "imageID": "", "containerID": "test://1", "ready": true, "restartCount": 0}]}}`
+	_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(status), meta.PatchOptions{}, "status")
+	check(t, err)
+}
+
+// deploymentArguments returns the arguments that the Deployment gives the reconciler.
+func deploymentArguments(t *testing.T) []string {
+	t.Helper()
+	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
+	check(t, err)
+	return deployment.Spec.Template.Spec.Containers[0].Args
+}
+
+// access returns the flags by which the reconciler is its account.
+func access(t *testing.T) []string {
+	t.Helper()
+	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")
+	check(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, cluster.WriteKubeconfig(kubeconfig, config))
+	return []string{"--kubeconfig=" + kubeconfig}
+}
+
+// labels returns our labels of the Node gpu-1.
+func labels(t *testing.T) map[string]string {
+	t.Helper()
+	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), "gpu-1", meta.GetOptions{})
+	check(t, err)
+	found := make(map[string]string)
+	for key, value := range node.Labels {
+		if strings.HasPrefix(key, "gpuledger.io/") {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// reconcilerProcess is a running reconciler.
+type reconcilerProcess struct {
+	cmd *exec.Cmd
+
+	mu     sync.Mutex
+	output bytes.Buffer
+}
+
+func startReconciler(t *testing.T, binary string, args ...string) *reconcilerProcess {
+	t.Helper()
+	args = append(args, access(t)...)
+	args = append(args, "--web.listen-address=127.0.0.1:0", "--leader-election.namespace=gpuledger", "--leader-election.identity=test",
+		"--leader-election.duration=2s", "--resync=1s", "--confirm=100ms")
+	r := &reconcilerProcess{cmd: exec.Command(binary, args...)}
+	r.cmd.Stdout, r.cmd.Stderr = r, r
+	check(t, r.cmd.Start())
+	t.Cleanup(func() {
+		r.stop()
+		if t.Failed() {
+			t.Logf("%v\n%s", args, r.log())
+		}
+	})
+	return r
+}
+
+// Write keeps what the program says.
+func (r *reconcilerProcess) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.output.Write(p)
+}
+
+func (r *reconcilerProcess) log() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.output.String()
+}
+
+// stop ends it as a kubelet does, so that it gives up its Lease.
+func (r *reconcilerProcess) stop() {
+	if r.cmd.ProcessState == nil {
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = r.cmd.Wait()                          // how it ended is in its log
+	}
+}

@@ -1,0 +1,255 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// forceful makes the policy fail where it is wrong. As it is shipped an error in it is
+// ignored, and no test would see it.
+func forceful(t *testing.T) {
+	t.Helper()
+	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
+	_, err := world.Client.AdmissionregistrationV1().MutatingAdmissionPolicies().Patch(t.Context(), "gpuledger", types.MergePatchType, patch, meta.PatchOptions{})
+	check(t, err)
+}
+
+// example returns a pod of an installer's device plugin as its controller writes it,
+// with the policy in force.
+func example(t *testing.T, i installer) *core.Pod {
+	t.Helper()
+	apply(t, "-f", i.file())
+	pod := fresh(&podsOf(t, i.namespace, i.daemonSet)[0])
+	apply(t, "-k", overlay(i.name))
+	forceful(t)
+	policyActs(t, i, pod)
+	return pod
+}
+
+// TestWhichPods: the policy adds the container to the pods that it is for, and leaves
+// all others as they are. No pod is refused.
+func TestWhichPods(t *testing.T) {
+	static := installers[0]
+	pod := example(t, static)
+	same := func(*core.Pod) {}
+	tests := []struct {
+		name      string
+		user      string
+		namespace string
+		change    func(*core.Pod)
+		want      bool
+	}{
+		{name: "as it is", change: same, want: true},
+		{name: "the controller manager without accounts", user: controllerManager, change: same, want: true},
+		{name: "no volumes", want: true, change: func(p *core.Pod) {
+			p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil
+		}},
+		{name: "no volumes, not even a token", want: true, change: func(p *core.Pod) {
+			p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil
+			p.Spec.AutomountServiceAccountToken = new(false)
+		}},
+		{name: "annotations of others", want: true, change: func(p *core.Pod) { p.Annotations = map[string]string{"example.com/a": "b"} }},
+		{name: "the host's network", want: true, change: func(p *core.Pod) { p.Spec.HostNetwork = true }},
+		{name: "the host's PIDs already", want: true, change: func(p *core.Pod) { p.Spec.HostPID = true }},
+		{name: "users of the host, by name", want: true, change: func(p *core.Pod) { p.Spec.HostUsers = new(true) }},
+		{name: "a pod that may not run as root", want: true, change: func(p *core.Pod) {
+			p.Spec.SecurityContext = &core.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(1000))}
+		}},
+		{name: "a second container", want: true, change: func(p *core.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, core.Container{Name: "other", Image: "x"})
+		}},
+		{name: "created by an administrator", user: "admin", change: same},
+		{name: "created by another controller", user: "system:serviceaccount:kube-system:replicaset-controller", change: same},
+		{name: "in another namespace", namespace: "elsewhere", change: same},
+		{name: "in the namespace of another installer", namespace: "gpu-operator", change: same},
+		{name: "no owner", change: func(p *core.Pod) { p.OwnerReferences = nil }},
+		{name: "owned by another kind", change: func(p *core.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }},
+		{name: "no controller among the owners", change: func(p *core.Pod) { p.OwnerReferences[0].Controller = nil }},
+		{name: "another container", change: func(p *core.Pod) { p.Spec.Containers[0].Name = "gpu-feature-discovery-ctr" }},
+		{name: "shared processes", change: func(p *core.Pod) { p.Spec.ShareProcessNamespace = new(true) }},
+		{name: "users of its own", change: func(p *core.Pod) { p.Spec.HostUsers = new(false) }},
+		{name: "resources of its own", change: func(p *core.Pod) {
+			p.Spec.Resources = &core.ResourceRequirements{Limits: core.ResourceList{core.ResourceMemory: resource.MustParse("20Mi")}}
+		}},
+		{name: "an init container of our name", change: func(p *core.Pod) {
+			p.Spec.InitContainers = []core.Container{{Name: "gpuledger", Image: "x"}}
+		}},
+		{name: "a volume of our name", change: func(p *core.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, core.Volume{Name: "gpuledger-state"})
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			user, namespace := daemonSetController, static.namespace
+			if tt.user != "" {
+				user = tt.user
+			}
+			if tt.namespace != "" {
+				namespace = tt.namespace
+			}
+			asked := clone(pod, tt.change)
+			asked.Namespace = namespace
+			got, err := createAs(t, user, namespace, asked)
+			check(t, err)
+			if tt.want {
+				checkOurs(t, got)
+			} else if hasSidecar(got) || got.Spec.HostPID || len(ours(got)) != len(ours(asked)) {
+				t.Error("the pod was changed")
+			}
+		})
+	}
+}
+
+// TestOnce: a pod that has the container keeps it as it is, so that asking twice, as
+// the API server does, makes no second one.
+func TestOnce(t *testing.T) {
+	pod := example(t, installers[0])
+	once, err := createAs(t, daemonSetController, "kube-system", pod)
+	check(t, err)
+	again := clone(pod, func(p *core.Pod) {
+		p.Spec, p.Annotations = once.Spec, once.Annotations
+	})
+	twice, err := createAs(t, daemonSetController, "kube-system", again)
+	check(t, err)
+	if n := len(twice.Spec.Containers); n != 2 {
+		t.Errorf("%d containers", n)
+	}
+	checkOurs(t, twice)
+}
+
+// checkOurs checks our container, where it may be added to any pod.
+func checkOurs(t *testing.T, pod *core.Pod) {
+	t.Helper()
+	c := container(pod)
+	if c == nil {
+		t.Fatal("no container")
+	}
+	if pod.Spec.Containers[len(pod.Spec.Containers)-1].Name != c.Name || !pod.Spec.HostPID {
+		t.Error("the container is not the last one, or has no hostPID")
+	}
+	if volume := tokenOf(pod, c); volume != "" {
+		t.Errorf("the volume %s brings a token into the container", volume)
+	}
+	if got, want := len(ours(pod)), len(c.VolumeMounts); got != want {
+		t.Errorf("%d volumes and %d mounts", got, want)
+	}
+}
+
+// TestParameters: what the ConfigMap says is in the next pod.
+func TestParameters(t *testing.T) {
+	static := installers[0]
+	pod := example(t, static)
+	onNode1, onNode2 := clone(pod, onNode("gpu-1")), clone(pod, onNode("gpu-2"))
+	asked := func(t *testing.T, pod *core.Pod) *core.Pod {
+		t.Helper()
+		got, err := createAs(t, daemonSetController, static.namespace, pod)
+		check(t, err)
+		return got
+	}
+	// The policy sees a change of its parameters a moment later.
+	set := func(t *testing.T, key, value string, seen func() bool) {
+		t.Helper()
+		patchParameter(t, key, value)
+		eventually(t, key+" is in force", seen)
+	}
+
+	t.Run("image", func(t *testing.T) {
+		const image = "registry.example.com/gpuledger@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+		set(t, "image", image, func() bool { return container(asked(t, pod)).Image == image })
+	})
+	t.Run("arguments", func(t *testing.T) {
+		set(t, "arguments", "--collector.gauges=false\n\n  --log.level=debug \n", func() bool { return len(container(asked(t, pod)).Args) > 1 })
+		want := "--web.listen-address=:9840 --collector.gauges=false --log.level=debug"
+		if got := strings.Join(container(asked(t, pod)).Args, " "); got != want {
+			t.Errorf("arguments are %s", got)
+		}
+	})
+	t.Run("web secret", func(t *testing.T) {
+		set(t, "webSecret", "gpuledger-web", func() bool { return len(ours(asked(t, pod))) == 7 })
+		got := asked(t, pod)
+		volume := ours(got)[6]
+		if volume.Secret == nil || volume.Secret.SecretName != "gpuledger-web" || !*volume.Secret.Optional {
+			t.Errorf("the volume is %v", volume)
+		}
+		if args := strings.Join(container(got).Args, " "); !strings.Contains(args, "--web.config.file=/etc/gpuledger/web-config.yml") {
+			t.Errorf("arguments are %s", args)
+		}
+		patchParameter(t, "webSecret", "")
+	})
+	t.Run("pull secrets", func(t *testing.T) {
+		set(t, "pullSecrets", "one, two", func() bool { return len(asked(t, pod).Spec.ImagePullSecrets) == 2 })
+		with := clone(pod, func(p *core.Pod) {
+			p.Spec.ImagePullSecrets = []core.LocalObjectReference{{Name: "zero"}, {Name: "one"}}
+		})
+		var names []string
+		for _, secret := range asked(t, with).Spec.ImagePullSecrets {
+			names = append(names, secret.Name)
+		}
+		if got := strings.Join(names, " "); got != "zero one two" {
+			t.Errorf("pull secrets are %s", got)
+		}
+	})
+	t.Run("SELinux type", func(t *testing.T) {
+		set(t, "selinuxType", "spc_t", func() bool {
+			options := container(asked(t, pod)).SecurityContext.SELinuxOptions
+			return options != nil && options.Type == "spc_t"
+		})
+	})
+	t.Run("canary nodes", func(t *testing.T) {
+		set(t, "canaryNodes", "gpu-3, gpu-1", func() bool { return !hasSidecar(asked(t, onNode2)) })
+		if !hasSidecar(asked(t, onNode1)) {
+			t.Error("not on the canary node")
+		}
+		set(t, "canaryNodes", "", func() bool { return hasSidecar(asked(t, onNode2)) })
+	})
+	t.Run("no image", func(t *testing.T) {
+		set(t, "image", "", func() bool { return !hasSidecar(asked(t, pod)) })
+	})
+	t.Run("no parameters", func(t *testing.T) {
+		patchParameter(t, "image", "x")
+		eventually(t, "the image is in force", func() bool { return hasSidecar(asked(t, pod)) })
+		kubectl(t, "delete", "configmap", "--namespace=gpuledger", "gpuledger-sidecar")
+		eventually(t, "no pod gets the container", func() bool { return !hasSidecar(asked(t, pod)) })
+	})
+}
+
+func onNode(name string) func(*core.Pod) {
+	return func(p *core.Pod) {
+		p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0] = name
+	}
+}
+
+func patchParameter(t *testing.T, key, value string) {
+	t.Helper()
+	patch := []byte(`[{"op": "add", "path": "/data/` + key + `", "value": ` + quote(t, value) + `}]`)
+	_, err := world.Client.CoreV1().ConfigMaps("gpuledger").Patch(t.Context(), "gpuledger-sidecar", types.JSONPatchType, patch, meta.PatchOptions{})
+	check(t, err)
+}
+
+// TestTypo shows why the policy is generated: the API server takes a policy with a
+// field that does not exist, and then refuses the device plugin's pod, although the
+// policy's failures are to be ignored.
+func TestTypo(t *testing.T) {
+	static := installers[0]
+	pod := example(t, static)
+	policies := world.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()
+	policy, err := policies.Get(t.Context(), "gpuledger", meta.GetOptions{})
+	check(t, err)
+	policy.Spec.FailurePolicy = nil
+	expression := &policy.Spec.Mutations[0].JSONPatch.Expression
+	*expression = strings.Replace(*expression, "Object.spec.containers.securityContext{", "Object.spec.containers.securityContext{readOnlyRootFilesystm: true, ", 1)
+	patch := []byte(`{"spec": {"failurePolicy": "Ignore", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": ` + quote(t, *expression) + `}}]}}`)
+	_, err = policies.Patch(t.Context(), "gpuledger", types.MergePatchType, patch, meta.PatchOptions{})
+	check(t, err)
+	eventually(t, "the pod is refused", func() bool {
+		_, err := createAs(t, daemonSetController, static.namespace, pod)
+		return err != nil && strings.Contains(err.Error(), "readOnlyRootFilesystm")
+	})
+}

@@ -1,0 +1,131 @@
+//go:build e2e
+
+package image_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// mount is a folder or file of the machine in a container.
+type mount struct {
+	source, target string
+	writable       bool
+}
+
+// container is what a test runs of an image.
+type container struct {
+	image  image
+	args   []string
+	env    []string
+	mounts []mount
+}
+
+// command returns the container as a program, by runc. It has the rights that the
+// manifests give it: the image's user, no capability, no new privileges, a root file
+// system that cannot be written; and the machine's processes and network.
+func (c container) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	bundle := t.TempDir()
+	data, err := json.Marshal(c.spec(t))
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(bundle, "config.json"), data, 0o644))
+	id := "gpuledger-image-" + strconv.Itoa(os.Getpid()) + "-" + filepath.Base(filepath.Dir(bundle))
+	cmd := exec.Command("runc", "--root", t.TempDir(), "run", "--bundle", bundle, id)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	return cmd
+}
+
+// spec returns the container as OCI's runtime specification spells it.
+func (c container) spec(t *testing.T) map[string]any {
+	t.Helper()
+	uid, gid, _ := strings.Cut(c.image.Config.User, ":")
+	return map[string]any{
+		"ociVersion": "1.0.2",
+		"root":       map[string]any{"path": c.image.root, "readonly": true},
+		"process": map[string]any{
+			"args": append(c.image.Config.Entrypoint, c.args...), "env": append(c.image.Config.Env, c.env...), "cwd": "/",
+			"user":            map[string]any{"uid": number(t, uid), "gid": number(t, gid)},
+			"capabilities":    map[string]any{},
+			"noNewPrivileges": true,
+		},
+		"mounts": c.specMounts(),
+		"linux": map[string]any{
+			"namespaces":  []any{map[string]string{"type": "mount"}, map[string]string{"type": "ipc"}},
+			"cgroupsPath": "/gpuledger-image-test",
+		},
+	}
+}
+
+func (c container) specMounts() []any {
+	mounts := []any{map[string]any{"destination": "/proc", "type": "proc", "source": "proc"}}
+	for _, m := range c.mounts {
+		options := []string{"rbind", "ro"}
+		if m.writable {
+			options = []string{"rbind", "rw"}
+		}
+		mounts = append(mounts, map[string]any{"destination": m.target, "type": "bind", "source": m.source, "options": options})
+	}
+	return mounts
+}
+
+// output runs the container to its end and returns what it prints.
+func (c container) output(t *testing.T) string {
+	t.Helper()
+	out, err := c.command(t).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", c.image.Config.Entrypoint, err, out)
+	}
+	return string(out)
+}
+
+// start runs the container until the test is over.
+func (c container) start(t *testing.T) {
+	t.Helper()
+	cmd := c.command(t)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		check(t, cmd.Process.Signal(syscall.SIGTERM)) // runc hands it on
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the exporter ended with %v", err)
+		}
+		if t.Failed() {
+			t.Logf("log of the exporter:\n%s", &log)
+		}
+	})
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	check(t, err)
+	return n
+}
+
+// eventually waits for a condition, for at most half a minute.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,117 @@
+//go:build e2e
+
+package image_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// TestExporter: the exporter's image reads a simulated node and charges its pods. The
+// fake driver's library is where the container toolkit would put the real one, and is
+// found by the loader.
+func TestExporter(t *testing.T) {
+	node, folder := startNode(t)
+	library, err := fakes.Compile(t.TempDir())
+	check(t, err)
+	address := freeAddress(t)
+	exporter := container{
+		image: open(t, "gpuledger", "amd64"),
+		args:  append(node.Flags(), "--web.listen-address="+address),
+		env:   node.Env(),
+		mounts: []mount{
+			{source: folder, target: folder, writable: true},
+			{source: library, target: "/usr/lib/x86_64-linux-gnu/" + filepath.Base(library)},
+		},
+	}
+	exporter.start(t)
+
+	var p exposition.Page
+	eventually(t, "a container is charged", func() bool {
+		p = scrape("http://" + address + "/metrics")
+		return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) > 0
+	})
+	if got := len(p.UUIDs()); got != 8 {
+		t.Errorf("%d GPUs, want 8", got)
+	}
+	for _, stage := range []string{"pod_resources", "processes", "state"} {
+		if p.Sum("gpuledger_stage_up", map[string]string{"stage": stage}) != 1 {
+			t.Errorf("stage %s is down", stage)
+		}
+	}
+	build := p.Matches("gpuledger_build_info", map[string]string{"version": version()})
+	if len(build) != 1 {
+		t.Errorf("gpuledger_build_info of version %s is missing", version())
+	}
+}
+
+// startNode runs a simulated node until the test is over.
+func startNode(t *testing.T) (*simnode.Node, string) {
+	t.Helper()
+	scenario, err := simnode.Lookup("dgx-h100")
+	check(t, err)
+	folder, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	check(t, err)
+	node, err := simnode.Open(folder, scenario, host.Now())
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- live(ctx, node) }()
+	t.Cleanup(func() {
+		cancel()
+		check(t, <-done)
+		check(t, node.Close())
+		check(t, os.RemoveAll(folder))
+	})
+	return node, folder
+}
+
+// live steps a node in real time until the context ends.
+func live(ctx context.Context, node *simnode.Node) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := node.Step(host.Now()); err != nil {
+			return err
+		}
+	}
+}
+
+// freeAddress returns an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// scrape returns the page; an empty one while there is nothing to scrape.
+func scrape(url string) exposition.Page {
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Get(url)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	p, err := exposition.Parse(response.Body)
+	if err != nil {
+		return nil
+	}
+	return p
+}

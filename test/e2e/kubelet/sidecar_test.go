@@ -1,0 +1,218 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuledger/gpuledger/internal/deploy"
+)
+
+// The tests of this file run the shipped definition of the exporter's container in
+// the pod of a device plugin, whose container must never notice.
+
+// stateFolder is where the exporter keeps its books on the host.
+const stateFolder = "/run/gpuledger"
+
+// pluginPod returns a device plugin's pod with the exporter in it, which a test may
+// change first.
+func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
+	p := pod{name: unique("device-plugin")}
+	sidecar := deploy.Container(exporterImage)
+	change(&sidecar)
+	return p, &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.name, Namespace: namespace, Annotations: deploy.Annotations("e2e"),
+		},
+		Spec: corev1.PodSpec{
+			HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: new(int64(5)),
+			Containers: []corev1.Container{
+				{Name: "plugin", Image: workloadImage, ImagePullPolicy: corev1.PullNever},
+				sidecar,
+			},
+			Volumes: deploy.Volumes(),
+		},
+	}
+}
+
+// runPlugin starts a device plugin's pod and returns its plugin container.
+func (n *node) runPlugin(t *testing.T, p pod, manifest *corev1.Pod) running {
+	t.Helper()
+	n.writeManifest(t, p, manifest)
+	var plugin running
+	eventually(t, "the plugin's container runs", func() (ok bool) {
+		plugin, ok = pluginOf(t, p)
+		return ok
+	})
+	return plugin
+}
+
+// pluginOf returns the plugin container of a pod.
+func pluginOf(t *testing.T, p pod) (running, bool) {
+	t.Helper()
+	all := containers(t)
+	i := slices.IndexFunc(all, func(r running) bool {
+		return r.Pod == p.fullName() && r.Container.Container == "plugin"
+	})
+	if i < 0 {
+		return running{}, false
+	}
+	return all[i], true
+}
+
+// checkUntouched: the plugin's container is the one of before, process by process.
+func checkUntouched(t *testing.T, p pod, before running) {
+	t.Helper()
+	now, ok := pluginOf(t, p)
+	if !ok || now.ID != before.ID || !slices.Equal(now.PIDs, before.PIDs) {
+		t.Errorf("the plugin's container was %+v, is %+v", before, now)
+	}
+}
+
+// sidecarStatus returns what the kubelet says of the exporter's container.
+func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
+	t.Helper()
+	out, err := output(n.program("podsapi"), "list", podsAPI)
+	check(t, err)
+	for line := range strings.Lines(out) {
+		var found corev1.Pod
+		check(t, json.Unmarshal([]byte(line), &found))
+		if found.Name != p.fullName() {
+			continue
+		}
+		for _, s := range found.Status.ContainerStatuses {
+			if s.Name == deploy.Name {
+				return s
+			}
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// testSidecarWithoutImage: an image that cannot be pulled, and is tried again.
+func (n *node) testSidecarWithoutImage(t *testing.T) {
+	p, manifest := pluginPod(func(c *corev1.Container) { c.Image = "gpuledger.test/missing:1" })
+	plugin := n.runPlugin(t, p, manifest)
+	eventually(t, "the kubelet waits before it pulls again", func() bool {
+		waiting := n.sidecarStatus(t, p).State.Waiting
+		return waiting != nil && waiting.Reason == "ImagePullBackOff"
+	})
+	checkUntouched(t, p, plugin)
+	n.remove(t, p)
+}
+
+// testSidecarCrashes: a program that ends at once, and is started again.
+func (n *node) testSidecarCrashes(t *testing.T) {
+	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"crash"} })
+	plugin := n.runPlugin(t, p, manifest)
+	eventually(t, "the sidecar was started again", func() bool { return n.sidecarStatus(t, p).RestartCount > 0 })
+	checkUntouched(t, p, plugin)
+	n.remove(t, p)
+}
+
+// testSidecarEats: a program that takes more than its memory limit.
+func (n *node) testSidecarEats(t *testing.T) {
+	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"eat"} })
+	plugin := n.runPlugin(t, p, manifest)
+	eventually(t, "the sidecar was killed for its memory", func() bool {
+		s := n.sidecarStatus(t, p)
+		return isKilled(s.State) || isKilled(s.LastTerminationState)
+	})
+	checkUntouched(t, p, plugin)
+	n.remove(t, p)
+}
+
+func isKilled(s corev1.ContainerState) bool {
+	return s.Terminated != nil && s.Terminated.Reason == "OOMKilled"
+}
+
+// testReplacedPod: the books go on when the device plugin's pod is replaced. The
+// exporter runs with the rights that the manifests give it, and the container runtime
+// makes its folder on the host, which is missing at first.
+func (n *node) testReplacedPod(t *testing.T) {
+	n.exporterImage(t).load(t)
+	n.run(t, trainer())
+	n.startDriver(t, holders(containers(t)))
+	check(t, os.RemoveAll(stateFolder)) // of earlier tests
+	before := n.runExporter(t, func(page) bool { return true })
+	info, err := os.Stat(stateFolder)
+	check(t, err)
+	if !info.IsDir() {
+		t.Errorf("%s is %v", stateFolder, info.Mode())
+	}
+	after := n.runExporter(t, func(p page) bool { return exclusive(p) > exclusive(before) })
+	for _, uuid := range gpus {
+		of := map[string]string{"UUID": uuid}
+		if was, is := before.Sum(boardEnergy, of), after.Sum(boardEnergy, of); is < was {
+			t.Errorf("%s: the board's counter was %v J, is %v J", uuid, was, is)
+		}
+	}
+	// What the boards used in between is in the books as a gap. New books would have
+	// none.
+	gap := map[string]string{"reason": "gap"}
+	if was, is := before.Sum(unattributed, gap), after.Sum(unattributed, gap); was != 0 || is == 0 {
+		t.Errorf("in the gap were %v J, are %v J; want none, then some", was, is)
+	}
+}
+
+const (
+	boardEnergy  = "gpuledger_gpu_energy_joules_total"
+	unattributed = "gpuledger_unattributed_energy_joules_total"
+)
+
+// exclusive returns the joules of containers that had a GPU to themselves.
+func exclusive(p page) float64 {
+	return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"})
+}
+
+// runExporter runs the exporter in a device plugin's pod until it charges a container
+// and a further condition holds, and returns the last page of its life.
+func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
+	t.Helper()
+	driver := filepath.Dir(n.driverState())
+	p, manifest := pluginPod(func(c *corev1.Container) {
+		c.ImagePullPolicy = corev1.PullNever
+		c.Env = append(c.Env, corev1.EnvVar{Name: "GPULEDGER_FAKE_NVML_STATE", Value: n.driverState()})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "driver", MountPath: driver, ReadOnly: true})
+	})
+	manifest.Spec.Volumes = append(manifest.Spec.Volumes, corev1.Volume{Name: "driver", VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: driver},
+	}})
+	n.runPlugin(t, p, manifest)
+	var last page
+	eventually(t, "the exporter in the pod charges a container", func() bool {
+		last = scrape()
+		return up(last, "processes", "host_pids", "pod_resources", "pods_api", "state") && exclusive(last) > 0 && ok(last)
+	})
+	checkBalance(t, last)
+	n.remove(t, p)
+	return last
+}
+
+// exporterImage returns an image with the exporter, the C library that it was built
+// with, and the fake driver's library where the container toolkit puts the real one.
+func (n *node) exporterImage(t *testing.T) image {
+	t.Helper()
+	driver, program := filepath.Join(n.dir, "libnvidia-ml.so.1"), filepath.Join(n.dir, "gpuledger")
+	files := map[string]string{"gpuledger": program, "usr/lib/libnvidia-ml.so.1": driver}
+	for _, file := range []string{program, driver} {
+		out, err := output("ldd", file)
+		check(t, err)
+		for word := range strings.FieldsSeq(out) {
+			if filepath.IsAbs(word) {
+				files[strings.TrimPrefix(word, "/")] = word
+			}
+		}
+	}
+	return image{tags: []string{exporterImage}, entrypoint: "/gpuledger", files: files}
+}
