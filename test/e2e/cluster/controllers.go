@@ -23,3 +23,16 @@ func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	}
 	return p.kill, nil
 }
+
+// StartScheduler runs kube-scheduler, until stop is called or the cluster is stopped.
+func (c *Cluster) StartScheduler() (stop func(), err error) {
+	kubeconfig := c.path("scheduler.kubeconfig")
+	if err := WriteKubeconfig(kubeconfig, c.Admin); err != nil {
+		return nil, fmt.Errorf("start scheduler: %w", err)
+	}
+	p, err := c.start("kube-scheduler", "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port=0")
+	if err != nil {
+		return nil, err
+	}
+	return p.kill, nil
+}

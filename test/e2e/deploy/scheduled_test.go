@@ -1,0 +1,67 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestScheduled: the scheduler puts the pods that the policy changed on the nodes that
+// they are for, and finds a place for the reconciler.
+func TestScheduled(t *testing.T) {
+	operator := installers[2]
+	apply(t, "-f", operator.file())
+	first := podsOf(t, operator.namespace, operator.daemonSet)
+	apply(t, "-k", overlay("operator"))
+	policyActs(t, operator, &first[0])
+	pods := renew(t, operator, first)
+
+	giveRoom(t)
+	stop, err := world.StartScheduler()
+	check(t, err)
+	t.Cleanup(func() {
+		stop()
+		forget(t, operator.namespace, "gpuledger")
+	})
+	eventually(t, "the pods are on their nodes", func() bool {
+		pods = podsOf(t, operator.namespace, operator.daemonSet)
+		return !slices.ContainsFunc(pods, func(p core.Pod) bool { return p.Spec.NodeName == "" })
+	})
+	for i := range pods {
+		if !hasSidecar(&pods[i]) || pods[i].Spec.NodeName != node(&pods[i]) {
+			t.Errorf("pod of %s: on %s, with the container: %v", node(&pods[i]), pods[i].Spec.NodeName, hasSidecar(&pods[i]))
+		}
+	}
+	eventually(t, "the reconciler has a place", func() bool {
+		ours := ourPods(t)
+		return len(ours) == 2 && !slices.ContainsFunc(ours, func(p core.Pod) bool { return p.Spec.NodeName == "" })
+	})
+}
+
+// giveRoom says what the nodes can hold, as a kubelet would.
+func giveRoom(t *testing.T) {
+	t.Helper()
+	const room = `{"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}`
+	for _, name := range []string{"gpu-1", "gpu-2"} {
+		patch := []byte(`{"status": {"capacity": ` + room + `, "allocatable": ` + room + `}}`)
+		_, err := world.Client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, meta.PatchOptions{}, "status")
+		check(t, err)
+	}
+}
+
+// forget removes the pods of namespaces at once: no kubelet will say that they have ended.
+func forget(t *testing.T, namespaces ...string) {
+	t.Helper()
+	for _, namespace := range namespaces {
+		now := meta.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := world.Client.CoreV1().Pods(namespace).DeleteCollection(context.Background(), now, meta.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
