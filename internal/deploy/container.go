@@ -103,7 +103,7 @@ const (
 )
 
 // webVolume returns the volume of a Secret with a web configuration. It is optional,
-// so that the device plugin starts without it.
+// so that the device plugin starts while it is missing; its name must be a Secret's.
 func webVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},

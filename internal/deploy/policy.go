@@ -99,14 +99,22 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
-		// A container without an image would make the pod invalid.
-		{Name: "has-an-image", Expression: parameter("image") + ".matches('^[^ \\t\\n]+$')"},
+		// A container without an image, or with one that begins or ends with any kind of
+		// space, would make the pod invalid.
+		{Name: "has-an-image", Expression: parameter("image") + ".matches('^[!-~]+$')"},
+		// The kubelet cannot read a Secret of another name, and then holds the whole pod
+		// back: that it is optional excuses only that it is missing.
+		{Name: "names-secrets", Expression: parameter("webSecret") + ".trim().matches('^(" + secretName + ")?$') && " +
+			words("pullSecrets") + ".all(s, s.matches('^" + secretName + "$'))"},
 		{Name: "is-on-a-chosen-node", Expression: "size(" + words("canaryNodes") + ") == 0 || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
 			"f.?values.orValue([]).exists(n, n in " + words("canaryNodes") + ")))"},
 	}
 }
+
+// secretName matches the names that a Secret can have.
+const secretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
 // parameter is the expression of a value of the parameters, empty if it is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }

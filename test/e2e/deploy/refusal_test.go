@@ -181,7 +181,10 @@ func TestParameters(t *testing.T) {
 		if args := strings.Join(container(got).Args, " "); !strings.Contains(args, "--web.config.file=/etc/gpuledger/web-config.yml") {
 			t.Errorf("arguments are %s", args)
 		}
-		patchParameter(t, "webSecret", "")
+		for _, wrong := range []string{"gpu-operator/gpuledger-web", "Web", "50%"} {
+			set(t, "webSecret", wrong, func() bool { return !hasSidecar(asked(t, pod)) })
+			set(t, "webSecret", "", func() bool { return hasSidecar(asked(t, pod)) })
+		}
 	})
 	t.Run("pull secrets", func(t *testing.T) {
 		set(t, "pullSecrets", "one, two", func() bool { return len(asked(t, pod).Spec.ImagePullSecrets) == 2 })
@@ -210,7 +213,10 @@ func TestParameters(t *testing.T) {
 		set(t, "canaryNodes", "", func() bool { return hasSidecar(asked(t, onNode2)) })
 	})
 	t.Run("no image", func(t *testing.T) {
-		set(t, "image", "", func() bool { return !hasSidecar(asked(t, pod)) })
+		for _, wrong := range []string{"", "gpuledger:1\r", "gpuledger:1\u00a0", "gpu ledger"} {
+			set(t, "image", wrong, func() bool { return !hasSidecar(asked(t, pod)) })
+			set(t, "image", "gpuledger:1", func() bool { return hasSidecar(asked(t, pod)) })
+		}
 	})
 	t.Run("no parameters", func(t *testing.T) {
 		patchParameter(t, "image", "x")
