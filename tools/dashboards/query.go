@@ -1,0 +1,55 @@
+package main
+
+import "strings"
+
+// Expressions that several panels ask. Series of different clusters and nodes are
+// never taken for one another, so every join is on (cluster, node, UUID); cluster is
+// empty where only one cluster is asked.
+
+// The selectors of the variables.
+const (
+	inCluster = `cluster=~"$cluster"`
+	onNode    = inCluster + `, node=~"$node"`
+	inPod     = `namespace=~"$namespace", pod=~"$pod"`
+)
+
+// identity is gpuledger_gpu_info of the GPUs that the selector picks. A node that
+// fell silent is still known for an hour.
+func identity(selector string) string {
+	return fill(`(gpuledger_gpu_info{SELECTOR}
+  or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
+}
+
+// states is 1 for a GPU that is present, 0 for one that is lost and -1 for one whose
+// node says nothing, with the labels of its identity.
+func states(gpus string) string {
+	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
+  or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
+}
+
+// holders has one series for every GPU that the selector picks, with the label holder:
+// the pod that holds or uses it, how many if there are several, or nobody.
+func holders(selector string) string {
+	pods := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR})`
+	return fill(`(label_join(PODS and on (cluster, node, UUID) (count by (cluster, node, UUID) (PODS) == 1), "holder", "/", "namespace", "pod")
+  or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (PODS), "holder", "several pods", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "nobody", "", "")) ^ 0`,
+		"PODS", pods, "SELECTOR", selector)
+}
+
+// workloads adds workload_kind and workload_name to series that have pod_uid; without
+// the reconciler the pod itself stands for its workload.
+func workloads(series string) string {
+	return fill(`(SERIES * on (cluster, pod_uid) group_left (workload_kind, workload_name)
+    topk by (cluster, pod_uid) (1, group by (cluster, pod_uid, workload_kind, workload_name) (last_over_time(gpuledger_pod_info{cluster=~"$cluster"}[$__range]))))
+  or on (cluster, namespace, pod_uid)
+    label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`, "SERIES", series)
+}
+
+// fill puts the values in the place of their names; a value may hold later names.
+func fill(expr string, pairs ...string) string {
+	for i := 0; i < len(pairs); i += 2 {
+		expr = strings.ReplaceAll(expr, pairs[i], pairs[i+1])
+	}
+	return expr
+}
