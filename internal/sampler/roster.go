@@ -42,7 +42,8 @@ func (r *roster) restore(saved map[string]entry) {
 		if !known {
 			e = old
 		}
-		e.XIDs = old.XIDs
+		old.remember(&e.Device)
+		e.XIDs, e.Renamed = old.XIDs, old.Renamed
 		r.entries[uuid] = e
 	}
 }
