@@ -104,7 +104,7 @@ func churn() Scenario {
 // watch.
 func jobs() Scenario {
 	sc := hgxH100("jobs", 4)
-	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service, one GPU idle"
+	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service; after 2 min the idle GPU falls off the bus"
 	job := func(name string, g, watts int, load Pattern) Pod {
 		return Pod{Namespace: "research", Name: name, Containers: []Container{{
 			Name: "trainer", Devices: GPUs(g),
@@ -116,6 +116,7 @@ func jobs() Scenario {
 	chat := job("chat", 2, 480, Ramp(10, 90, 30*time.Second))
 	chat.Namespace, chat.QoS = "serving", "burstable"
 	sc.Pods = []Pod{devicePlugin(), nightly, sweep, chat}
+	sc.Events = []Event{{At: 2 * time.Minute, Do: FallOff, GPU: 3}}
 	return sc
 }
 
