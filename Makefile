@@ -76,6 +76,10 @@ reconciler:
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --web.listen-address=$(ADDRESS)
 
+.PHONY: demo
+demo: build ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
+	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; go build -trimpath -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
+
 .PHONY: test
 test: ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...

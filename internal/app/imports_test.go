@@ -60,6 +60,8 @@ var allowed = map[string][]string{
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
+	"test/fleet":                     {"internal/simnode"},
+	"test/demo":                      {"internal/simnode", "test/fleet"},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
