@@ -62,6 +62,8 @@ var allowed = map[string][]string{
 	"test/exposition":                {"internal/gpu"},
 	"test/fleet":                     {"internal/simnode"},
 	"test/demo":                      {"internal/simnode", "test/fleet"},
+	"test/pictures":                  {"internal/simnode", "test/fleet"},
+	"dashboards":                     {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},

@@ -46,6 +46,26 @@ func workloads(series string) string {
     label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`, "SERIES", series)
 }
 
+// seen asks when series were first and when they were last there, in the time range; only
+// restricts the answer. Grafana's milliseconds make dates of them.
+func seen(series, labels, only string) []string {
+	both := make([]string, 2)
+	for i, f := range []string{"min", "max"} {
+		both[i] = fill(`1000 * F by (LABELS) (F_over_time(timestamp(SERIES)[$__range:$__interval]))ONLY`,
+			"F", f, "LABELS", labels, "SERIES", series, "ONLY", only)
+	}
+	return both
+}
+
+// joules is what each counter counted in the time range, to the joule: what it says at
+// the end, less what it said before. increase would extrapolate, and miss what came
+// before the first scrape of a short life.
+func joules(counter string) string {
+	return fill(`((increase(COUNTER[$__range]) and resets(COUNTER[$__range]) > 0)
+  or last_over_time(COUNTER[$__range])
+    - (last_over_time(COUNTER[1d] offset $__range) <= min_over_time(COUNTER[$__range]) or 0 * last_over_time(COUNTER[$__range])))`, "COUNTER", counter)
+}
+
 // fill puts the values in the place of their names; a value may hold later names.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
