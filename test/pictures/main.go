@@ -49,9 +49,9 @@ func nodes() []fleet.Node {
 	return []fleet.Node{
 		{Scenario: "gb200"},
 		{Scenario: "gb200", Machine: simnode.Machine{Number: 1}},
-		{Scenario: "lost"},
-		{Scenario: "timeslice"},
-		{Scenario: "jobs"},
+		{Scenario: "lost", Machine: simnode.Machine{Number: 2}},
+		{Scenario: "timeslice", Machine: simnode.Machine{Number: 3}},
+		{Scenario: "jobs", Machine: simnode.Machine{Number: 4}},
 	}
 }
 

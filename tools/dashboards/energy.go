@@ -36,10 +36,10 @@ func energy() *dashboard.DashboardBuilder {
 			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
 		WithPanel(number(words{"Held and idle", "Part of the power that goes to GPUs which a pod holds while nothing runs on them.", "no pod holds a GPU"}, sixth, "percentunit",
 			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
-			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(0)).
+			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
 		WithPanel(number(words{"Held by nobody", "Part of the power that goes to GPUs which nobody holds or uses.", "no energy was read"}, sixth, "percentunit",
 			`sum(rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
-			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(0))
+			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)
 }
 
@@ -77,7 +77,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 0`, "no pod: {{reason}}"))).
 		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods whose GPUs draw most power while nothing runs on them: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
-			{field: "pod", title: "Pod", link: toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"},
+			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 0.5)`).
 			SortBy(descending("Idle power"))).

@@ -40,9 +40,8 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, quarter, "short", fill(`count(STATES == 1) or 0 * count(PICKED)`, "STATES", states(picked), "PICKED", picked)).
 			Thresholds(from("text"))).
 		WithPanel(number(words{
-			"XID errors", "Errors that the driver reported for these GPUs in the time range.", "not reported by the driver",
-		}, quarter, "short", fill(`round(sum(increase(gpuledger_gpu_xid_errors_total{NODE}[$__range]) and on (cluster, node, UUID) PICKED))`,
-			"NODE", onNode, "PICKED", picked)).
+			"XIDs", "Kinds of errors that the driver reported for these GPUs in the time range, each GPU's counted for itself.", "not reported by the driver",
+		}, quarter, "short", reported(picked)).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(number(words{
 			"Last answer", "Time since any of these GPUs last answered. More than a minute: the exporter, the driver or the node is in trouble.", "none within an hour",
@@ -56,27 +55,28 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, full, place("State"), fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(picked), "HOLDERS", holders(onNode))).
 			SortBy(ascending("State"))).
 		WithPanel(rows(words{
-			"Pods on these GPUs", "Every container that holds or uses one of the GPUs now, and the workload at the root of its owners. Without the reconciler the pod stands for its workload.",
+			"Pods on these GPUs", "Every container that holds or uses one of the GPUs now, how many of them, and the workload at the root of its owners. Without the reconciler the pod stands for its workload.",
 			"nobody holds or uses them",
 		}, 14, []column{
-			{field: "namespace", title: "Namespace"},
-			{field: "workload_kind", title: "Kind", width: 110},
+			{field: "namespace", title: "Namespace", width: 110},
+			{field: "workload_kind", title: "Kind", width: 100},
 			{field: "workload_name", title: "Workload"},
-			{field: "pod", title: "Pod", link: toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"},
-			{field: "container", title: "Container"},
-			{field: "sharing", title: "Holds it", width: 110},
-			{field: "node", title: "Node", link: toNode},
-			{field: "UUID", title: "UUID", link: toGPU},
-		}, workloads(fill(`(gpuledger_container_gpu_info{NODE, POD} and on (cluster, node, UUID) PICKED)`, "NODE", onNode, "POD", inPod, "PICKED", picked)))).
+			{field: "pod", title: "Pod", link: toPod},
+			{field: "container", title: "Container", width: 110},
+			{field: "node", title: "Node", link: toNode, width: 110},
+			{field: "Value", title: "GPUs", width: 70},
+			{field: "sharing", title: "Held as", width: 100},
+		}, workloads(fill(`(count by (cluster, node, namespace, pod, pod_uid, container, sharing) (gpuledger_container_gpu_info{NODE, POD} and on (cluster, node, UUID) PICKED))`,
+			"NODE", onNode, "POD", inPod, "PICKED", picked))).
+			SortBy(descending("GPUs"))).
 		WithPanel(rows(words{
-			"XID errors, newest first", "The last time that the driver reported each XID. NVIDIA's list says what they mean: docs.nvidia.com/deploy/xid-errors.",
+			"Latest XIDs", "When the driver last reported each XID, newest first. NVIDIA's list says what they mean: docs.nvidia.com/deploy/xid-errors.",
 			"no XID error was reported",
 		}, 10, []column{
 			{field: "Value", title: "Last reported", unit: "dateTimeAsIso", width: 170},
 			{field: "xid", title: "XID", states: xids},
-			{field: "node", title: "Node", link: toNode},
-			{field: "serial", title: "Serial number", link: toLife},
-			{field: "UUID", title: "UUID", link: toGPU},
+			{field: "node", title: "Node", link: toNode, width: 110},
+			{field: "serial", title: "Serial number", link: toLife, width: 130},
 		}, fill(`1000 * max by (cluster, node, UUID, serial, xid) (
   last_over_time(gpuledger_gpu_xid_last_timestamp_seconds{NODE}[1h]) * on (cluster, node, UUID) group_left (serial) PICKED)`, "NODE", onNode, "PICKED", picked)).
 			SortBy(descending("Last reported")))
@@ -87,15 +87,15 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(bands(words{
 			"Present or lost", "One band for each of the picked GPUs, 50 at most; a gap means that nothing was scraped.", "no GPU picked",
-		}, half, fill(`max by (node, pci_bus_id, UUID) (bottomk(50, gpuledger_gpu_present{NODE} * on (cluster, node, UUID) group_left (pci_bus_id) PICKED))`,
+		}, third, fill(`max by (node, pci_bus_id, UUID) (bottomk(50, gpuledger_gpu_present{NODE} * on (cluster, node, UUID) group_left (pci_bus_id) PICKED))`,
 			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}}", presence...)).
 		WithPanel(lines(words{
 			"Power", "Power of each picked GPU, from its energy counter; of the 20 that draw most.", "no energy was read",
-		}, quarter, "watt", fill(`topk(20, rate(gpuledger_gpu_energy_joules_total{NODE}[$__rate_interval]) * on (cluster, node, UUID) group_left (pci_bus_id) PICKED)`,
+		}, third, "watt", fill(`topk(20, rate(gpuledger_gpu_energy_joules_total{NODE}[$__rate_interval]) * on (cluster, node, UUID) group_left (pci_bus_id) PICKED)`,
 			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(lines(words{
 			"Temperature", "Temperature of each picked GPU, from gpuledger or else from dcgm-exporter; of the 20 hottest.", "not read: see --collector.gauges",
-		}, quarter, "celsius", fill(`topk(20, (gpuledger_gpu_temperature_celsius{NODE}
+		}, third, "celsius", fill(`topk(20, (gpuledger_gpu_temperature_celsius{NODE}
   or on (UUID) DCGM_FI_DEV_GPU_TEMP{CLUSTER}) * on (UUID) group_left (node, pci_bus_id) topk by (UUID) (1, PICKED))`,
 			"NODE", onNode, "CLUSTER", inCluster, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(rows(words{

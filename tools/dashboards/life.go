@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
@@ -21,21 +20,20 @@ const noRecord = "no record: is the job gpuledger-record scraped?"
 func gpuLife() *dashboard.DashboardBuilder {
 	return board(uidLife, "gpuledger / GPU life", "The life of one board: where it was, who used it, and for how much energy.", "now-7d").
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
-		WithPanel(number(words{"Places", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
+		WithPanel(number(words{"Places it had", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
 		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to.", noRecord}, quarter, "kwatth",
 			fill(`sum(JOULES) / KWH`, "JOULES", joules(boardEnergy), "KWH", kWh)).Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
-		WithPanel(number(words{"XID errors", "Errors that the driver reported for the board's GPUs in the time range.", "not reported by the driver"}, quarter, "short",
-			`round(sum(increase(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"}[$__range])
-  and on (cluster, node, UUID) last_over_time(gpuledger_gpu_info{cluster=~"$cluster", serial="$serial"}[$__range])))`).
-			Thresholds(from("green", step(1, "red"))).GraphMode(common.BigValueGraphModeNone)).
+		WithPanel(number(words{"XIDs", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
+			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial"}`)).
+			Thresholds(from("green", step(1, "red")))).
 		WithPanel(bands(words{"Where it was", "One band for each place that a GPU of the board had; a gap means that it was lost, or that nothing was scraped.", noRecord}, full,
-			fill(`max by (node, chassis_slot, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
-			"{{node}} slot {{chassis_slot}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
-		WithPanel(rows(words{"Places, newest first", "From when until when each GPU of the board was where, as far as the time range goes.", noRecord}, full, placed,
+			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
+			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
+		WithPanel(rows(words{"Places", "From when until when each GPU of the board was where, as far as the time range goes, the newest first.", noRecord}, full, placed,
 			seen(boardPlace, "cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", "")...).
 			Interval("1m").SortBy(descending("From")).Height(6)).
 		WithPanel(rows(words{

@@ -10,6 +10,7 @@ const (
 	toGPU      = toIncident + "&var-UUID=${__value.text}"
 	toLife     = "/d/" + uidLife + kept + "&var-serial=${__value.text}"
 	toChassis  = "/d/" + uidChassis + kept + "&var-chassis=${__value.text}"
+	toPod      = toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )
 
@@ -38,15 +39,15 @@ var xids = []dashboard.ValueMapping{
 func place(value string) []column {
 	return []column{
 		{field: "Value", title: value, states: presence, width: 90},
-		{field: "node", title: "Node", link: toNode},
-		{field: "serial", title: "Serial number", link: toLife},
+		{field: "node", title: "Node", link: toNode, width: 120},
+		{field: "serial", title: "Serial number", link: toLife, width: 140},
 		{field: "holder", title: "Holder"},
-		{field: "chassis_serial", title: "Chassis", link: toChassis},
-		{field: "tray_index", title: "Tray", width: 70},
-		{field: "module_id", title: "Module", width: 80},
-		{field: "pci_bus_id", title: "PCI address"},
-		{field: "model", title: "Model"},
-		{field: "UUID", title: "UUID", link: toGPU},
+		{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
+		{field: "tray_index", title: "Tray", width: 60},
+		{field: "module_id", title: "Module", width: 70},
+		{field: "pci_bus_id", title: "PCI address", width: 150},
+		{field: "model", title: "Model", width: 190},
+		{field: "UUID", title: "UUID", link: toGPU, width: 330},
 	}
 }
 
@@ -55,10 +56,10 @@ var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
 	{field: "node", title: "Node", link: toNode},
-	{field: "serial", title: "Serial number", link: toLife},
+	{field: "serial", title: "Serial number", link: toLife, width: 140},
 	{field: "chassis_serial", title: "Chassis", link: toChassis},
 	{field: "chassis_slot", title: "Slot", width: 70},
 	{field: "tray_index", title: "Tray", width: 70},
 	{field: "pci_bus_id", title: "PCI address"},
-	{field: "UUID", title: "UUID", link: toGPU},
+	{field: "UUID", title: "UUID", link: toGPU, width: 330},
 }

@@ -66,6 +66,12 @@ func joules(counter string) string {
     - (last_over_time(COUNTER[1d] offset $__range) <= min_over_time(COUNTER[$__range]) or 0 * last_over_time(COUNTER[$__range])))`, "COUNTER", counter)
 }
 
+// reported counts the XIDs of the GPUs that were reported in the time range.
+func reported(gpus string) string {
+	return fill(`sum(gpuledger_gpu_xid_last_timestamp_seconds{cluster=~"$cluster"} > bool (time() - $__range_s) and on (cluster, node, UUID) GPUS)
+  or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
+}
+
 // fill puts the values in the place of their names; a value may hold later names.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {
