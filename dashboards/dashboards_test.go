@@ -3,7 +3,6 @@ package dashboards_test
 import (
 	"bytes"
 	"encoding/json"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -172,6 +171,24 @@ func TestPanels(t *testing.T) {
 	}
 }
 
+// rules returns the rule files, by name.
+func rules(t *testing.T) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob("rules/*.yaml")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("found %v, %v", names, err)
+	}
+	texts := make(map[string][]byte)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = text
+	}
+	return texts
+}
+
 // known returns every metric that can be asked for.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
@@ -186,15 +203,7 @@ func known(t *testing.T) map[string]bool {
 	for _, m := range metrics {
 		names[m.Name] = true
 	}
-	rules, err := filepath.Glob("rules/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, rule := range rules {
-		text, err := os.ReadFile(rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, text := range rules(t) {
 		for _, m := range record.FindAllSubmatch(text, -1) {
 			names[string(m[1])] = true
 		}
@@ -288,15 +297,34 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`"url": "(/d/[^"]*)"`)
+var (
+	link      = regexp.MustCompile(`"url": "(/d/[^"]*)"`)
+	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
+)
 
-// TestLinks checks that every link leads to a dashboard that is there, and fills
-// variables that it has.
+// TestLinks checks that every link of a dashboard or an alert leads to a dashboard that
+// is there, and fills variables that it has.
 func TestLinks(t *testing.T) {
 	files, texts := dashboards(t)
 	byUID := make(map[string]file)
 	for _, f := range files {
 		byUID[f.UID] = f
+	}
+	check := func(name, target string) {
+		t.Helper()
+		uid, query, _ := strings.Cut(strings.TrimPrefix(target, "/d/"), "?")
+		to, ok := byUID[uid]
+		if !ok {
+			t.Errorf("%s: link %s leads nowhere", name, target)
+			return
+		}
+		for pair := range strings.SplitSeq(query, "&") {
+			key, _, _ := strings.Cut(pair, "=")
+			v, isVariable := strings.CutPrefix(key, "var-")
+			if isVariable && !slices.ContainsFunc(to.Templating.List, func(has variable) bool { return has.Name == v }) {
+				t.Errorf("%s: link %s: %s has no variable %s", name, target, uid, v)
+			}
+		}
 	}
 	for name, text := range texts {
 		links := link.FindAllSubmatch(text, -1)
@@ -308,22 +336,12 @@ func TestLinks(t *testing.T) {
 			if err := json.Unmarshal([]byte(`"`+string(l[1])+`"`), &target); err != nil {
 				t.Fatalf("%s: link %s: %v", name, l[1], err)
 			}
-			uid, query, _ := strings.Cut(strings.TrimPrefix(target, "/d/"), "?")
-			to, ok := byUID[uid]
-			if !ok {
-				t.Errorf("%s: link %s leads nowhere", name, target)
-				continue
-			}
-			values, err := url.ParseQuery(query)
-			if err != nil {
-				t.Errorf("%s: link %s: %v", name, target, err)
-			}
-			for key := range values {
-				v, isVariable := strings.CutPrefix(key, "var-")
-				if isVariable && !slices.ContainsFunc(to.Templating.List, func(has variable) bool { return has.Name == v }) {
-					t.Errorf("%s: link %s: %s has no variable %s", name, target, uid, v)
-				}
-			}
+			check(name, target)
+		}
+	}
+	for name, text := range rules(t) {
+		for _, l := range alertLink.FindAllSubmatch(text, -1) {
+			check(name, string(l[1]))
 		}
 	}
 }

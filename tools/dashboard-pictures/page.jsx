@@ -71,12 +71,12 @@ async function prepared(panel, answers) {
   const config = panel.fieldConfig;
   const merged = { ...own, ...config.defaults, custom: { ...own.custom, ...config.defaults.custom } };
   const steps = merged.thresholds?.steps.map((s) => ({ ...s, value: s.value ?? -Infinity }));
-  for (const field of data.flatMap((frame) => frame.fields)) delete field.state?.displayName; // from before it was renamed
-  cacheFieldDisplayNames(data);
-  return applyFieldOverrides({
+  const shown = applyFieldOverrides({
     data, theme, timeZone: 'utc', replaceVariables: (s) => s, fieldConfigRegistry: registry,
     fieldConfig: { defaults: { ...merged, ...(steps && { thresholds: { mode: 'absolute', steps } }) }, overrides: config.overrides },
   });
+  cacheFieldDisplayNames(shown);
+  return shown;
 }
 
 function Panel({ panel, answers }) {

@@ -7,8 +7,8 @@ import (
 
 // A GPU that does not know its chassis is in its machine's.
 const (
-	housed = `(gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="$chassis"}
-  or (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""} and on (cluster, node) gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis"}))`
+	housed = `(gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}
+  or (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""} and on (cluster, node) gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}))`
 	housings = `query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{chassis_serial=""}))`
 )
@@ -16,7 +16,7 @@ const (
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))
 	return board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis, tray by tray: which are there, and who has them.", "now-6h").
-		WithVariable(one("chassis", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
+		WithVariable(one("chassis_serial", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
 		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that their driver no longer answers for.", "no GPU in this chassis"}, quarter, "short",
 			fill(`count(STATES == 0) or 0 * count(HOUSED)`, "STATES", states(housed), "HOUSED", housed)).
 			Thresholds(from("green", step(1, "red"))).ColorMode(common.BigValueColorModeBackground)).
@@ -48,9 +48,9 @@ func chassis() *dashboard.DashboardBuilder {
 			{field: "tray_index", title: "Tray", width: 70},
 			{field: "chassis_slot", title: "Slot", width: 70},
 			{field: "node", title: "Node", link: toNode},
-			{field: "Value #A", title: "GPUs present"},
-			{field: "Value #B", title: "Pods"},
-			{field: "Value #C", title: "Power", unit: "watt"},
+			{field: "Value #A", title: "GPUs present", width: 120},
+			{field: "Value #B", title: "Pods", width: 80},
+			{field: "Value #C", title: "Power", unit: "watt", width: 110},
 		},
 			fill(`sum by (cluster, node, tray_index, chassis_slot) (clamp_min(STATES, 0))`, "STATES", states(housed)),
 			fill(`count by (cluster, node) (group by (cluster, node, pod_uid) (gpuledger_container_gpu_info{cluster=~"$cluster"} and on (cluster, node, UUID) HOUSED)) or 0 * group by (cluster, node) (HOUSED)`, "HOUSED", housed),

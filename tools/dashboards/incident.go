@@ -13,9 +13,9 @@ var picked = fill(`(GPUS
 
 // nearby are the GPUs beside the picked ones, with the label beside: what they have in
 // common. Nearest first; a GPU is there once.
-var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1 same board", "", "")
-  or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2 same node", "", "")
-  or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3 same chassis", "", ""))
+var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1: same board", "", "")
+  or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2: same node", "", "")
+  or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3: same chassis", "", ""))
   unless on (cluster, node, UUID) PICKED)`, "PICKED", picked, "CLUSTER", inCluster)
 
 func incident() *dashboard.DashboardBuilder {
@@ -52,7 +52,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"Which GPUs, where, and whose",
 			"The picked GPUs, lost ones first, 200 at most. Silent: nothing was scraped from the node in the last minutes. The holder is the pod that holds or uses the GPU.",
 			"no GPU picked",
-		}, full, place("State"), fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(picked), "HOLDERS", holders(onNode))).
+		}, full, place(), fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(picked), "HOLDERS", holders(onNode))).
 			SortBy(ascending("State"))).
 		WithPanel(rows(words{
 			"Pods on these GPUs", "Every container that holds or uses one of the GPUs now, how many of them, and the workload at the root of its owners. Without the reconciler the pod stands for its workload.",
@@ -94,14 +94,14 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, third, "watt", fill(`topk(20, rate(gpuledger_gpu_energy_joules_total{NODE}[$__rate_interval]) * on (cluster, node, UUID) group_left (pci_bus_id) PICKED)`,
 			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(lines(words{
-			"Temperature", "Temperature of each picked GPU, from gpuledger or else from dcgm-exporter; of the 20 hottest.", "not read: see --collector.gauges",
+			"Temperature", "Temperature of each picked GPU, from gpuledger or else from dcgm-exporter; of the 20 hottest. A lost GPU has none.", "not read: lost, or see --collector.gauges",
 		}, third, "celsius", fill(`topk(20, (gpuledger_gpu_temperature_celsius{NODE}
   or on (UUID) DCGM_FI_DEV_GPU_TEMP{CLUSTER}) * on (UUID) group_left (node, pci_bus_id) topk by (UUID) (1, PICKED))`,
 			"NODE", onNode, "CLUSTER", inCluster, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(rows(words{
-			"Beside them", "GPUs on the same board, then in the same node, then in the same chassis, nearest first, 200 at most. Are they well, and who would have to move for a repair?",
+			"Beside them", "Other GPUs of the same board, then of the same node, then of the same chassis, 200 at most. Are they well, and who would have to move for a repair?",
 			"nothing is beside them, or no GPU was picked",
-		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, place("State")...),
+		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, place()...),
 			fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(nearby), "HOLDERS", holders(inCluster))).
 			SortBy(ascending("Beside"))).
 		WithPanel(rows(words{

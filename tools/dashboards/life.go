@@ -9,10 +9,10 @@ const kWh = "3.6e6"
 
 // The record of one board.
 const (
-	boardPlace  = `gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}`
-	boardEnergy = `gpuledger_board_energy_joules_total{cluster=~"$cluster", serial="$serial"}`
-	podEnergy   = `gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}`
-	podSeconds  = `gpuledger_allocation_seconds_total{cluster=~"$cluster", serial="$serial"}`
+	boardPlace  = `gpuledger_placement_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	boardEnergy = `gpuledger_board_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	podEnergy   = `gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	podSeconds  = `gpuledger_allocation_seconds_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 )
 
 const noRecord = "no record: is the job gpuledger-record scraped?"
@@ -20,6 +20,7 @@ const noRecord = "no record: is the job gpuledger-record scraped?"
 func gpuLife() *dashboard.DashboardBuilder {
 	return board(uidLife, "gpuledger / GPU life", "The life of one board: where it was, who used it, and for how much energy.", "now-7d").
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
+		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
 		WithPanel(number(words{"Places it had", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
@@ -28,7 +29,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
 		WithPanel(number(words{"XIDs", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
-			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial"}`)).
+			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(bands(words{"Where it was", "One band for each place that a GPU of the board had; a gap means that it was lost, or that nothing was scraped.", noRecord}, full,
 			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),

@@ -9,7 +9,7 @@ const (
 	toNode     = toIncident + "&var-node=${__value.text}"
 	toGPU      = toIncident + "&var-UUID=${__value.text}"
 	toLife     = "/d/" + uidLife + kept + "&var-serial=${__value.text}"
-	toChassis  = "/d/" + uidChassis + kept + "&var-chassis=${__value.text}"
+	toChassis  = "/d/" + uidChassis + kept + "&var-chassis_serial=${__value.text}"
 	toPod      = toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )
@@ -36,9 +36,9 @@ var xids = []dashboard.ValueMapping{
 }
 
 // place are the columns that say what state a GPU is in, where it is and who has it.
-func place(value string) []column {
+func place() []column {
 	return []column{
-		{field: "Value", title: value, states: presence, width: 90},
+		{field: "Value", title: "State", states: presence, width: 90},
 		{field: "node", title: "Node", link: toNode, width: 120},
 		{field: "serial", title: "Serial number", link: toLife, width: 140},
 		{field: "holder", title: "Holder"},
