@@ -5,10 +5,10 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours of the time range. The rules give each hour's joules
-// until the next hour is over.
+// sumOfHours adds up the full hours of the time range. An hour's joules are known when it
+// is over, hence the offset: see docs/queries.md.
 func sumOfHours(rule string) string {
-	return fill(`sum_over_time(last_over_time(RULE[1h])[$__range:1h])`, "RULE", rule)
+	return fill(`sum_over_time(last_over_time(RULE[1h])[$__range:1h] offset -1h)`, "RULE", rule)
 }
 
 // cost is what joules cost: the price of a kilowatt-hour, and what cooling and

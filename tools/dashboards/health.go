@@ -38,17 +38,19 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "stage", title: "Stage"},
 			{field: "Value", title: "Last success", unit: "dateTimeFromNow", states: []dashboard.ValueMapping{state("0", "never", "red")}},
 		}, `1000 * (gpuledger_stage_last_success_timestamp_seconds{cluster=~"$cluster", node=~"$node"} and on (cluster, node, stage) gpuledger_stage_up == 0
-  or on (cluster, node, stage) 0 * (gpuledger_stage_up{cluster=~"$cluster", node=~"$node"} == 0))`)).
+  or on (cluster, node, stage) 0 * (gpuledger_stage_up{cluster=~"$cluster", node=~"$node"} == 0))`).
+			Height(6)).
 		WithPanel(rows(words{"Nodes that should have an exporter", "Nodes that have none that answers, and why they should: see the reasons of gpuledger_node_expected in docs/metrics.md.", "none is missing, or no reconciler"}, half, []column{
 			{field: "node", title: "Node"},
 			{field: "reason", title: "Why"},
-		}, `gpuledger_node_expected{cluster=~"$cluster", node=~"$node"} unless on (cluster, node) (up{job="gpuledger"} == 1)`)).
+		}, `gpuledger_node_expected{cluster=~"$cluster", node=~"$node"} unless on (cluster, node) (up{job="gpuledger"} == 1)`).
+			Height(6)).
 		WithPanel(lines(words{"Energy that could not be charged", "Part of the GPUs' energy of which it is not known whose it is. gap: nobody was looking; unmapped: a process without a known container; unknown: an allocation that is in doubt.", "no energy was read"}, half, "percentunit",
 			`sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", node=~"$node", reason=~"gap|unmapped|unknown"}[$__rate_interval]))
   / ignoring (reason) group_left () sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "{{reason}}").AxisSoftMax(0.05)).
 		WithPanel(lines(words{"Failures per hour", "Attempts of stages that failed, and readings of energy that were not plausible and not used, at the rate of the moment.", "no exporter is scraped"}, half, "short",
 			`3600 * sum(rate(gpuledger_gpu_readings_rejected_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "readings rejected").
-			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval])) > 0`, "{{stage}}")).AxisSoftMax(10)).
+			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval])) > 0`, "{{stage}} failed")).AxisSoftMax(10)).
 		WithPanel(lines(words{"Series on the largest page", "Series that a scrape gave, of the node with most. The shipped limit is 20,000: a page beyond it is not taken at all.", "no exporter is scraped"}, third, "short",
 			`max by (job) (scrape_samples_scraped{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
 		WithPanel(lines(words{"Longest scrape", "Time that a scrape took, of the node where it takes longest.", "no exporter is scraped"}, third, "s",
@@ -62,8 +64,10 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		WithPanel(rows(words{"What the reconciler thinks of the exporters", "Nodes by what is thought of what their exporter says; nothing is written for those that are not settled. docs/metrics.md lists the states.", noReconciler}, half, []column{
 			{field: "state", title: "State"},
 			{field: "Value", title: "Nodes"},
-		}, `sum by (state) (gpuledger_reconciler_nodes{cluster=~"$cluster"}) > 0`)).
+		}, `sum by (state) (gpuledger_reconciler_nodes{cluster=~"$cluster"}) > 0`).
+			Height(6)).
 		WithPanel(lines(words{"Writes of node labels per hour", "Writes of Nodes at the rate of the moment, and those that failed. A cluster in which nothing changes sees none.", noReconciler}, half, "short",
 			`3600 * sum by (kind) (rate(gpuledger_reconciler_node_writes_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{kind}}").
-			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")))
+			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")).
+			Height(6))
 }

@@ -58,17 +58,17 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"Pods on these GPUs", "Every container that holds or uses one of the GPUs now, how many of them, and the workload at the root of its owners. Without the reconciler the pod stands for its workload.",
 			"nobody holds or uses them",
 		}, 14, []column{
-			{field: "namespace", title: "Namespace", width: 110},
-			{field: "workload_kind", title: "Kind", width: 100},
+			{field: "namespace", title: "Namespace", width: 100},
+			{field: "workload_kind", title: "Kind", width: 80},
 			{field: "workload_name", title: "Workload"},
 			{field: "pod", title: "Pod", link: toPod},
-			{field: "container", title: "Container", width: 110},
-			{field: "node", title: "Node", link: toNode, width: 110},
+			{field: "container", title: "Container", width: 100},
+			{field: "node", title: "Node", link: toNode, width: 100},
 			{field: "Value", title: "GPUs", width: 70},
-			{field: "sharing", title: "Held as", width: 100},
+			{field: "sharing", title: "Held as"},
 		}, workloads(fill(`(count by (cluster, node, namespace, pod, pod_uid, container, sharing) (gpuledger_container_gpu_info{NODE, POD} and on (cluster, node, UUID) PICKED))`,
 			"NODE", onNode, "POD", inPod, "PICKED", picked))).
-			SortBy(descending("GPUs"))).
+			SortBy(descending("GPUs")).Height(6)).
 		WithPanel(rows(words{
 			"Latest XIDs", "When the driver last reported each XID, newest first. NVIDIA's list says what they mean: docs.nvidia.com/deploy/xid-errors.",
 			"no XID error was reported",
@@ -79,7 +79,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "serial", title: "Serial number", link: toLife, width: 130},
 		}, fill(`1000 * max by (cluster, node, UUID, serial, xid) (
   last_over_time(gpuledger_gpu_xid_last_timestamp_seconds{NODE}[1h]) * on (cluster, node, UUID) group_left (serial) PICKED)`, "NODE", onNode, "PICKED", picked)).
-			SortBy(descending("Last reported")))
+			SortBy(descending("Last reported")).Height(6))
 }
 
 // incidentAround adds what came before, and what is beside.

@@ -36,10 +36,10 @@ func gpuLife() *dashboard.DashboardBuilder {
 			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
 		WithPanel(rows(words{"Places", "From when until when each GPU of the board was where, as far as the time range goes, the newest first.", noRecord}, full, placed,
 			seen(boardPlace, "cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", "")...).
-			Interval("1m").SortBy(descending("From")).Height(6)).
+			Interval("1m").SortBy(descending("From")).Height(7)).
 		WithPanel(rows(words{
 			"Who used it",
-			"Every pod that held or used a GPU of the board in the time range, the last one first. Without the reconciler the pod stands for its workload.",
+			"Every pod that held or used a GPU of the board in the time range, the last one first. GPU time counts each GPU that it held. Without the reconciler the pod stands for its workload.",
 			"no pod used it",
 		}, full, []column{
 			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
@@ -49,12 +49,12 @@ func gpuLife() *dashboard.DashboardBuilder {
 			{field: "workload_name", title: "Workload"},
 			{field: "pod", title: "Pod"},
 			{field: "node", title: "Node", link: toNode},
-			{field: "Value #C", title: "Held", unit: "s"},
+			{field: "Value #C", title: "GPU time", unit: "s"},
 			{field: "Value #D", title: "Energy", unit: "kwatth"},
 		}, append(seen(podEnergy, podLabels, ""),
 			fill(`sum by (LABELS) (JOULES)`, "LABELS", podLabels, "JOULES", joules(podSeconds)),
 			workloads(fill(`(sum by (LABELS) (JOULES) / KWH)`, "LABELS", podLabels, "JOULES", joules(podEnergy), "KWH", kWh)))...).
-			Interval("1m").SortBy(descending("Until")).Height(10)).
+			Interval("1m").SortBy(descending("Until")).Height(9)).
 		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
 )
 
 func main() {
@@ -39,8 +40,15 @@ func write(folder string) error {
 			return fmt.Errorf("build %s: %w", name, err)
 		}
 		d.SchemaVersion = schemaVersion
-		for i := range d.Panels {
-			d.Panels[i].Panel.Id = &[]uint32{uint32(i + 1)}[0]
+		for i, p := range d.Panels {
+			p.Panel.Id = ptr(uint32(i + 1))
+			if options, ok := p.Panel.Options.(*table.Options); ok {
+				options.Footer = nil // Grafana 12 moved it
+			}
+		}
+		for i := range d.Templating.List {
+			v := &d.Templating.List[i]
+			v.Auto, v.AutoMin, v.AutoCount = nil, nil, nil // of intervals only
 		}
 		text, err := json.MarshalIndent(d, "", "  ")
 		if err != nil {

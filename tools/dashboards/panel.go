@@ -30,6 +30,7 @@ func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
 		Datasource(source).
 		Unit(unit).
 		GraphMode(common.BigValueGraphModeNone).
+		Orientation(common.VizOrientationAuto).
 		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"})).
 		WithTarget(now("A", expr))
 }
@@ -71,6 +72,9 @@ func bands(w words, width uint32, expr, legend string, states ...dashboard.Value
 		RowHeight(0.8).
 		FillOpacity(80).
 		PerPage(20).
+		Legend(common.NewVizLegendOptionsBuilder().
+			ShowLegend(false).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeSingle).Sort(common.SortOrderNone)).
 		WithTarget(over("A", expr, legend))
 }
 
