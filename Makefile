@@ -14,6 +14,7 @@ KILLS    ?= 200
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
+RUN      ?= 10m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -79,6 +80,16 @@ run: build ## run the exporter on a simulated GPU node until Ctrl-C
 .PHONY: demo
 demo: build ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
 	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; go build -trimpath -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
+
+.PHONY: dashboard-pictures
+dashboard-pictures: build dashboard-types ## draw the dashboards from simulated nodes into bin/dashboards; needs npm and chromium
+	@programs=$$($(PROMETHEUS)); go build -trimpath -o bin/ ./test/pictures; \
+		bin/pictures --prometheus="$$programs" --run=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards 900
+
+.PHONY: dashboard-types
+dashboard-types: ## check the dashboards against Grafana's types; needs npm
+	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@node tools/dashboard-pictures/types.mjs
 
 .PHONY: test
 test: ## run all tests; needs no GPU and no cluster

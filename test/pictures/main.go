@@ -40,7 +40,7 @@ type options struct {
 	programs      fleet.Programs
 	listen, rules string
 	run           time.Duration
-	command       []string // the address of Prometheus is added
+	command       []string // what to show of the nodes and the address of Prometheus are added
 }
 
 // nodes are two trays of one chassis, between which a board is moved, a node that loses
@@ -93,9 +93,31 @@ func (o options) draw(ctx context.Context) (err error) {
 		<-ctx.Done()
 		return nil
 	}
-	command := exec.CommandContext(ctx, o.command[0], append(o.command[1:], server.URL())...)
+	shown, err := show(nodes)
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, o.command[0], append(append(o.command[1:], shown...), server.URL())...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	return command.Run()
+}
+
+// show picks what the dashboards show: the board that was moved, its chassis, and the node
+// that lost a GPU.
+func show(nodes []fleet.Node) ([]string, error) {
+	tray, err := simnode.Lookup(nodes[0].Scenario)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := nodes[2].Simulated()
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"gpu-life.serial=" + tray.GPUs[0].Serial,
+		"chassis.chassis_serial=" + tray.GPUs[0].Place.Chassis,
+		"incident.node=" + lost.Node,
+	}, nil
 }
 
 // move moves the first board of the first node into the second's second place, with

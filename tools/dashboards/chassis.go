@@ -5,13 +5,14 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// A GPU that does not know its chassis is in its machine's.
-const (
-	housed = `(gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}
-  or (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""} and on (cluster, node) gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}))`
-	housings = `query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
-  or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{chassis_serial=""}))`
-)
+// housed are the GPUs of the chassis. A GPU that does not know its chassis is in its
+// machine's.
+var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h])))`,
+	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`)))
+
+// housings are the chassis that housed can be asked for.
+const housings = `query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
+  or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""}))`
 
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))

@@ -47,24 +47,20 @@ func energy() *dashboard.DashboardBuilder {
 func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	namespaces := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
-	workloads := fill(`topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH`, "KWH", kWh,
+	workloads := fill(`label_replace(topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (JOULES) > 0) / KWH`, "KWH", kWh,
 		"JOULES", joules(`gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
-	unnamed := []dashboard.ValueMapping{{SpecialValueMap: &dashboard.SpecialValueMap{
-		Type:    dashboard.MappingTypeSpecialValue,
-		Options: dashboard.DashboardSpecialValueMapOptions{Match: dashboard.SpecialValueMatchEmpty, Result: dashboard.ValueMappingResult{Text: ptr("not known: no reconciler"), Color: ptr("text")}},
-	}}}
 	return b.
 		WithPanel(rows(words{"Namespaces", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, namespaces, cost(namespaces)).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most.", noRules}, 14, []column{
+		WithPanel(rows(words{"Workloads", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
-			{field: "workload_name", title: "Workload", states: unnamed},
+			{field: "workload_name", title: "Workload"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, workloads, cost(workloads)).SortBy(descending("Energy")).Decimals(2)).

@@ -9,7 +9,7 @@ import (
 // the pod that holds them, or did within the last hour.
 var picked = fill(`(GPUS
   and on (cluster, node, UUID) (last_over_time(gpuledger_gpu_info{NODE, POD}[1h]) or last_over_time(gpuledger_container_gpu_info{NODE, POD}[1h])))`,
-	"GPUS", identity(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
+	"GPUS", remembered(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
 
 // nearby are the GPUs beside the picked ones, with the label beside: what they have in
 // common. Nearest first; a GPU is there once.
@@ -40,7 +40,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, quarter, "short", fill(`count(STATES == 1) or 0 * count(PICKED)`, "STATES", states(picked), "PICKED", picked)).
 			Thresholds(from("text"))).
 		WithPanel(number(words{
-			"XIDs", "Kinds of errors that the driver reported for these GPUs in the time range, each GPU's counted for itself.", "not reported by the driver",
+			"XIDs in the time range", "Kinds of errors that the driver reported for these GPUs in the time range, each GPU's counted for itself.", "not reported by the driver",
 		}, quarter, "short", reported(picked)).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(number(words{
@@ -50,7 +50,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(60, "orange"), step(300, "red"))).Decimals(0)).
 		WithPanel(rows(words{
 			"Which GPUs, where, and whose",
-			"The picked GPUs, lost ones first, 200 at most. Silent: nothing was scraped from the node in the last minutes. The holder is the pod that holds or uses the GPU.",
+			"The picked GPUs, 200 at most, those with something wrong first. LOST: the driver no longer answers for it. Silent: nothing was scraped from its node in the last minutes. Gone: its node answers and knows it no longer, so the board was taken out within the last hour.",
 			"no GPU picked",
 		}, full, place(), fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(picked), "HOLDERS", holders(onNode))).
 			SortBy(ascending("State"))).
@@ -87,8 +87,8 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	return b.
 		WithPanel(bands(words{
 			"Present or lost", "One band for each of the picked GPUs, 50 at most; a gap means that nothing was scraped.", "no GPU picked",
-		}, third, fill(`max by (node, pci_bus_id, UUID) (bottomk(50, gpuledger_gpu_present{NODE} * on (cluster, node, UUID) group_left (pci_bus_id) PICKED))`,
-			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}}", presence...)).
+		}, third, fill(`max by (node, pci_bus_id, serial, UUID) (bottomk(50, gpuledger_gpu_present{NODE} * on (cluster, node, UUID) group_left (pci_bus_id, serial) PICKED))`,
+			"NODE", onNode, "PICKED", picked), "{{node}} {{pci_bus_id}} {{serial}}", presence...)).
 		WithPanel(lines(words{
 			"Power", "Power of each picked GPU, from its energy counter; of the 20 that draw most.", "no energy was read",
 		}, third, "watt", fill(`topk(20, rate(gpuledger_gpu_energy_joules_total{NODE}[$__rate_interval]) * on (cluster, node, UUID) group_left (pci_bus_id) PICKED)`,
@@ -106,7 +106,7 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			SortBy(ascending("Beside"))).
 		WithPanel(rows(words{
 			"Where these boards were", "Each place that the boards of the picked GPUs had in the time range. Two places of one GPU: it was moved, or its machine was renamed.",
-			"no record: is the job gpuledger-record scraped?",
+			"never present in the time range, or the job gpuledger-record is not scraped",
 		}, full, placed, seen(fill(`gpuledger_placement_info{CLUSTER, serial=~"$serial"}`, "CLUSTER", inCluster),
 			"cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", fill(` and on (cluster, UUID) PICKED`, "PICKED", picked))...).
 			Interval("1m").SortBy(descending("Until")))

@@ -15,7 +15,7 @@ const (
 	podSeconds  = `gpuledger_allocation_seconds_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 )
 
-const noRecord = "no record: is the job gpuledger-record scraped?"
+const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
 	return board(uidLife, "gpuledger / GPU life", "The life of one board: where it was, who used it, and for how much energy.", "now-7d").
@@ -28,7 +28,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`sum(JOULES) / KWH`, "JOULES", joules(boardEnergy), "KWH", kWh)).Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
-		WithPanel(number(words{"XIDs", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
+		WithPanel(number(words{"XIDs in the time range", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
 			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(bands(words{"Where it was", "One band for each place that a GPU of the board had; a gap means that it was lost, or that nothing was scraped.", noRecord}, full,

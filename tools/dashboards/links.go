@@ -19,6 +19,7 @@ var presence = []dashboard.ValueMapping{
 	state("1", "present", "green"),
 	state("0", "LOST", "red"),
 	state("-1", "silent", "orange"),
+	state("-2", "gone", "orange"),
 }
 
 // xids are the XIDs that a board is sent back for, or a node drained.
@@ -46,8 +47,8 @@ func place() []column {
 		{field: "tray_index", title: "Tray", width: 60},
 		{field: "module_id", title: "Module", width: 70},
 		{field: "pci_bus_id", title: "PCI address", width: 150},
-		{field: "model", title: "Model", width: 190},
-		{field: "UUID", title: "UUID", link: toGPU, width: 330},
+		{field: "model", title: "Model", width: 200},
+		{field: "UUID", title: "UUID", link: toGPU, width: 350},
 	}
 }
 

@@ -13,27 +13,37 @@ const (
 	inPod     = `namespace=~"$namespace", pod=~"$pod"`
 )
 
-// identity is gpuledger_gpu_info of the GPUs that the selector picks. A node that
-// fell silent is still known for an hour.
-func identity(selector string) string {
+// remembered is gpuledger_gpu_info of the GPUs that the selector picks, and picked within
+// the last hour.
+func remembered(selector string) string {
 	return fill(`(gpuledger_gpu_info{SELECTOR}
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
 }
 
-// states is 1 for a GPU that is present, 0 for one that is lost and -1 for one whose
-// node says nothing, with the labels of its identity.
+// unlessGone leaves out GPUs that a node which answers knows no longer.
+func unlessGone(gpus string) string {
+	return fill(`(GPUS unless on (cluster, node, UUID)
+    (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
+}
+
+// states has the labels of the GPUs' identity. It is 1 for a GPU that is present, 0 for one
+// that is lost, -1 for one whose node says nothing, and -2 for one that its node, which
+// answers, knows no longer: the board was taken out.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
+  or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
 // holders has one series for every GPU that the selector picks, with the label holder:
-// the pod that holds or uses it, how many if there are several, or nobody.
+// the pod that holds or uses it, that there are several, that there is nobody, or that it is
+// not known because nothing was scraped.
 func holders(selector string) string {
 	pods := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR})`
 	return fill(`(label_join(PODS and on (cluster, node, UUID) (count by (cluster, node, UUID) (PODS) == 1), "holder", "/", "namespace", "pod")
   or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (PODS), "holder", "several pods", "", "")
-  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "nobody", "", "")) ^ 0`,
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "nobody", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (last_over_time(gpuledger_gpu_present{SELECTOR}[1h])), "holder", "not known", "", "")) ^ 0`,
 		"PODS", pods, "SELECTOR", selector)
 }
 
