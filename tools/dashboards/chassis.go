@@ -33,13 +33,12 @@ func chassis() *dashboard.DashboardBuilder {
 			"Who has which GPU",
 			"One row for each tray, one column for each GPU in it: the pod that holds or uses it, or what is wrong with it.",
 			"no GPU in this chassis",
-		}, full, []column{{field: "tray"}, {field: "place"}, {field: "holder"}}, fill(`label_replace(label_replace(label_join(
+		}, full, []column{{field: "tray", title: "Tray"}, {field: "place", title: "Place"}, {field: "holder", title: "Holder"}}, fill(`label_replace(label_replace(label_join(
   label_replace(STATES == 0, "holder", "LOST", "", "") or label_replace(STATES == -1, "holder", "silent", "", "") or HELD,
   "tray", " ", "tray_index", "node"), "place", "$1", "pci_bus_id", "[^:]*:(.*)"), "place", "module $1", "module_id", "(.+)")`,
 			"STATES", states(housed), "HELD", held)).
-			WithTransformation(transformation("sortBy", map[string]any{"sort": []map[string]any{{"field": "place"}}})).
-			WithTransformation(transformation("groupingToMatrix", map[string]any{"columnField": "place", "rowField": "tray", "valueField": "holder", "emptyValue": "empty"})).
-			WithTransformation(transformation("organize", map[string]any{"renameByName": map[string]string{`tray\place`: "Tray"}})).
+			WithTransformation(transformation("sortBy", map[string]any{"sort": []map[string]any{{"field": "Place"}}})).
+			WithTransformation(transformation("groupingToMatrix", map[string]any{"columnField": "Place", "rowField": "Tray", "valueField": "Holder", "emptyValue": "empty"})).
 			SortBy(ascending("Tray")).
 			Mappings([]dashboard.ValueMapping{
 				state("LOST", "LOST", "red"), state("silent", "silent", "orange"), state("nobody", "nobody", "blue"),

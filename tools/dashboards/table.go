@@ -42,9 +42,6 @@ func rows(w words, width uint32, columns []column, exprs ...string) *table.Panel
 	titles := make(map[string]string, len(columns))
 	for i, c := range columns {
 		names[i], order[c.field], titles[c.field] = c.field, i, c.title
-		if c.title == "" {
-			titles[c.field] = c.field
-		}
 		if properties := c.properties(); len(properties) > 0 {
 			p.OverrideByName(c.title, properties)
 		}
