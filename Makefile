@@ -103,12 +103,17 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler and the manifests against a real API server and etcd
 	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(MAKE) --no-print-directory e2e-queries
+	@$(MAKE) --no-print-directory e2e-queries e2e-dashboards
 
 .PHONY: e2e-queries
 e2e-queries: ## ask the queries of docs/queries.md of real servers
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
+
+.PHONY: e2e-dashboards
+e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
+	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/dashboards
 
 .PHONY: bench-reconciler
 bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour

@@ -114,7 +114,7 @@ function Content({ panel, data, width, height }) {
 
 // Bands is a state timeline.
 function Bands({ data, width }) {
-  const names = 200;
+  const names = Math.min(300, width * 0.55);
   const x = (t) => (t - from) / (to - from) * (width - names);
   return data.slice(0, 20).map((frame, i) => {
     const [time, value] = frame.fields;

@@ -70,7 +70,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"no energy was read",
 		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
 			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
-			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 0`, "no pod: {{reason}}"))).
+			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
 		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods whose GPUs draw most power while nothing runs on them: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},

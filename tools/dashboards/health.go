@@ -50,7 +50,8 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
   / ignoring (reason) group_left () sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "{{reason}}").AxisSoftMax(0.05)).
 		WithPanel(lines(words{"Failures per hour", "Attempts of stages that failed, and readings of energy that were not plausible and not used, at the rate of the moment.", "no exporter is scraped"}, half, "short",
 			`3600 * sum(rate(gpuledger_gpu_readings_rejected_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "readings rejected").
-			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval])) > 0`, "{{stage}} failed")).AxisSoftMax(10)).
+			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))
+  and on (stage) sum by (stage) (increase(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__range] @ end())) > 0`, "{{stage}} failed")).AxisSoftMax(10)).
 		WithPanel(lines(words{"Series on the largest page", "Series that a scrape gave, of the node with most. The shipped limit is 20,000: a page beyond it is not taken at all.", "no exporter is scraped"}, third, "short",
 			`max by (job) (scrape_samples_scraped{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
 		WithPanel(lines(words{"Longest scrape", "Time that a scrape took, of the node where it takes longest.", "no exporter is scraped"}, third, "s",

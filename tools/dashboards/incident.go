@@ -103,11 +103,11 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"nothing is beside them, or no GPU was picked",
 		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, place()...),
 			fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(nearby), "HOLDERS", holders(inCluster))).
-			SortBy(ascending("Beside"))).
+			SortBy(ascending("Beside")).Height(7)).
 		WithPanel(rows(words{
 			"Where these boards were", "Each place that the boards of the picked GPUs had in the time range. Two places of one GPU: it was moved, or its machine was renamed.",
 			"never present in the time range, or the job gpuledger-record is not scraped",
 		}, full, placed, seen(fill(`gpuledger_placement_info{CLUSTER, serial=~"$serial"}`, "CLUSTER", inCluster),
 			"cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", fill(` and on (cluster, UUID) PICKED`, "PICKED", picked))...).
-			Interval("1m").SortBy(descending("Until")))
+			Interval("1m").SortBy(descending("Until")).Height(7))
 }

@@ -62,5 +62,5 @@ var placed = []column{
 	{field: "chassis_slot", title: "Slot", width: 70},
 	{field: "tray_index", title: "Tray", width: 70},
 	{field: "pci_bus_id", title: "PCI address"},
-	{field: "UUID", title: "UUID", link: toGPU, width: 330},
+	{field: "UUID", title: "UUID", link: toGPU, width: 350},
 }

@@ -43,7 +43,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		Datasource(source).
 		Unit(unit).
 		Min(0).
-		FillOpacity(10).
+		FillOpacity(0).
 		ShowPoints(common.VisibilityModeNever).
 		Legend(common.NewVizLegendOptionsBuilder().
 			ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
