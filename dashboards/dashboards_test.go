@@ -112,7 +112,7 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10.3 knows 39, and later ones migrate it.
+		// Grafana 10 knows 39, and later ones migrate it.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}

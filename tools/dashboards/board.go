@@ -5,8 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is the newest that every Grafana from 10.3 to 13 can read: later ones
-// migrate it when they load the file.
+// schemaVersion is that of Grafana 10; later ones migrate a file when they load it.
 const schemaVersion = 39
 
 // The dashboards' uids, which are public: alerts and bookmarks name them.

@@ -25,7 +25,7 @@ func health() *dashboard.DashboardBuilder {
 			`sum(gpuledger_processes{cluster=~"$cluster", node=~"$node", mapped="false"})`).
 			Thresholds(from("green", step(1, "orange")))).
 		WithPanel(number(words{"Oldest reading", "Time since the present GPU answered that has been silent for longest.", "no GPU is present"}, sixth, "s",
-			`max(time() - gpuledger_gpu_last_reading_timestamp_seconds{cluster=~"$cluster", node=~"$node"} and on (cluster, node, UUID) gpuledger_gpu_present == 1)`).
+			`ceil(max(time() - gpuledger_gpu_last_reading_timestamp_seconds{cluster=~"$cluster", node=~"$node"} and on (cluster, node, UUID) gpuledger_gpu_present == 1))`).
 			Thresholds(from("green", step(60, "orange"), step(300, "red"))).Decimals(0))
 	return healthParts(b)
 }

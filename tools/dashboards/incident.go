@@ -45,7 +45,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(number(words{
 			"Last answer", "Time since any of these GPUs last answered. More than a minute: the exporter, the driver or the node is in trouble.", "none within an hour",
-		}, quarter, "s", fill(`time() - max(last_over_time(gpuledger_gpu_last_reading_timestamp_seconds{NODE}[1h]) and on (cluster, node, UUID) PICKED)`,
+		}, quarter, "s", fill(`ceil(time() - max(last_over_time(gpuledger_gpu_last_reading_timestamp_seconds{NODE}[1h]) and on (cluster, node, UUID) PICKED))`,
 			"NODE", onNode, "PICKED", picked)).
 			Thresholds(from("green", step(60, "orange"), step(300, "red"))).Decimals(0)).
 		WithPanel(rows(words{

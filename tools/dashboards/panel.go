@@ -13,10 +13,10 @@ import (
 // The grid is 24 wide.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
-// text is what a panel says of itself.
+// words is what a panel says of itself.
 type words struct {
 	title string
-	// about answers: what do I see, and what does it mean?
+	// about says what is seen, and what it means.
 	about string
 	// none is shown where there is no data.
 	none string

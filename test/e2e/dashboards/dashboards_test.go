@@ -49,7 +49,7 @@ type dashboard struct {
 }
 
 // variable matches a variable of Grafana in a query.
-var variable = regexp.MustCompile(`\$(\w+)`)
+var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
 // asked are the values of the variables; all others match everything.
 func asked(sc simnode.Scenario, file, name string) string {
