@@ -101,7 +101,7 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	return []world{statement(), statementOfDay()}
+	return []world{statement(), statementOfDay(), boards(), clusters(), waste(), joins(), globalJoins()}
 }
 
 func (w world) run(t *testing.T, doc promdoc.Doc) {

@@ -163,7 +163,9 @@ func statement() world {
 func statementOfDay() world {
 	f := statements()
 	return world{
-		name: "day", history: f.history, rules: []string{rules("energy.yaml")},
+		name: "day", history: f.history,
+		// The joules of namespaces are those of their workloads.
+		rules:     []string{rules("energy.yaml"), rules("energy.yaml")},
 		questions: append(f.window(day.to, "1d", day), f.months()...),
 	}
 }
