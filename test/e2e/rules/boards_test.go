@@ -2,7 +2,10 @@
 
 package rules_test
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 const (
 	daily     = 24 * time.Hour
@@ -19,10 +22,7 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 
 // with returns the labels and some more; an empty one is taken away.
 func with(labels map[string]string, more ...string) map[string]string {
-	all := make(map[string]string)
-	for name, value := range labels {
-		all[name] = value
-	}
+	all := maps.Clone(labels)
 	for i := 0; i < len(more); i += 2 {
 		all[more[i]] = more[i+1]
 	}
@@ -173,6 +173,37 @@ func clusters() world {
 	put("west", s4, 0, 3*time.Hour)
 	return world{name: "clusters", history: h, questions: []question{
 		{"Which boards moved across clusters", end, nil, map[string]float64{`{serial="S1"}`: 2}},
+	}}
+}
+
+// clusterStatements is two clusters in one store, with namespaces and a pod of the
+// same names. The rules of one have seen its boards only.
+func clusterStatements() world {
+	const end = 4 * time.Hour
+	h := newHistory(time.Minute)
+	for cluster, team := range map[string]string{"east": "red", "west": "blue"} {
+		watts := map[string]float64{"east": 100, "west": 200}[cluster]
+		labels := map[string]string{"cluster": cluster, "namespace": "alpha", "pod": "train", "pod_uid": "u1"}
+		h.linear(series(allocationEnergy, with(labels, "node", "a", "UUID", "GPU-1", "serial", "S1")), 0, end, 0, watts)
+		h.constant(series("gpuledger_pod_info", with(labels, "workload_kind", "Job", "workload_name", cluster)), 0, end, 1)
+		h.constant(series("kube_namespace_labels", map[string]string{"cluster": cluster, "namespace": "alpha", "label_team": team}), 0, end, 1)
+	}
+	h.constant(`gpuledger:board_energy_joules:increase1h{cluster="east"}`, 0, end, 3e5)
+	ask := func(title string, want map[string]float64) question {
+		return question{title, 3 * time.Hour, map[string]string{"window": "1h", "serial": "S1"}, want}
+	}
+	return world{name: "statements of clusters", history: h, questions: []question{
+		ask("Joules of each namespace", map[string]float64{`{cluster="east",namespace="alpha"}`: 3.6e5, `{cluster="west",namespace="alpha"}`: 7.2e5}),
+		ask("Joules of each workload", map[string]float64{
+			`{cluster="east",namespace="alpha",workload_kind="Job",workload_name="east"}`: 3.6e5,
+			`{cluster="west",namespace="alpha",workload_kind="Job",workload_name="west"}`: 7.2e5,
+		}),
+		ask("Joules of each team, by the label of its namespaces", map[string]float64{`{label_team="red"}`: 3.6e5, `{label_team="blue"}`: 7.2e5}),
+		ask("What ran on a board, and for how many joules", map[string]float64{
+			`{cluster="east",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 3.6e5,
+			`{cluster="west",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 7.2e5,
+		}),
+		ask("Joules that no pod was charged for, over a month", map[string]float64{`{cluster="east"}`: 3e5}),
 	}}
 }
 

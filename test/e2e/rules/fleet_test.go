@@ -23,7 +23,7 @@ type fleet struct {
 	blind  []span            // nobody scrapes
 	second []span            // the other one of two scrapers, which scrapes at another moment
 
-	meters map[string]*meter
+	meters map[account]*meter
 	truth  truth
 }
 
@@ -51,9 +51,12 @@ type pod struct {
 	share float64 // of the board
 }
 
+// account is what a counter is of: a board on a node, or a pod on it.
+type account struct{ node, board, pod string }
+
 // meter is a counter of the record.
 type meter struct {
-	node    string
+	series  string
 	joules  float64
 	ended   time.Duration // when its pod ended; 0 while it lives
 	scraped bool
@@ -73,7 +76,7 @@ const (
 // simulate lets the fleet run. The truth is what was drawn between two moments.
 func (f *fleet) simulate(until time.Duration, counted span) {
 	random := rand.New(rand.NewPCG(1, 2))
-	f.meters = make(map[string]*meter)
+	f.meters = make(map[account]*meter)
 	f.truth.namespaces = make(map[string]float64)
 	for at := time.Duration(0); at < until; at += time.Second {
 		for _, b := range f.boards {
@@ -93,7 +96,7 @@ func (f *fleet) simulate(until time.Duration, counted span) {
 
 // draw charges the energy of a second.
 func (f *fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
-	f.meter(series(boardEnergy, map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}), node).joules += joules
+	f.meter(b, node, pod{}).joules += joules
 	if counts {
 		f.truth.board += joules
 	}
@@ -101,9 +104,8 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 		if p.board != b.uuid || !within([]span{p.span}, at) {
 			continue
 		}
-		m := f.meter(p.series(b, node), node)
+		m := f.meter(b, node, p)
 		m.joules += joules * p.share
-		m.ended = 0
 		if at+time.Second >= p.to {
 			m.ended = p.to
 		}
@@ -113,37 +115,39 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 	}
 }
 
-func (p pod) series(b board, node string) string {
-	return series(allocationEnergy, map[string]string{
-		"node": node, "UUID": b.uuid, "serial": b.serial, "namespace": p.namespace, "pod": p.name, "pod_uid": p.uid,
-	})
-}
-
-func (f *fleet) meter(series, node string) *meter {
-	if f.meters[series] == nil {
-		f.meters[series] = &meter{node: node}
+// meter is that of a pod on a board, or without a pod that of the board.
+func (f *fleet) meter(b board, node string, p pod) *meter {
+	a := account{node, b.uuid, p.uid}
+	if f.meters[a] == nil {
+		labels := map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}
+		m := &meter{series: series(boardEnergy, labels)}
+		if p.uid != "" {
+			m.series = series(allocationEnergy, with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid))
+		}
+		f.meters[a] = m
 	}
-	return f.meters[series]
+	return f.meters[a]
 }
 
 // retire ends the series of pods that ended a while ago, of boards that left, and of
 // nodes that are down. A scraper that looks writes a marker.
 func (f *fleet) retire(at time.Duration) {
-	for name, m := range f.meters {
+	for a, m := range f.meters {
 		over := m.ended > 0 && at >= m.ended+retention
-		if over || within(f.off[m.node], at) || f.left(name, m.node, at) {
+		if over || within(f.off[a.node], at) || a.pod == "" && !f.sits(a, at) {
 			if m.scraped && !within(f.blind, at) {
-				f.end(name, at.Truncate(f.interval)+f.interval)
+				f.end(m.series, at.Truncate(f.interval)+f.interval)
 			}
-			delete(f.meters, name)
+			delete(f.meters, a)
 		}
 	}
 }
 
-func (f *fleet) left(name, node string, at time.Duration) bool {
+// sits says whether the board is on the node.
+func (f *fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
-		if name == series(boardEnergy, map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}) {
-			return !within([]span{b.stays[node]}, at)
+		if b.uuid == a.board {
+			return within([]span{b.stays[a.node]}, at)
 		}
 	}
 	return false
@@ -156,22 +160,22 @@ func (f *fleet) scrape(at time.Duration) {
 		return
 	}
 	phase := map[string]time.Duration{"a": 15 * time.Second, "b": 30 * time.Second}
-	for name, m := range f.meters {
-		moment := phase[m.node]
+	for a, m := range f.meters {
+		moment := phase[a.node]
 		if within(f.second, at) {
 			moment += 15 * time.Second
 		}
 		if at%scrape != moment {
 			continue
 		}
-		if within(f.silent[m.node], at) {
+		if within(f.silent[a.node], at) {
 			if m.scraped {
-				f.end(name, at)
+				f.end(m.series, at)
 			}
 			m.scraped = false
 			continue
 		}
 		m.scraped = true
-		f.add(name, at, m.joules)
+		f.add(m.series, at, m.joules)
 	}
 }

@@ -101,7 +101,7 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	return []world{statement(), statementOfDay(), boards(), clusters(), waste(), joins(), globalJoins()}
+	return []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
 }
 
 func (w world) run(t *testing.T, doc promdoc.Doc) {

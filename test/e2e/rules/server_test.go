@@ -5,6 +5,7 @@ package rules_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -135,8 +136,11 @@ func (s server) query(ctx context.Context, text string, at time.Time) (map[strin
 			}
 		}
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error != "" {
-		return nil, fmt.Errorf("%s %v", answer.Error, err)
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	if answer.Error != "" {
+		return nil, errors.New(answer.Error)
 	}
 	all := make(map[string]float64)
 	for _, r := range answer.Data.Result {
