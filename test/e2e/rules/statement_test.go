@@ -254,6 +254,7 @@ func TestStatementIsComplete(t *testing.T) {
 	board := f.joules(boardEnergy, day, everything)["all"]
 	near(t, "boards", board, f.truth.board, 1e-3)
 	namespaces := f.joules(allocationEnergy, day, func(labels map[string]string) string { return labels["namespace"] })
+	// The bounds of the day lie between two scrapes, and two reboots are all beta's.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.truth.namespaces[namespace], 2e-3)
 	}
