@@ -10,6 +10,7 @@ import (
 const (
 	daily     = 24 * time.Hour
 	placement = "gpuledger_placement_info"
+	rollup    = "gpuledger:placement_info:present1h"
 )
 
 // place is a GPU in a slot.
@@ -68,7 +69,10 @@ func boards() world {
 	h.charge(end)
 	h.forget(`node="a"`, 5*daily, 5*daily+20*time.Minute)
 	h.forget(`node="a"`, 7*daily, 7*daily+3*time.Minute)
-	return world{name: "boards", history: h, rules: []string{rules("placement.yaml")}, questions: append(whereabouts(), h.hosted()...)}
+	return world{
+		name: "boards", history: h, rules: []string{rules("placement.yaml")}, record: true,
+		questions: append(whereabouts(), h.hosted()...),
+	}
 }
 
 var (
@@ -165,7 +169,7 @@ func clusters() world {
 	const end = 48 * time.Hour
 	h := newHistory(time.Hour)
 	put := func(cluster string, labels map[string]string, from, to time.Duration) {
-		h.constant(series("gpuledger:placement_info:present1h", with(labels, "cluster", cluster)), from, to, 1)
+		h.constant(series(rollup, with(labels, "cluster", cluster)), from, to, 1)
 	}
 	put("east", s1a, 0, 20*time.Hour)
 	put("west", s1b, 30*time.Hour, end)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ type world struct {
 	history   *history
 	evaluate  time.Duration // how often promtool evaluates the rules
 	rules     []string      // of the server
+	record    bool          // what asks the roll-up can ask the record as well
 	questions []question
 }
 
@@ -116,6 +118,9 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 		text, err := doc.Query(q.title, q.variables)
 		check(t, err)
 		ask(text, q)
+		if raw := strings.ReplaceAll(text, rollup, placement); w.record && raw != text {
+			ask(raw, q)
+		}
 	}
 	if w.evaluate > 0 {
 		w.history.test(t, w.evaluate, tests)
