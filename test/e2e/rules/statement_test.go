@@ -212,6 +212,7 @@ func (f *fleet) months() []question {
 	ask := func(title string, want map[string]float64) question {
 		return question{title, at, map[string]string{"window": "1d", "price": "0.5", "namespace": "alpha", "workload": "train"}, want}
 	}
+	// The hour before the day is the first one of this Prometheus, and in no rule.
 	nobody := by()
 	rest := f.joules(boardEnergy, day, nobody)
 	for key, joules := range f.joules(allocationEnergy, day, nobody) {
@@ -226,11 +227,12 @@ func (f *fleet) months() []question {
 	return []question{
 		ask("Joules of each namespace over a month", f.joules(allocationEnergy, day, by("namespace"))),
 		ask("Joules that no pod was charged for, over a month", rest),
+		{"Joules that no pod was charged for, over a month", at, map[string]string{"window": "2d"}, rest},
 		ask("Energy and cost of each team over a month, by the label of its namespaces",
 			cost(f.joules(allocationEnergy, day, namespaceTeam))),
 		ask("Energy and cost of each team over a month, by the label of its pods",
 			cost(f.joules(allocationEnergy, day, podTeam))),
-		ask("Joules of a workload over all its restarts", f.joules(allocationEnergy, span{0, day.to}, func(labels map[string]string) string {
+		ask("Joules of a workload over all its restarts", f.joules(allocationEnergy, day, func(labels map[string]string) string {
 			if labels["namespace"] != "alpha" {
 				return ""
 			}
