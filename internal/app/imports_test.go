@@ -44,8 +44,9 @@ var allowed = map[string][]string{
 		"internal/reconciler/watch", "collector",
 	},
 	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/labelvalue", "collector"},
+	"internal/reconciler/expected":  {"collector"},
 	"internal/reconciler": {
-		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},
 	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
