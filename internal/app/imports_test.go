@@ -61,6 +61,7 @@ var allowed = map[string][]string{
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
+	"test/alerts":                    {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
