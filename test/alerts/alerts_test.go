@@ -208,7 +208,7 @@ func TestMetrics(t *testing.T) {
 	tests := map[string][]string{
 		`up{job="a_b"} == 1`: {"up"},
 		`sum by (node) (rate(a_total{x=~"b|c"}[5m] offset 1h)) / on (node) group_left (serial) b:c:d > 0.05 and time() - e < 1e3`: {"a_total", "b:c:d", "e"},
-		`max_over_time(timestamp(a{b="c{d}"})[1h:30s]) unless a offset 15m or vector(1)`:                                           {"a", "a"},
+		`max_over_time(timestamp(a{b="c{d}"})[1h:30s]) unless a offset 15m or vector(1)`:                                          {"a", "a"},
 		`sum({__name__=~"a_(b|c)_total"})`: {"a_(b|c)_total"},
 	}
 	for expr, want := range tests {

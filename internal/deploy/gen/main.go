@@ -57,7 +57,9 @@ func write(folder string) error {
 	return nil
 }
 
-func dashboard(name string, file []byte) ([]byte, error) { return deploy.YAML(deploy.Dashboard(name, file)) }
+func dashboard(name string, file []byte) ([]byte, error) {
+	return deploy.YAML(deploy.Dashboard(name, file))
+}
 
 // component makes a kustomize component of files, with one object for each that object
 // returns. What an earlier run wrote is removed.

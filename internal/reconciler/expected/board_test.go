@@ -21,7 +21,8 @@ func TestParse(t *testing.T) {
 		{
 			"an export of an asset system",
 			"\ufeffAsset Tag,Serial,Node,Bought,PCI_Bus_Id\r\nA-17, 1652923000017 ,gpu-001,2026-03-01,0000:1b:00.0\r\n\r\n,,,,\r\n",
-			[]expected.Board{{Node: "gpu-001", Serial: "1652923000017", PCIBusID: "00000000:1B:00.0"}}, nil,
+			[]expected.Board{{Node: "gpu-001", Serial: "1652923000017", PCIBusID: "00000000:1B:00.0"}},
+			nil,
 		},
 		{"a slot", "node,serial,chassis_slot\ngpu-001,S1,15\n", []expected.Board{{Node: "gpu-001", Serial: "S1", ChassisSlot: "15"}}, nil},
 		{"a comment", "# rack 7\nnode,serial\n# spare\ngpu-001,S1\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},

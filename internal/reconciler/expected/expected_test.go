@@ -42,16 +42,19 @@ func TestList(t *testing.T) {
 		{"still none", func() {}, "errors 1", nil},
 		{
 			"two dies of one board", write("rack1.csv", "node,serial\ng1,S1\ng1,S1\ng2,S2\n"),
-			"board g1 S1\nboard g2 S2\nerrors 0", []string{"boards=2"},
+			"board g1 S1\nboard g2 S2\nerrors 0",
+			[]string{"boards=2"},
 		},
 		{"nothing new", func() {}, "board g1 S1\nboard g2 S2\nerrors 0", nil},
 		{
 			"a second file, with a bad line", write("rack2.csv", "node,serial\ng3,S3\ng4\n"),
-			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1", []string{"rack2.csv: line 3: no serial", "boards=3"},
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"rack2.csv: line 3: no serial", "boards=3"},
 		},
 		{
 			"a board in two nodes", write("rack2.csv", "node,serial\ng3,S1\ng3,S3\n"),
-			"board g2 S2\nboard g3 S3\nerrors 1", []string{"should be in g1 and in g3", "boards=2"},
+			"board g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"should be in g1 and in g3", "boards=2"},
 		},
 		{
 			"a folder that cannot be read", func() {
@@ -59,7 +62,8 @@ func TestList(t *testing.T) {
 					t.Error(err)
 				}
 			},
-			"board g2 S2\nboard g3 S3\nerrors 1", []string{"no such file"},
+			"board g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"no such file"},
 		},
 	}
 	synctest.Test(t, func(t *testing.T) {
