@@ -44,8 +44,9 @@ var allowed = map[string][]string{
 		"internal/reconciler/watch", "collector",
 	},
 	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/labelvalue", "collector"},
+	"internal/reconciler/expected":  {"collector"},
 	"internal/reconciler": {
-		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},
 	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
@@ -61,6 +62,7 @@ var allowed = map[string][]string{
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
 	"test/promdoc":                   {},
+	"test/alerts":                    {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
