@@ -31,6 +31,7 @@ func TestScenarios(t *testing.T) {
 			}
 			p := settled(e, 15)
 			checkBalance(t, p)
+			checkRecord(t, e)
 			spans := checkCounters(t, n, p)
 			switch sc.Name {
 			case "dgx-h100", "gb200":
@@ -227,6 +228,7 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter) {
 		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
 	})
 	checkBalance(t, after)
+	checkRecord(t, e)
 	othersSame(t, before, after, dead["UUID"], true)
 	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
 		t.Error("the driver's count or the PCI bus's is wrong")

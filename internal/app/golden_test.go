@@ -140,11 +140,22 @@ func (b *bench) awaitXID() {
 	}
 }
 
-// page renders what a scrape would show now.
+// page renders what a scrape of the main page would show now.
 func (b *bench) page() string {
 	b.t.Helper()
+	return b.render(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
+}
+
+// record renders what a scrape of the record would show now.
+func (b *bench) record() string {
+	b.t.Helper()
+	return b.render(collector.NewRecord(b.node.Sampler.Latest))
+}
+
+func (b *bench) render(c prometheus.Collector) string {
+	b.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
+	registry.MustRegister(c)
 	families, err := registry.Gather()
 	if err != nil {
 		b.t.Fatal(err)
@@ -158,8 +169,8 @@ func (b *bench) page() string {
 	return page.String()
 }
 
-// TestGolden holds the whole page of every scenario after half a minute. The diff
-// is the review: go test ./internal/app -update.
+// TestGolden holds both pages of every scenario after half a minute. The diff is the
+// review: go test ./internal/app -update.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -169,22 +180,28 @@ func TestGolden(t *testing.T) {
 				b.awaitXID()
 			}
 			b.run(22)
-			got := b.page()
-			file := filepath.Join("testdata", sc.Name+".prom")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("page (-want +got):\n%s", diff)
-			}
+			checkGolden(t, sc.Name, b.page())
+			checkGolden(t, sc.Name+".record", b.record())
 			b.balanced()
 		})
+	}
+}
+
+// checkGolden compares a page with its file.
+func checkGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".prom")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 

@@ -25,13 +25,16 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
+	record := prometheus.NewRegistry()
+	record.MustRegister(collector.NewRecord(latest))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger",
 		Description: "Which physical GPU served which pod, when, and for how many joules",
 		Version:     version.Info(),
 		Profiling:   "false",
 		Links: []web.LandingLinks{
-			{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"},
+			{Address: collector.MainPage.Path(), Text: "Metrics", Description: "for Prometheus"},
+			{Address: collector.RecordPage.Path(), Text: "Record", Description: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
 			{Address: "/inventory", Text: "Inventory", Description: "the GPUs' identity as JSON, in the driver's own words"},
 			{Address: "/-/ready", Text: "Ready", Description: "after the first reading"},
 		},
@@ -41,7 +44,8 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET /metrics", serve.Metrics(registry, log))
+	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log))
+	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(record, registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
