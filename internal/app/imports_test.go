@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
-		"internal/nvml", "internal/sampler", "collector", "podmapper", "internal/serve", "internal/logs",
+		"internal/nvml", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
 
