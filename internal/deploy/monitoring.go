@@ -28,6 +28,7 @@ metadata:
   namespace: gpuledger
   labels:
     app.kubernetes.io/name: gpuledger
+    app.kubernetes.io/part-of: gpuledger
 spec:
 `, name)
 	for line := range strings.Lines(string(file)) {
@@ -46,7 +47,7 @@ func Dashboard(name string, file []byte) *corev1.ConfigMap {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "gpuledger-dashboard-" + name, Namespace: "gpuledger",
-			Labels:      map[string]string{"app.kubernetes.io/name": "gpuledger", "grafana_dashboard": "1"},
+			Labels:      map[string]string{"app.kubernetes.io/name": "gpuledger", "app.kubernetes.io/part-of": Name, "grafana_dashboard": "1"},
 			Annotations: map[string]string{"grafana_folder": "gpuledger"},
 		},
 		Data: map[string]string{name + ".json": string(file)},
