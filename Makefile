@@ -103,10 +103,14 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler and the manifests against a real API server and etcd
 	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(MAKE) --no-print-directory e2e-queries e2e-dashboards
+	@$(MAKE) --no-print-directory check-rules e2e-queries e2e-dashboards
+
+.PHONY: check-rules
+check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
+	@GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) go test -tags e2e -count=1 $(E2EFLAGS) ./test/alerts ./test/e2e/rules
 
 .PHONY: e2e-queries
-e2e-queries: ## ask the queries of docs/queries.md of real servers
+e2e-queries: ## ask the queries about workloads of real servers
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
 
