@@ -17,14 +17,22 @@ import (
 // exporter. It is in a process group of its own, so that Ctrl-C on the terminal
 // reaches it through simnode only.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
-	library, err := filepath.Abs(opts.library)
-	if err != nil {
-		return nil, err
+	args := append(node.Flags(), "--web.listen-address="+opts.listen)
+	libraries := map[string]string{"nvml.library": opts.library}
+	if opts.driver == "dcgm" {
+		libraries["dcgm.library"] = opts.engine
+		args = append(args, "--source=dcgm", "--dcgm.profiling", "--dcgm.address="+simnode.EngineAddress)
 	}
-	if _, err := os.Stat(library); err != nil {
-		return nil, fmt.Errorf("fake driver library: %w", err)
+	for flag, path := range libraries {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("fake driver library: %w", err)
+		}
+		args = append(args, "--"+flag+"="+path)
 	}
-	args := append(node.Flags(), "--nvml.library="+library, "--web.listen-address="+opts.listen)
 	cmd := exec.CommandContext(ctx, opts.exporter, append(args, opts.extra...)...)
 	cmd.Env = append(os.Environ(), node.Env()...)
 	cmd.Stdout, cmd.Stderr = out.stdout, out.stderr

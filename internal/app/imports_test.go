@@ -17,13 +17,16 @@ var allowed = map[string][]string{
 	"internal/ledger":  {"internal/gpu"},
 	"internal/state":   {},
 	"internal/host":    {"internal/gpu"},
-	"internal/nvml":    {"internal/gpu", "internal/stage"},
+	"internal/lane":    {},
+	"internal/nvml":    {"internal/gpu", "internal/lane", "internal/stage"},
+	"internal/dcgm":    {"internal/gpu", "internal/lane"},
+	"internal/source":  {"internal/gpu", "internal/stage"},
 	"podmapper":        {"internal/gpu", "internal/stage"},
 	"collector":        {"internal/gpu", "internal/labelvalue"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
-		"internal/nvml", "internal/sampler", "collector", "podmapper", "internal/serve", "internal/logs",
+		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
 
@@ -69,6 +72,7 @@ var allowed = map[string][]string{
 // ours, and those below it, may import.
 var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/nvml",
+	"github.com/NVIDIA/go-dcgm": "internal/dcgm",
 	"k8s.io/kubelet":            "podmapper",
 	"k8s.io/client-go":          "internal/reconciler",
 	"k8s.io/component-helpers":  "internal/reconciler",

@@ -180,8 +180,12 @@ func (n *Node) publish() error {
 	if err := replaceFile(n.driverState(), driverState(n.world, n.faults)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
 	}
-	if info, err := os.Stat(n.driverCalls()); err == nil && info.Size() > maxLog {
-		return os.Truncate(n.driverCalls(), 0)
+	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
+		if info, err := os.Stat(log); err == nil && info.Size() > maxLog {
+			if err := os.Truncate(log, 0); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -222,13 +226,20 @@ func (n *Node) Flags() []string {
 	}
 }
 
-// Env returns the environment of the process that loads the fake driver library.
+// Env returns the environment of the process that loads the fake driver libraries.
 func (n *Node) Env() []string {
 	return []string{
 		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
 		"GPULEDGER_FAKE_NVML_LOG=" + n.driverCalls(),
+		"GPULEDGER_FAKE_DCGM_STATE=" + n.driverState(),
+		"GPULEDGER_FAKE_DCGM_LOG=" + n.engineCalls(),
 	}
 }
 
+// EngineAddress is where the node's DCGM host engine answers: the fake library takes
+// any address.
+const EngineAddress = "127.0.0.1:5555"
+
 func (n *Node) driverState() string { return filepath.Join(n.dir, "driver", "state.tsv") }
 func (n *Node) driverCalls() string { return filepath.Join(n.dir, "driver", "calls.tsv") }
+func (n *Node) engineCalls() string { return filepath.Join(n.dir, "driver", "engine-calls.tsv") }

@@ -1,0 +1,4 @@
+package gpu
+
+// FieldPage is what the field page shows.
+type FieldPage struct{}
