@@ -57,15 +57,16 @@ var allowed = map[string][]string{
 	"internal/deploy/gen": {"internal/deploy"},
 
 	// The simulated node and the tests' parts, which no production binary links.
-	"internal/simnode":               {"internal/gpu"},
-	"internal/simnode/fakes":         {},
-	"internal/simnode/fakes/compile": {"internal/simnode/fakes"},
-	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
-	"internal/gpu/gputest":           {"internal/gpu"},
-	"test/exposition":                {"internal/gpu"},
-	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
-	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
-	"collector/gendocs":              {"collector", "internal/reconciler"},
+	"internal/simnode":                 {"internal/gpu"},
+	"internal/simnode/fakes":           {},
+	"internal/simnode/fakes/compile":   {"internal/simnode/fakes"},
+	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},
+	"cmd/simnode":                      {"internal/simnode", "internal/gpu", "internal/host"},
+	"internal/gpu/gputest":             {"internal/gpu"},
+	"test/exposition":                  {"internal/gpu"},
+	"test/accuracy":                    {"internal/app", "internal/gpu", "internal/simnode"},
+	"test/accuracy/report":             {"internal/simnode/fakes", "test/accuracy"},
+	"collector/gendocs":                {"collector", "internal/reconciler"},
 }
 
 // only lists the packages outside the standard library that just one package of

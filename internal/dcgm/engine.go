@@ -15,6 +15,7 @@ const (
 	codeGPULost       = -18
 	codeNoFunction    = -20
 	codeDisconnected  = -21
+	codeNoDriver      = -56
 )
 
 // An engine is the connection to a host engine. Only the goroutine in the source's
@@ -59,7 +60,7 @@ func code(err error) int {
 
 // gone reports an error after which a new connection is needed.
 func gone(err error) bool {
-	return errors.Is(err, errClosed) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
+	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
 }
 
 // connect loads the library and connects. The versions of both sides are known

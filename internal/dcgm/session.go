@@ -66,6 +66,9 @@ func (d *session) begin() error {
 	if err != nil {
 		return err
 	}
+	if vs[key{system, driverVersion}].status == codeNoDriver {
+		return errors.New("the host engine has no driver")
+	}
 	v, ok := vs[key{system, driverVersion}].word()
 	assign(&d.driver.DriverVersion, same, v, ok)
 	v, ok = vs[key{system, nvmlVersion}].word()
@@ -126,18 +129,35 @@ func (d *session) watch() error {
 		}
 		d.watches = append(d.watches, w)
 	}
-	d.try(&watch{name: "xids", of: d.gpus, fields: failures, every: keep, keep: time.Minute})
-	return nil
+	_, err := d.replace(nil, &watch{name: "xids", of: d.gpus, fields: failures, every: keep, keep: time.Minute})
+	d.doWithout("xids", err)
+	return d.watchPage()
 }
 
-// try has something watched that can be done without.
-func (d *session) try(w *watch) bool {
+// replace lets a watch take the place of another one, or of none. A watch of nothing is
+// none. The error says why there is none where there should be one.
+func (d *session) replace(old, w *watch) (*watch, error) {
+	if old != nil {
+		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
+		if err := old.cede(); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.of) == 0 || len(w.fields) == 0 {
+		return nil, nil
+	}
 	if err := w.begin(d.engine); err != nil {
-		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", w.name, "err", err)
-		return false
+		return nil, err
 	}
 	d.watches = append(d.watches, w)
-	return true
+	return w, nil
+}
+
+// doWithout tells of fields that cannot be watched.
+func (d *session) doWithout(name string, err error) {
+	if err != nil {
+		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", name, "err", err)
+	}
 }
 
 // unwatch takes every watch out of the engine.
@@ -149,22 +169,21 @@ func (d *session) unwatch() (err error) {
 	return err
 }
 
-// renew begins again if there are other GPUs than before, and asks again for what
-// could not be told.
+// errChanged is why a session has to begin anew.
+var errChanged = errors.New("there are other GPUs now")
+
+// renew looks now and then whether there are other GPUs than before, and asks again for
+// what could not be told.
 func (d *session) renew() error {
 	if d.cfg.Now().Boot-d.counted < recount {
 		return nil
 	}
 	gpus, err := d.count()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !slices.Equal(gpus, d.gpus):
+		return errChanged
 	}
-	if slices.Equal(gpus, d.gpus) {
-		return d.identify()
-	}
-	if err := d.unwatch(); err != nil {
-		return err
-	}
-	d.mig, d.page = mig{}, page{}
-	return d.begin()
+	return d.identify()
 }

@@ -93,14 +93,23 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 
 var errLate = errors.New("the host engine has not answered in time, still waiting")
 
-// turn connects if need be, and reads. It runs in the lane.
+// turn connects if need be, and reads. A connection that was lost is tried again at
+// once, and then now and then. It runs in the lane.
 func (s *Source) turn(d *session) answer {
-	if d == nil {
-		var err error
-		if d, err = open(s.cfg); err != nil {
-			return answer{err: err}
+	if d != nil {
+		if a := s.try(d); a.session != nil {
+			return a
 		}
 	}
+	d, err := open(s.cfg)
+	if err != nil {
+		return answer{err: err}
+	}
+	return s.try(d)
+}
+
+// try reads, and leaves an engine of no use.
+func (s *Source) try(d *session) answer {
 	report, err := d.read()
 	if err == nil {
 		return answer{session: d, report: report}

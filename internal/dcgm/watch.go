@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
@@ -19,10 +20,19 @@ type watch struct {
 	every  time.Duration
 	keep   time.Duration
 
-	group  godcgm.GroupHandle
-	set    godcgm.FieldHandle
-	undone []func() error // gives back what the watch has, last things first
+	group godcgm.GroupHandle
+	set   godcgm.FieldHandle
+	// held is what the engine holds for the watch, and how it is given back: the last
+	// thing first.
+	held []holding
 }
+
+type holding struct {
+	name string
+	back func() error
+}
+
+const unwatch = "dcgmUnwatchFields"
 
 // shortest is how often the engine is let read at most: NVML's counter moves every
 // 100 ms.
@@ -46,7 +56,7 @@ func (w *watch) establish(e *engine) error {
 	if err != nil {
 		return err
 	}
-	w.then(e, "dcgmGroupDestroy", func() error { return godcgm.DestroyGroup(w.group) })
+	w.holds(e, "dcgmGroupDestroy", func() error { return godcgm.DestroyGroup(w.group) })
 	for _, x := range w.of {
 		err := e.do("dcgmGroupAddEntity", func() error { return godcgm.AddEntityToGroup(w.group, x.EntityGroupId, x.EntityId) })
 		if err != nil {
@@ -60,27 +70,34 @@ func (w *watch) establish(e *engine) error {
 	if err != nil {
 		return err
 	}
-	w.then(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
+	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
 	// Before the watch, since a watch that fails may be half done.
-	w.then(e, "dcgmUnwatchFields", func() error { return godcgm.UnwatchFields(w.set, w.group) })
+	w.holds(e, unwatch, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
 	})
 }
 
-// then notes what must be done at the end.
-func (w *watch) then(e *engine, name string, call func() error) {
-	w.undone = append(w.undone, func() error { return e.do(name, call) })
+// holds notes what must be given back.
+func (w *watch) holds(e *engine, name string, call func() error) {
+	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
 }
 
 // end takes the watch out of the engine. Without a connection it is gone already.
 func (w *watch) end() (err error) {
-	for len(w.undone) > 0 {
-		last := len(w.undone) - 1
-		if e := w.undone[last](); e != nil && !gone(e) {
+	for len(w.held) > 0 {
+		last := len(w.held) - 1
+		if e := w.held[last].back(); e != nil && !gone(e) {
 			err = errors.Join(err, e)
 		}
-		w.undone = w.undone[:last]
+		w.held = w.held[:last]
 	}
 	return err
+}
+
+// cede is end, but lets the engine go on reading what another watch will take over: its
+// groups are gone, and what the connection watches stays.
+func (w *watch) cede() error {
+	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatch })
+	return w.end()
 }

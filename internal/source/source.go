@@ -44,12 +44,12 @@ type Source struct {
 	cfg Config
 	// serving is who served last, empty before.
 	serving string
-	boards  map[string]board // by UUID
+	boards  map[string]*board // by UUID
 }
 
 // New returns a source that has not read anything yet.
 func New(cfg Config) *Source {
-	return &Source{cfg: cfg, boards: make(map[string]board)}
+	return &Source{cfg: cfg, boards: make(map[string]*board)}
 }
 
 // Read returns the report of the engine with what only the library knows, or that of
@@ -61,7 +61,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	library := make(chan outcome, 1)
 	go func() { library <- s.read(ctx, s.cfg.NVML, stage.NVML) }()
 	engine := s.read(ctx, s.cfg.DCGM, stage.DCGM)
-	report, err := s.choose(engine, <-library)
+	report, err := s.serve(engine, <-library)
 	if err == nil {
 		s.note(report.Driver.Source)
 		s.carry(&report)
@@ -83,8 +83,8 @@ func (s *Source) read(ctx context.Context, d Driver, name stage.Name) outcome {
 	return outcome{r, err}
 }
 
-// choose returns who serves.
-func (s *Source) choose(engine, library outcome) (gpu.Report, error) {
+// serve returns the report of who serves.
+func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
 	switch {
 	case engine.err == nil:
 		return s.merge(engine.Report, library), nil

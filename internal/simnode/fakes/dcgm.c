@@ -20,6 +20,7 @@
  *            generation            a new one is an engine that was started again, as
  *                                  is a new generation of the driver
  *            now                   the engine's clock, unix us; the system's if absent
+ *            eager=1               cached values are always due
  *            groups field_groups   what other clients have of them
  *            profiling=0           the fields from 1001 on cannot be watched
  *   fault    gpu call do           as nvml.c has it; calls are named as in
@@ -121,9 +122,11 @@ static int version(const char *key)
     return major * 100 + minor;
 }
 
+/* What the engine is, which ends with its driver: that cannot be unloaded under it. */
 static void identify(char *out, size_t size)
 {
-    snprintf(out, size, "%s/%s", text("engine", "generation", "0"), text("driver", "generation", "0"));
+    snprintf(out, size, "%s/%s/%s", text("engine", "generation", "0"), text("driver", "generation", "0"),
+             text("driver", "loaded", "1"));
 }
 
 /* Frees what the connection had in the engine. */
@@ -670,6 +673,11 @@ static void keep(struct watch *w)
 static void update_xids(struct watch *w, int first)
 {
     struct sample s = {.ts = now()};
+    if (!get(entity(w->pair), "events")) {
+        blank(&s, 2);
+        w->last = s;
+        return;
+    }
     for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
         unsigned long long seq = number(x, "seq", 0);
         if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
@@ -696,7 +704,7 @@ static void update(struct watch *w)
         update_xids(w, first);
         return;
     }
-    if (!first && now() - w->last.ts < w->every)
+    if (!first && now() - w->last.ts < w->every && !is(next("engine", NULL), "eager", "1"))
         return;
     struct sample s;
     if (look_up(w, w->pair, w->field, &s))
@@ -824,7 +832,7 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
     if (id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 && is(next("engine", NULL), "profiling", "0"))
         return DCGM_ST_PROFILING_LIBRARY_ERROR;
     if (w) {
-        w->every = every < w->every ? every : w->every; /* the fastest of all clients wins */
+        w->every = every; /* a connection is one watcher: its last word counts */
         return DCGM_ST_OK;
     }
     if (watch_count == MAX_WATCHES)
