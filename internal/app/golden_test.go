@@ -125,7 +125,7 @@ func (b *bench) awaitXID() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- b.node.Source.Run(ctx) }()
+	go func() { done <- b.node.NVML.Run(ctx) }()
 	arrived := func(g gpu.GPU) bool { return g.XIDs.Count > 0 }
 	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
 		<-time.After(10 * time.Millisecond)

@@ -15,6 +15,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
+// fields is the registry of the field page, which is a page of its own, so that no sum
+// over it and the main page counts anything twice.
+func fields(latest func() *gpu.Snapshot) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collector.NewFields(latest))
+	return registry
+}
+
 // newHandler serves the latest snapshot. No path here reads anything else, so a
 // scrape costs the same whatever state the driver is in.
 func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http.Handler, error) {
@@ -32,6 +40,7 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 		Profiling:   "false",
 		Links: []web.LandingLinks{
 			{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"},
+			{Address: "/gpu/metrics", Text: "DCGM fields", Description: "with the pod that holds each GPU; needs --dcgm.fields"},
 			{Address: "/inventory", Text: "Inventory", Description: "the GPUs' identity as JSON, in the driver's own words"},
 			{Address: "/-/ready", Text: "Ready", Description: "after the first reading"},
 		},
@@ -43,6 +52,9 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	mux.Handle("/", landing)
 	mux.Handle("GET /metrics", serve.Metrics(registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
+	if len(cfg.DCGM.fields) > 0 {
+		mux.Handle("GET /gpu/metrics", serve.Metrics(fields(latest), log))
+	}
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if latest() == nil {
