@@ -76,6 +76,9 @@ func (d *session) begin() error {
 	if err := d.identify(); err != nil {
 		return err
 	}
+	if len(d.gpus) > 0 && !slices.ContainsFunc(d.gpus, func(g entity) bool { return d.boards[g].device.UUID != "" }) {
+		return errors.New("the host engine tells the UUID of no GPU")
+	}
 	return d.watch()
 }
 

@@ -42,8 +42,9 @@ type Source struct {
 	session *session // nil while there is no connection; the lane's while that is busy
 	closed  bool
 	retry   backoff
-	err     error // why there is no connection
-	skew    string
+	err     error     // why there is no connection
+	skew    string    // the engine's version that was last told to be too old
+	xids    []gpu.XID // of answers that came too late for their own Read
 }
 
 // answer is what one turn in the lane came to.
@@ -59,8 +60,8 @@ func New(cfg Config) *Source {
 }
 
 // Read returns what the engine knows now, connecting first if needed. It takes about
-// [Config.CallTimeout] at most; an answer that comes later is dropped. An error means
-// that the engine as a whole does not answer.
+// [Config.CallTimeout] at most; of an answer that comes later only the errors of GPUs are
+// kept, for the next one. An error means that the engine as a whole does not answer.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +75,8 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 		if !ok {
 			return gpu.Report{}, errLate
 		}
-		s.accept(a)
+		s.xids = append(s.xids, a.report.XIDs...)
+		_ = s.accept(a) // the next turn tells
 	}
 	now := s.cfg.Now().Boot
 	if s.session == nil && now < s.retry.next {
@@ -88,7 +90,12 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	if !ok {
 		return gpu.Report{}, errLate
 	}
-	return a.report, s.accept(a)
+	if err := s.accept(a); err != nil {
+		return gpu.Report{}, err
+	}
+	a.report.XIDs = append(s.xids, a.report.XIDs...)
+	s.xids = nil
+	return a.report, nil
 }
 
 var errLate = errors.New("the host engine has not answered in time, still waiting")

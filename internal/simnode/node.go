@@ -23,6 +23,7 @@ type Node struct {
 	kubelet *kubelet
 	truth   *truthLog
 	faults  []Fault
+	engine  Engine
 }
 
 // Open lays out a node in a directory, which must be empty or not exist, and
@@ -177,7 +178,7 @@ func (n *Node) publish() error {
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
-	if err := replaceFile(n.driverState(), driverState(n.world, n.faults)); err != nil {
+	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
 	}
 	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
@@ -195,6 +196,14 @@ func (n *Node) SetFaults(faults ...Fault) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults = slices.Clone(faults)
+	return n.publish()
+}
+
+// SetEngine makes the host engine another one.
+func (n *Node) SetEngine(e Engine) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.engine = e
 	return n.publish()
 }
 
@@ -236,9 +245,13 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineAddress is where the node's DCGM host engine answers: the fake library takes
-// any address.
-const EngineAddress = "127.0.0.1:5555"
+// EngineFlags returns the exporter's further flags for reading the node's DCGM host
+// engine through the given fake library, which takes any address.
+func (n *Node) EngineFlags(library string) []string {
+	return []string{
+		"--source=dcgm", "--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",
+	}
+}
 
 func (n *Node) driverState() string { return filepath.Join(n.dir, "driver", "state.tsv") }
 func (n *Node) driverCalls() string { return filepath.Join(n.dir, "driver", "calls.tsv") }

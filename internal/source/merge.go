@@ -16,6 +16,9 @@ const patience = 10 * time.Second
 // boot clock.
 type board struct {
 	since time.Duration // when the GPU was first seen
+	// known is the library's last word on the GPU, which outlives the library: what was
+	// known of a GPU must not go when it is lost.
+	known gpu.Device
 	// events is when the library last said that it is told of the GPU's errors, 0
 	// for never.
 	events time.Duration
@@ -53,28 +56,50 @@ func (s *Source) board(uuid string) *board {
 func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 	or(&report.Driver.DriverVersion, library.Driver.DriverVersion)
 	or(&report.Driver.NVMLVersion, library.Driver.NVMLVersion)
+	now := s.cfg.Now().Boot
 	for i := range report.Devices {
 		d := &report.Devices[i]
-		theirs := find(library.Devices, d.UUID, func(o gpu.Device) string { return o.UUID })
-		read := find(library.Readings, d.UUID, func(o gpu.Reading) string { return o.UUID }) != nil
-		s.choose(d, theirs, read)
+		b := s.board(d.UUID)
+		theirs := find(library.Devices, d.UUID, deviceUUID)
 		if theirs != nil {
-			fill(d, theirs)
+			b.learn(theirs, now)
 		}
+		read := find(library.Readings, d.UUID, readingUUID) != nil
+		b.choose(d, read, now)
+		if theirs != nil || sameInstances(d.MIG, b.known.MIG) {
+			d.MIG = b.known.MIG
+		}
+		b.fill(d)
 	}
 	for i := range report.Readings {
 		r := &report.Readings[i]
-		theirs := find(library.Readings, r.UUID, func(o gpu.Reading) string { return o.UUID })
-		if s.board(r.UUID).meter != shared {
+		b := s.board(r.UUID)
+		if b.meter != shared {
 			r.Energy = nil
 		}
-		if theirs != nil {
-			s.add(r, theirs)
+		if theirs := find(library.Readings, r.UUID, readingUUID); theirs != nil {
+			b.add(r, theirs)
 		}
 	}
-	report.XIDs = slices.DeleteFunc(report.XIDs, func(x gpu.XID) bool { return s.hears(x.UUID) })
+	addUnlisted(&report, library)
+	report.XIDs = slices.DeleteFunc(report.XIDs, func(x gpu.XID) bool { return s.board(x.UUID).hears(now) })
 	report.XIDs = append(report.XIDs, library.XIDs...)
 	return report
+}
+
+// addUnlisted adds the GPUs that the engine does not list. It leaves out those that DCGM
+// does not support.
+func addUnlisted(report *gpu.Report, library outcome) {
+	for i := range library.Devices {
+		d := &library.Devices[i]
+		if find(report.Devices, d.UUID, deviceUUID) != nil {
+			continue
+		}
+		report.Devices = append(report.Devices, *d)
+		if r := find(library.Readings, d.UUID, readingUUID); r != nil {
+			report.Readings = append(report.Readings, *r)
+		}
+	}
 }
 
 // find returns the element of a GPU, or nil.
@@ -86,41 +111,57 @@ func find[T any](list []T, uuid string, of func(T) string) *T {
 	return &list[i]
 }
 
+func deviceUUID(d gpu.Device) string   { return d.UUID }
+func readingUUID(r gpu.Reading) string { return r.UUID }
+
+// learn notes the library's word on a GPU.
+func (b *board) learn(d *gpu.Device, now time.Duration) {
+	b.known = *d
+	if d.XIDEvents {
+		b.events = now
+	}
+}
+
 // choose decides which meter a GPU has, once the library has read it, or has not for
 // long. A counter that says that it counts the GPU alone is better than the engine's,
 // which does not say what it counts.
-func (s *Source) choose(d, library *gpu.Device, read bool) {
-	b, now := s.board(d.UUID), s.cfg.Now().Boot
-	if library != nil && library.XIDEvents {
-		b.events = now
-	}
-	theirs := library != nil && library.EnergySource != gpu.EnergyNone
+func (b *board) choose(d *gpu.Device, read bool, now time.Duration) {
+	theirs := b.known.EnergySource != gpu.EnergyNone
 	switch {
 	case b.meter != undecided:
-	case theirs && (library.EnergyScope == gpu.ScopeGPU || d.EnergySource != gpu.EnergyCounter):
+	case theirs && (b.known.EnergyScope == gpu.ScopeGPU || d.EnergySource != gpu.EnergyCounter):
 		b.meter = own
 	case read || now-b.since >= patience:
 		b.meter = shared
 	}
-	if theirs && (b.meter == own || library.EnergyScope == gpu.ScopeModule) {
-		d.EnergySource, d.EnergyScope = library.EnergySource, library.EnergyScope
+	if theirs && (b.meter == own || b.known.EnergyScope == gpu.ScopeModule) {
+		d.EnergySource, d.EnergyScope = b.known.EnergySource, b.known.EnergyScope
 	}
 }
 
 // hears reports whether the library tells of a GPU's errors. Then the engine's word is
 // not needed, which would count each twice.
-func (s *Source) hears(uuid string) bool {
-	b := s.board(uuid)
-	return b.events > 0 && s.cfg.Now().Boot-b.events < patience
+func (b *board) hears(now time.Duration) bool {
+	return b.events > 0 && now-b.events < patience
 }
 
 // or sets *to to what the library says, if the engine said nothing.
 func or[T comparable](to *T, library T) { *to = cmp.Or(*to, library) }
 
-// fill adds to an identity. How the GPU is divided is the library's word: the engine
-// knows neither the names of MIG devices, which the kubelet goes by, nor where instances
-// lie.
-func fill(d, library *gpu.Device) {
+// sameInstances reports whether the engine sees the instances that the library saw. How
+// a GPU is divided is the library's word, as the engine knows neither the names of MIG
+// devices, which the kubelet goes by, nor where instances lie.
+func sameInstances(engine, library *gpu.MIG) bool {
+	seen := func(i gpu.Instance) bool {
+		return slices.ContainsFunc(library.Instances, func(o gpu.Instance) bool { return o.ID == i.ID && o.Profile == i.Profile })
+	}
+	return engine != nil && library != nil && len(engine.Instances) == len(library.Instances) &&
+		!slices.ContainsFunc(engine.Instances, func(i gpu.Instance) bool { return !seen(i) })
+}
+
+// fill adds to an identity what the engine could not tell.
+func (b *board) fill(d *gpu.Device) {
+	library := &b.known
 	or(&d.DeviceNode, library.DeviceNode)
 	or(&d.PCIBusID, library.PCIBusID)
 	or(&d.Model, library.Model)
@@ -130,13 +171,12 @@ func fill(d, library *gpu.Device) {
 	or(&d.Platform, library.Platform)
 	or(&d.Fabric, library.Fabric)
 	or(&d.MaxPower, library.MaxPower)
-	d.MIG = library.MIG
 	d.XIDEvents = d.XIDEvents || library.XIDEvents
 }
 
 // add adds processes to a reading, and what the engine could not tell.
-func (s *Source) add(r, library *gpu.Reading) {
-	if s.board(r.UUID).meter == own {
+func (b *board) add(r, library *gpu.Reading) {
+	if b.meter == own {
 		r.Energy, r.At = library.Energy, library.At
 	}
 	or(&r.Power, library.Power)

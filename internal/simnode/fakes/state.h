@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FIELDS = 64 };
+enum { MAX_FIELDS = 96 };
 
 /* One line of the state file. Keys and values point into the file's text. */
 struct record {
