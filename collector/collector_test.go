@@ -41,21 +41,26 @@ var scenarios = []struct {
 func TestPages(t *testing.T) {
 	for _, tt := range scenarios {
 		t.Run(tt.name, func(t *testing.T) {
-			got := text(t, gather(t, tt.snapshot(), tt.opts))
-			file := filepath.Join("testdata", tt.name+".prom")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("page differs (-want +got):\n%s", diff)
-			}
+			golden(t, tt.name, text(t, gather(t, tt.snapshot(), tt.opts)))
 		})
+	}
+}
+
+// golden compares a page with the one that is kept.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".prom")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("page differs (-want +got):\n%s", diff)
 	}
 }
 

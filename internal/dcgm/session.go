@@ -45,8 +45,13 @@ func open(cfg Config) (*session, error) {
 	return d, nil
 }
 
-// close gives back what the engine holds for us and disconnects.
+// close gives back what the engine holds for us and disconnects. A lost connection took
+// everything with it.
 func (d *session) close() error {
+	if _, err := d.count(); gone(err) {
+		_ = d.engine.close() // the binding is to forget it too
+		return nil
+	}
 	return errors.Join(d.unwatch(), d.engine.close())
 }
 
