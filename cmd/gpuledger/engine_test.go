@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -173,4 +175,23 @@ func engineCalls(t *testing.T, n *simnode.Node) map[string]bool {
 		calls[strings.Split(line, "\t")[1]] = true
 	}
 	return calls
+}
+
+// TestScrapeCallsNoEngine: between two ticks, which are hours apart here, nothing that is
+// served makes a call of the engine, the field page included.
+func TestScrapeCallsNoEngine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := start(t, n, append(n.EngineFlags(client), "--tick=1h", "--retention=3h", "--nvml.call-timeout=10s")...)
+	e.scrapeUntil("the first tick is over", gauges(8))
+	before := callLog(t, n, "engine-calls.tsv")
+	for range 200 {
+		e.testPages()
+		if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Count(body, []byte("\nDCGM_FI_")) != 8*25 {
+			t.Fatalf("field page: status %d, %s", status, body)
+		}
+	}
+	if after := callLog(t, n, "engine-calls.tsv"); len(after) != len(before) {
+		t.Errorf("%d calls of the engine were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
+	}
 }

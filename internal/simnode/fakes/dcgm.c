@@ -50,7 +50,7 @@
 #include <dcgm_test_apis.h>
 #include "fields.h"
 
-enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 8192, MAX_HISTORY = 32, FIRST_PROFILING = 1001 };
+enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 32, FIRST_PROFILING = 1001 };
 
 struct group {
     char name[128];
@@ -141,7 +141,6 @@ static void clean_up(void)
         field_groups[i] = NULL;
     }
     watch_count = 0;
-    memset(watches, 0, sizeof watches);
     connection = 0;
 }
 
