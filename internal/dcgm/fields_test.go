@@ -129,8 +129,10 @@ func TestPage(t *testing.T) {
 	}
 	p := gputest.Read(t, s).Fields
 	fields := []gpu.PageField{
-		{Name: "DCGM_FI_DEV_GPU_TEMP", Help: "x"}, {Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Help: "x", Counter: true},
-		{Name: "DCGM_FI_PROF_SM_ACTIVE", Help: "x"}, {Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Help: "x", Counter: true},
+		{Name: "DCGM_FI_DEV_GPU_TEMP", Help: "x"},
+		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Help: "x", Counter: true},
+		{Name: "DCGM_FI_PROF_SM_ACTIVE", Help: "x"},
+		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Help: "x", Counter: true},
 	}
 	if diff := cmp.Diff(fields, p.Fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)

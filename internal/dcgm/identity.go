@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"fmt"
+	"slices"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 
@@ -11,57 +12,80 @@ import (
 // A board is one GPU of the engine.
 type board struct {
 	device gpu.Device // no UUID while it could not be identified
-	// lost is set while the engine says that the GPU is.
-	lost bool
-	// unsure is set if something could not be told that may be another time.
-	unsure bool
+	// asks is how often each family may still be asked for.
+	asks [len(families)]int
 }
 
-// Families of fields are asked for apart: where a driver knows nothing of a family,
-// all of it fails, and the engine writes a line to its log for every field.
-var (
-	naming = []field{
-		godcgm.DCGM_FI_DEV_GPU_UUID, godcgm.DCGM_FI_DEV_NVML_INDEX, godcgm.DCGM_FI_DEV_GPU_NAME, godcgm.DCGM_FI_DEV_BOARD_SERIAL,
-		godcgm.DCGM_FI_DEV_GPU_MINOR_NUMBER, godcgm.DCGM_FI_DEV_PCI_BUS_ID, godcgm.DCGM_FI_DEV_VBIOS_VERSION,
+// maxAsks is how often a family is asked for that cannot be told in full. The engine
+// writes a line to its log for every field that a driver does not know.
+const maxAsks = 3
+
+func newBoard() *board {
+	b := new(board)
+	for i := range b.asks {
+		b.asks[i] = maxAsks
 	}
-	limits   = []field{godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS}
-	platform = []field{
-		godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER, godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SLOT_NUMBER,
-		godcgm.DCGM_FI_DEV_PLATFORM_TRAY_INDEX, godcgm.DCGM_FI_DEV_PLATFORM_HOST_ID,
-		godcgm.DCGM_FI_DEV_PLATFORM_PEER_TYPE, godcgm.DCGM_FI_DEV_PLATFORM_MODULE_ID,
-	}
-	fabric = []field{
-		godcgm.DCGM_FI_DEV_FABRIC_MANAGER_STATUS, godcgm.DCGM_FI_DEV_FABRIC_CLUSTER_UUID, godcgm.DCGM_FI_DEV_FABRIC_CLIQUE_ID,
-	}
+	return b
+}
+
+// Families of fields are asked for apart: where a driver knows nothing of a family, all
+// of it fails.
+var families = [...][]field{naming: {
+	godcgm.DCGM_FI_DEV_GPU_UUID, godcgm.DCGM_FI_DEV_NVML_INDEX, godcgm.DCGM_FI_DEV_GPU_NAME, godcgm.DCGM_FI_DEV_BOARD_SERIAL,
+	godcgm.DCGM_FI_DEV_GPU_MINOR_NUMBER, godcgm.DCGM_FI_DEV_PCI_BUS_ID, godcgm.DCGM_FI_DEV_VBIOS_VERSION,
+}, limits: {
+	godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS,
+}, platform: {
+	godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER, godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SLOT_NUMBER,
+	godcgm.DCGM_FI_DEV_PLATFORM_TRAY_INDEX, godcgm.DCGM_FI_DEV_PLATFORM_HOST_ID,
+	godcgm.DCGM_FI_DEV_PLATFORM_PEER_TYPE, godcgm.DCGM_FI_DEV_PLATFORM_MODULE_ID,
+}, fabric: {
+	godcgm.DCGM_FI_DEV_FABRIC_MANAGER_STATUS, godcgm.DCGM_FI_DEV_FABRIC_CLUSTER_UUID, godcgm.DCGM_FI_DEV_FABRIC_CLIQUE_ID,
+}}
+
+const (
+	naming = iota
+	limits
+	platform
+	fabric
 )
 
-// identify asks live what is not known yet of GPUs. It is asked once of those that
-// told everything, whatever they do not have.
+// identify asks live what is not known yet of GPUs.
 func (d *session) identify() error {
-	var asked []entity
-	for _, g := range d.gpus {
-		if b := d.boards[g]; b.device.UUID == "" || b.unsure {
-			asked = append(asked, g)
-			b.unsure = false
+	for i, family := range families {
+		var asked []entity
+		for _, g := range d.gpus {
+			if d.boards[g].asks[i] > 0 {
+				asked = append(asked, g)
+			}
 		}
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	for _, family := range [][]field{naming, limits, platform, fabric} {
+		if len(asked) == 0 {
+			continue
+		}
 		vs, err := d.engine.live(asked, family...)
 		if err != nil {
 			return err
 		}
 		for _, g := range asked {
-			b := d.boards[g]
-			for _, f := range family {
-				b.unsure = b.unsure || vs[key{g, f}].status != 0
-			}
-			b.learn(func(f field) value { return vs[key{g, f}] })
+			of := func(f field) value { return vs[key{g, f}] }
+			d.boards[g].learn(of)
+			d.boards[g].settle(i, of)
 		}
 	}
 	return nil
+}
+
+// settle notes whether a family is to be asked for again: if something failed, as long as
+// the GPU has no name, and while it registers with its fabric. A blank is an answer.
+func (b *board) settle(i int, of func(field) value) {
+	b.asks[i]--
+	failed := slices.ContainsFunc(families[i], func(f field) bool { return of(f).status != 0 })
+	switch {
+	case i == naming && b.device.UUID == "", i == fabric && b.device.Fabric != nil && b.device.Fabric.State != "completed":
+		b.asks[i] = 1
+	case !failed:
+		b.asks[i] = 0
+	}
 }
 
 // learn takes over what there is of an identity.
@@ -113,5 +137,4 @@ func (b *board) learnFabric(of func(field) value) {
 	clique, ok := of(godcgm.DCGM_FI_DEV_FABRIC_CLIQUE_ID).integer()
 	assign(&f.CliqueID, func(n int64) uint32 { return uint32(n) }, clique, ok)
 	b.device.Fabric = f
-	b.unsure = b.unsure || f.State != "completed" // it may go on
 }

@@ -123,8 +123,8 @@ func (d *session) readTexts() error {
 	p.texts = make(map[entity][]string)
 	system := entity{EntityGroupId: godcgm.FE_NONE}
 	for _, f := range p.labels {
-		of, meta := d.gpus, godcgm.FieldMeta{}
-		if meta, _ = godcgm.FieldGetByID(f.id); meta.EntityLevel == godcgm.FE_NONE {
+		of := d.gpus
+		if meta, err := godcgm.FieldGetByID(f.id); err == nil && meta.EntityLevel == godcgm.FE_NONE {
 			of = []entity{system}
 		}
 		vs, err := d.engine.live(of, f.id)

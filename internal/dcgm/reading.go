@@ -1,6 +1,7 @@
 package dcgm
 
 import (
+	"slices"
 	"time"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
@@ -23,8 +24,8 @@ func (d *session) read() (gpu.Report, error) {
 	}
 	for _, g := range d.gpus {
 		b := d.boards[g]
-		reading, fresh := d.reading(g, vs)
-		if b.lost = !fresh && d.missing(g); b.lost || b.device.UUID == "" {
+		reading, fresh, blank := d.reading(g, vs)
+		if b.device.UUID == "" || (blank || !fresh) && d.missing(g) {
 			continue
 		}
 		b.device.XIDEvents = d.told(&report, g, vs)
@@ -53,8 +54,9 @@ func (d *session) missing(g entity) (missing bool) {
 }
 
 // reading makes a reading of the values of a GPU. It is fresh if any of them was read
-// lately: an engine that hangs on a GPU keeps on giving what it read before.
-func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh bool) {
+// lately: an engine that hangs on a GPU keeps on giving what it read before. It is blank
+// if none of them is a value, as of a GPU that is lost.
+func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool) {
 	b, now := d.boards[g], d.cfg.Now()
 	of := func(f field) value { return vs[key{g, f}] }
 	r = gpu.Reading{UUID: b.device.UUID, At: now}
@@ -79,11 +81,14 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh bool) {
 	bytes(&r.MemoryUsed, godcgm.DCGM_FI_DEV_FB_USED)
 	bytes(&r.MemoryTotal, godcgm.DCGM_FI_DEV_FB_TOTAL)
 	d.readEnergy(b, &r, of(godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION), now)
-	for _, f := range append(meter, gauges...) {
+	blank = true
+	for _, f := range slices.Concat(meter, gauges) {
 		v := of(f)
+		_, ok := v.number()
+		blank = blank && !ok
 		fresh = fresh || v.status == 0 && moment(now, v.at).Boot >= now.Boot-d.stale()
 	}
-	return r, fresh
+	return r, fresh, blank
 }
 
 // stale is the age from which on a value is of no use. The engine may be late by an

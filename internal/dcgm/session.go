@@ -40,7 +40,8 @@ func open(cfg Config) (*session, error) {
 	d := &session{cfg: cfg, engine: e, driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
 	d.xids = newXIDs(cfg.Now().Wall)
 	if err := d.begin(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open host engine: %w", e.explain(err)), d.close())
+		d.leave()
+		return nil, fmt.Errorf("open host engine: %w", e.explain(err))
 	}
 	return d, nil
 }
@@ -55,6 +56,13 @@ func (d *session) close() error {
 	return errors.Join(d.unwatch(), d.engine.close())
 }
 
+// leave closes a session that is of no use.
+func (d *session) leave() {
+	if err := d.close(); err != nil {
+		d.cfg.Log.Debug("leave host engine", "err", err)
+	}
+}
+
 // begin finds the GPUs and has their fields watched.
 func (d *session) begin() error {
 	const driverVersion, nvmlVersion = godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION, godcgm.DCGM_FI_SYSTEM_NVML_VERSION
@@ -64,7 +72,7 @@ func (d *session) begin() error {
 	}
 	d.gpus, d.boards = gpus, make(map[entity]*board, len(gpus))
 	for _, g := range gpus {
-		d.boards[g] = new(board)
+		d.boards[g] = newBoard()
 	}
 	system := entity{EntityGroupId: godcgm.FE_NONE}
 	vs, err := d.engine.live([]entity{system}, driverVersion, nvmlVersion)

@@ -125,9 +125,7 @@ func (s *Source) try(d *session) answer {
 	if !gone(err) && code(err) != codeNoFunction {
 		return answer{session: d, err: err}
 	}
-	if closing := d.close(); closing != nil {
-		s.cfg.Log.Debug("leave host engine", "err", closing)
-	}
+	d.leave()
 	return answer{err: err}
 }
 

@@ -2,6 +2,7 @@ package dcgm
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"strings"
 
@@ -97,9 +98,7 @@ func (e *engine) live(of []entity, fields ...field) (values, error) {
 	all := make(values)
 	add := func(of []entity, fields ...field) error {
 		some, err := e.live(of, fields...)
-		for k, v := range some {
-			all[k] = v
-		}
+		maps.Copy(all, some)
 		return err
 	}
 	if len(of) > 1 {

@@ -42,7 +42,8 @@ const shortest = 100 * time.Millisecond
 // returns. If it fails, nothing is left in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
-		return errors.Join(fmt.Errorf("watch %s: %w", w.name, err), w.end())
+		_ = w.end() // which says no more than why it failed
+		return fmt.Errorf("watch %s: %w", w.name, err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (r *record) line(name string, fields ...any) {
 // driverState renders what the driver shows of the world.
 func driverState(w *world, e Engine, faults []Fault) []byte {
 	var r record
-	r.line("engine", "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
+	r.line("engine", "now", w.start.Wall.Add(w.elapsed()).UnixMicro(), "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
 		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds())
 	for i, b := range w.boards {

@@ -77,6 +77,9 @@ func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 		if b.meter != shared {
 			r.Energy = nil
 		}
+		if d := find(report.Devices, r.UUID, deviceUUID); d != nil && !measures(r, d.MIG) {
+			r.Instances, r.InstancesKnown = nil, false
+		}
 		if theirs := find(library.Readings, r.UUID, readingUUID); theirs != nil {
 			b.add(r, theirs)
 		}
@@ -157,6 +160,14 @@ func sameInstances(engine, library *gpu.MIG) bool {
 	}
 	return engine != nil && library != nil && len(engine.Instances) == len(library.Instances) &&
 		!slices.ContainsFunc(engine.Instances, func(i gpu.Instance) bool { return !seen(i) })
+}
+
+// measures reports whether a reading tells how busy the instances are that there are: the
+// engine may have seen others than the library.
+func measures(r *gpu.Reading, m *gpu.MIG) bool {
+	return m != nil && len(m.Instances) == len(r.Instances) && !slices.ContainsFunc(r.Instances, func(s gpu.InstanceSample) bool {
+		return !slices.ContainsFunc(m.Instances, func(i gpu.Instance) bool { return i.ID == s.Instance })
+	})
 }
 
 // fill adds to an identity what the engine could not tell.

@@ -103,12 +103,12 @@ func (m *machine) put(name string, n gputest.Node, lines ...string) {
 	}
 }
 
-// change makes the machine another node. While a GPU is stuck time goes by: an engine
-// still has what it read before.
+// change makes the machine another node. While a GPU is stuck time goes by: an engine that
+// answers still has what it read before.
 func (m *machine) change(n gputest.Node) {
 	m.node = n
 	for _, g := range n.GPUs {
-		if g.Stuck {
+		if g.Stuck && !strings.Contains(m.engine, "up=0") {
 			m.skew += time.Minute
 		}
 	}
@@ -174,5 +174,15 @@ func TestContract(t *testing.T) {
 	gputest.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
 		m := newMachine(t, n, now, unseen)
 		return m.open(true), m.change
+	})
+}
+
+// TestContractWithoutEngine holds the library to it where an engine should answer and
+// does not.
+func TestContractWithoutEngine(t *testing.T) {
+	gputest.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
+		m := newMachine(t, n, now, func(g gputest.GPU) gputest.GPU { return g })
+		m.engine = "\tup=0"
+		return m.open(false), m.change
 	})
 }
