@@ -60,9 +60,13 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 	b, now := d.boards[g], d.cfg.Now()
 	of := func(f field) value { return vs[key{g, f}] }
 	r = gpu.Reading{UUID: b.device.UUID, At: now}
-	number := func(to **float64, scale float64, f field) {
+	number := func(to **float64, unit float64, f field) {
 		n, ok := of(f).number()
-		assign(to, func(n float64) *float64 { return new(n * scale) }, n, ok && n >= 0)
+		assign(to, func(n float64) *float64 { return new(n * unit) }, n, ok && n >= 0)
+	}
+	percent := func(to **float64, f field) {
+		n, ok := of(f).number()
+		assign(to, func(n float64) *float64 { return new(n / 100) }, n, ok && n >= 0 && n <= 100)
 	}
 	bytes := func(to **uint64, f field) {
 		n, ok := of(f).integer()
@@ -75,7 +79,7 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 	watts(&r.Power, godcgm.DCGM_FI_DEV_BOARD_POWER_WATTS)
 	watts(&r.PowerLimit, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS)
 	number(&r.Temperature, 1, godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS)
-	number(&r.Utilization, 0.01, godcgm.DCGM_FI_DEV_GPU_UTIL_RATIO)
+	percent(&r.Utilization, godcgm.DCGM_FI_DEV_GPU_UTIL_RATIO)
 	number(&r.SMClock, 1e6, godcgm.DCGM_FI_DEV_SM_CLOCK)
 	number(&r.MemoryClock, 1e6, godcgm.DCGM_FI_DEV_MEM_CLOCK)
 	bytes(&r.MemoryUsed, godcgm.DCGM_FI_DEV_FB_USED)
