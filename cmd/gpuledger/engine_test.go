@@ -109,6 +109,37 @@ func bothCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return both
 }
 
+// TestNoEngine: where there is no client library, or no engine, the library of the driver
+// serves, and it is said once what is missing. With --source=dcgm there is nothing.
+func TestNoEngine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	tests := map[string]struct{ library, want string }{
+		"no library": {"--dcgm.library=/nonexistent/libdcgm.so.4", "datacenter-gpu-manager-4-core"},
+		"no engine":  {"--dcgm.address=/nonexistent/dcgm.sock", "is nv-hostengine running with --domain-socket"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--state.path="+t.TempDir(), tt.library)...)
+			p := e.scrapeUntil("the library serves", servedBy("nvml"))
+			if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
+				t.Error("the engine is said to be up")
+			}
+			if said := strings.Join(e.logged(), "\n"); strings.Count(said, tt.want) != 1 {
+				t.Errorf("want %q once:\n%s", tt.want, said)
+			}
+			if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Contains(body, []byte("DCGM_FI")) {
+				t.Errorf("field page: status %d, %s", status, body)
+			}
+		})
+	}
+	e := start(t, n, append(n.EngineFlags(client), "--state.path="+t.TempDir(), "--dcgm.library=/nonexistent/libdcgm.so.4")...)
+	p := e.scrape()
+	if up := p.Sum("gpuledger_stage_up", map[string]string{"stage": "driver"}); up != 0 || len(p.UUIDs()) != 0 {
+		t.Errorf("--source=dcgm without an engine: driver is up: %v, %d GPUs", up, len(p.UUIDs()))
+	}
+}
+
 // TestOldEngine starts on a host engine that is older than its client library, which it
 // does not understand. That is said once, with both versions, and costs nothing but the
 // engine; once it is upgraded it serves.
