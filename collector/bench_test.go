@@ -53,7 +53,7 @@ func BenchmarkGather(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(count(b, s)), "series")
+			b.ReportMetric(float64(count(b, collector.MainPage, s)), "series")
 		})
 	}
 }
@@ -70,7 +70,7 @@ func BenchmarkScrape(b *testing.B) {
 				h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 				bytes = w.Body.Len()
 			}
-			series := float64(count(b, s))
+			series := float64(count(b, collector.MainPage, s))
 			b.ReportMetric(series, "series")
 			b.ReportMetric(float64(bytes)/series, "B/series")
 		})

@@ -15,6 +15,7 @@ const (
 	familyProcess   = "Processes"
 	familyGauges    = "Gauges of GPUs"
 	familyHealth    = "Health"
+	familyRecord    = "Placement and allocations"
 )
 
 // metric indexes the catalogue.
@@ -65,6 +66,8 @@ const (
 	xidErrors
 	xidLast
 	lastReading
+	rowRemapPending
+	rowRemapFailure
 	stageUp
 	stageDuration
 	stageFailures
@@ -72,6 +75,11 @@ const (
 	processCount
 	gpuStrays
 	gpuUnused
+
+	placement
+	allocationEnergy
+	allocationSeconds
+	boardEnergy
 
 	numMetrics
 )
@@ -82,6 +90,8 @@ var (
 	ofGPU       = []string{"UUID"}
 	ofContainer = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
 	ofProcess   = plus(ofContainer, "pid", "process")
+	// ofAllocation names the board itself: nothing has to be joined years later.
+	ofAllocation = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
 )
 
 func plus(labels []string, more ...string) []string { return slices.Concat(labels, more) }
@@ -292,6 +302,16 @@ var catalogue = [numMetrics]Metric{
 		Labels: ofGPU,
 		Help:   "When the GPU last answered, in seconds since the Unix epoch.",
 	},
+	rowRemapPending: {
+		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
+		Labels: ofGPU,
+		Help:   "1 while a faulty row of the GPU's memory waits for a reset to be replaced by a spare one; absent in MIG mode and where the GPU does not say.",
+	},
+	rowRemapFailure: {
+		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
+		Labels: ofGPU,
+		Help:   "1 if a faulty row of the GPU's memory could not be replaced for want of a spare one; absent in MIG mode and where the GPU does not say.",
+	},
 	stageUp: {
 		Family: familyHealth, Name: "gpuledger_stage_up", Type: gauge,
 		Labels: []string{"stage"},
@@ -326,5 +346,26 @@ var catalogue = [numMetrics]Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
 		Help:   "Allocations of a GPU that no process of their pod uses now.",
+	},
+
+	placement: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_placement_info", Type: gauge,
+		Labels: []string{"node", "system_uuid", "UUID", "serial", "chassis_serial", "chassis_slot", "tray_index", "pci_bus_id", "model"},
+		Help:   "A GPU that is present, and where it sits.",
+	},
+	allocationEnergy: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofAllocation,
+		Help:   "Energy of a GPU charged to a pod that holds or uses it: the sum over the pod's containers, MIG instances and methods.",
+	},
+	allocationSeconds: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time a pod held a GPU: the sum over the pod's containers and MIG instances. It stays 0 for a pod that uses the GPU without an allocation.",
+	},
+	boardEnergy: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: []string{"node", "UUID", "serial"},
+		Help:   "All energy of a GPU, whoever it is charged to: it equals gpuledger_gpu_energy_joules_total.",
 	},
 }

@@ -16,24 +16,26 @@ import (
 
 // shape is what a page shows of a metric.
 type shape struct {
+	Page             collector.Page
 	Type, Unit, Help string
 	Labels           []string
 }
 
 // TestCatalogueMatchesPages compares the catalogue with the pages both ways:
-// what is on a page is in the catalogue with this type and these labels, and
-// every metric of the catalogue is on some page.
+// what is on a page is in the catalogue with this page, this type and these labels,
+// and every metric of the catalogue is on its page.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
-		want[m.Name] = shape{m.TypeName(), m.Unit, m.Help, slices.Sorted(slices.Values(m.Labels))}
+		want[m.Name] = shape{m.Page, m.TypeName(), m.Unit, m.Help, slices.Sorted(slices.Values(m.Labels))}
 	}
 	got := make(map[string]shape)
 	for _, tt := range scenarios {
 		for _, mf := range gather(t, tt.snapshot(), tt.opts) {
-			for _, m := range mf.Metric {
-				got[mf.GetName()] = shapeOf(mf, m)
-			}
+			got[mf.GetName()] = shapeOf(collector.MainPage, mf)
+		}
+		for _, mf := range gatherRecord(t, tt.snapshot()) {
+			got[mf.GetName()] = shapeOf(collector.RecordPage, mf)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -41,9 +43,9 @@ func TestCatalogueMatchesPages(t *testing.T) {
 	}
 }
 
-func shapeOf(mf *dto.MetricFamily, m *dto.Metric) shape {
-	s := shape{Type: strings.ToLower(mf.GetType().String()), Unit: mf.GetUnit(), Help: mf.GetHelp()}
-	for _, l := range m.Label {
+func shapeOf(p collector.Page, mf *dto.MetricFamily) shape {
+	s := shape{Page: p, Type: strings.ToLower(mf.GetType().String()), Unit: mf.GetUnit(), Help: mf.GetHelp()}
+	for _, l := range mf.Metric[0].Label {
 		s.Labels = append(s.Labels, l.GetName())
 	}
 	return s
@@ -101,31 +103,48 @@ func TestStageLabel(t *testing.T) {
 // TestCardinality counts what one more GPU, container, process, XID and stage
 // add to a page, and compares it with the contract in the docs.
 func TestCardinality(t *testing.T) {
-	contract := make(map[string]int)
-	for _, m := range collector.Catalogue() {
-		contract[m.Per()] += m.Series()
+	more := func(page collector.Page, with, without *gpu.Snapshot) int {
+		return count(t, page, with) - count(t, page, without)
 	}
-	got := map[string]int{
-		"node":                  count(t, &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}),
-		"GPU":                   count(t, crowd(2, 0, 0)) - count(t, crowd(1, 0, 0)),
-		"container and GPU":     count(t, crowd(1, 3, 0)) - count(t, crowd(1, 2, 0)),
-		"process":               count(t, crowd(1, 1, 3)) - count(t, crowd(1, 1, 2)),
-		"MIG device":            count(t, withMIG(2)) - count(t, withMIG(1)),
-		"GPU and XID code seen": count(t, withXIDs(2)) - count(t, withXIDs(1)),
-		"stage":                 count(t, withStages(2)) - count(t, withStages(1)),
+	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}
+	got := map[collector.Page]map[string]int{
+		collector.MainPage: {
+			"node":                  count(t, collector.MainPage, bare),
+			"GPU":                   more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"container and GPU":     more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
+			"process":               more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
+			"MIG device":            more(collector.MainPage, withMIG(2), withMIG(1)),
+			"GPU and XID code seen": more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"stage":                 more(collector.MainPage, withStages(2), withStages(1)),
+		},
+		collector.RecordPage: {
+			"GPU":         more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"pod and GPU": more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+		},
+	}
+	contract := map[collector.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
+	for _, m := range collector.Catalogue() {
+		contract[m.Page][m.Per()] += m.Series()
 	}
 	if diff := cmp.Diff(contract, got); diff != "" {
 		t.Errorf("series for one more (-contract +counted):\n%s", diff)
 	}
-	if got["container and GPU"] > 8 {
-		t.Errorf("a container costs %d series on a GPU, more than 8", got["container and GPU"])
+	if n := got[collector.MainPage]["container and GPU"]; n > 8 {
+		t.Errorf("a container costs %d series on a GPU, more than 8", n)
+	}
+	if n := count(t, collector.RecordPage, bare) + more(collector.RecordPage, withMIG(2), withMIG(1)); n > 0 {
+		t.Errorf("a node without GPUs and a MIG device have %d series on the record", n)
 	}
 }
 
-func count(t testing.TB, s *gpu.Snapshot) int {
+func count(t testing.TB, page collector.Page, s *gpu.Snapshot) int {
 	t.Helper()
+	families := gatherRecord(t, s)
+	if page == collector.MainPage {
+		families = gather(t, s, everything)
+	}
 	n := 0
-	for _, mf := range gather(t, s, everything) {
+	for _, mf := range families {
 		n += len(mf.Metric)
 	}
 	return n

@@ -19,28 +19,40 @@ func (o Options) hides(m Metric) bool {
 	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
-// Collector renders the latest snapshot. It is safe for concurrent use if the
-// function given to [New] is.
+// Collector renders one page of the latest snapshot. It is safe for concurrent use
+// if the function it was given is.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
+	on     Page
+	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
 }
 
-// New returns a collector of what latest returns. A nil snapshot has no metrics.
+// New returns a collector of what latest returns, for the main page. A nil snapshot
+// has no metrics.
 func New(latest func() *gpu.Snapshot, opts Options) *Collector {
-	c := &Collector{latest: latest, opts: opts}
+	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
+}
+
+// NewRecord is New for the record, which has no options: a statement over years needs
+// all of it.
+func NewRecord(latest func() *gpu.Snapshot) *Collector {
+	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
+}
+
+func newCollector(c *Collector) *Collector {
 	for i, m := range catalogue {
 		c.descs[i] = prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(m.Labels), nil, prometheus.WithUnit(m.Unit))
 	}
 	return c
 }
 
-// Describe implements [prometheus.Collector]: the whole catalogue, less what the
-// options hide.
+// Describe implements [prometheus.Collector]: the page's part of the catalogue, less
+// what the options hide.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for i, m := range catalogue {
-		if !c.opts.hides(m) {
+		if m.Page == c.on && !c.opts.hides(m) {
 			ch <- c.descs[i]
 		}
 	}
@@ -48,11 +60,13 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	s := c.latest()
-	if s == nil {
-		return
+	if s := c.latest(); s != nil {
+		c.render(&page{ch: ch, descs: &c.descs, opts: c.opts, seen: make(map[series]struct{})}, s)
 	}
-	p := page{ch: ch, descs: &c.descs, opts: c.opts, seen: make(map[series]struct{})}
+}
+
+// main renders everything but the record.
+func (p *page) main(s *gpu.Snapshot) {
 	p.node(s)
 	p.stages(s.Stages)
 	p.processCounts(s.GPUs)

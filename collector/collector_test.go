@@ -41,14 +41,15 @@ var scenarios = []struct {
 func TestPages(t *testing.T) {
 	for _, tt := range scenarios {
 		t.Run(tt.name, func(t *testing.T) {
-			golden(t, tt.name, text(t, gather(t, tt.snapshot(), tt.opts)))
+			checkGolden(t, tt.name, gather(t, tt.snapshot(), tt.opts))
 		})
 	}
 }
 
-// golden compares a page with the one that is kept.
-func golden(t *testing.T, name string, got []byte) {
+// checkGolden compares a page with its file.
+func checkGolden(t *testing.T, name string, families []*dto.MetricFamily) {
 	t.Helper()
+	got := text(t, families)
 	file := filepath.Join("testdata", name+".prom")
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
@@ -67,20 +68,26 @@ func golden(t *testing.T, name string, got []byte) {
 func TestLint(t *testing.T) {
 	for _, tt := range scenarios {
 		t.Run(tt.name, func(t *testing.T) {
-			problems, err := promlint.NewWithMetricFamilies(gather(t, tt.snapshot(), tt.opts)).Lint()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range problems {
-				t.Errorf("%s: %s", p.Metric, p.Text)
-			}
+			lint(t, gather(t, tt.snapshot(), tt.opts))
+			lint(t, gatherRecord(t, tt.snapshot()))
 		})
 	}
 }
 
+func lint(t *testing.T, families []*dto.MetricFamily) {
+	t.Helper()
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
 func TestNoSnapshot(t *testing.T) {
-	if got := gather(t, nil, everything); len(got) > 0 {
-		t.Errorf("page without a snapshot has %d families", len(got))
+	if got := append(gather(t, nil, everything), gatherRecord(t, nil)...); len(got) > 0 {
+		t.Errorf("pages without a snapshot have %d families", len(got))
 	}
 }
 
@@ -117,6 +124,18 @@ func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.Metric
 	families, err := registry(s, opts).Gather()
 	if err != nil {
 		t.Fatalf("gather: %v", err)
+	}
+	return families
+}
+
+// gatherRecord is gather for the record.
+func gatherRecord(t testing.TB, s *gpu.Snapshot) []*dto.MetricFamily {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collector.NewRecord(func() *gpu.Snapshot { return s }))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatalf("gather the record: %v", err)
 	}
 	return families
 }

@@ -10,6 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
+// FieldsPath is where the field page is served. It is a page of its own, so that no sum
+// over it and the main page counts anything twice.
+const FieldsPath = "/gpu/metrics"
+
 // Fields renders the field page: chosen fields of a DCGM host engine, with the labels
 // that dcgm-exporter gives them. Its metrics are not in the catalogue, as they are
 // DCGM's and the user's choice. It is safe for concurrent use if the function given to

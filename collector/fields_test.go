@@ -62,7 +62,7 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "fields", text(t, families))
+	checkGolden(t, "fields", families)
 }
 
 func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {

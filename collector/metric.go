@@ -9,8 +9,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
+// Page is a page that the exporter serves. Each has metrics of its own, so that no
+// sum is doubled where several are scraped.
+type Page int
+
+// The pages.
+const (
+	MainPage   Page = iota
+	RecordPage      // what is kept for years
+)
+
+// Path returns where the page is served.
+func (p Page) Path() string { return [...]string{"/metrics", "/metrics/record"}[p] }
+
 // Metric is one row of the catalogue.
 type Metric struct {
+	Page   Page
 	Family string // the heading in docs/metrics.md
 	Name   string
 	Type   prometheus.ValueType
@@ -38,7 +52,7 @@ const (
 	FlagProcess = "--collector.process"
 )
 
-// Catalogue returns every metric, family by family.
+// Catalogue returns every metric, page by page and family by family.
 func Catalogue() []Metric { return slices.Clone(catalogue[:]) }
 
 // Labels returns every label of the catalogue's metrics.
@@ -47,7 +61,7 @@ func Labels() []Label { return slices.Clone(labelCatalogue) }
 // Per names the thing that one more of makes the metric grow by [Metric.Series].
 func (m Metric) Per() string {
 	for _, key := range []struct{ label, per string }{
-		{"pid", "process"}, {"container", "container and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
+		{"pid", "process"}, {"container", "container and GPU"}, {"pod_uid", "pod and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
 	} {
 		if slices.Contains(m.Labels, key.label) {
 			return key.per

@@ -213,26 +213,31 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes in the one format that says when counters began.
+// scrapeCounters scrapes both pages in the one format that says when counters began.
+// Their names differ: together they are one page.
 func (e *exporter) scrapeCounters() (page, error) {
-	request, err := http.NewRequest(http.MethodGet, e.url+"/metrics", nil)
+	p := make(page)
+	return p, errors.Join(e.scrapeInto(p, "/metrics"), e.scrapeInto(p, "/metrics/record"))
+}
+
+func (e *exporter) scrapeInto(p page, path string) error {
+	request, err := http.NewRequest(http.MethodGet, e.url+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer response.Body.Close()
-	p := make(page)
 	for decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header)); ; {
 		family := new(dto.MetricFamily)
 		switch err := decoder.Decode(family); {
 		case errors.Is(err, io.EOF):
-			return p, nil
+			return nil
 		case err != nil:
-			return nil, err
+			return err
 		}
 		p[family.GetName()] = family
 	}

@@ -235,9 +235,14 @@ type page = exposition.Page
 
 func (e *exporter) scrape() page {
 	e.t.Helper()
-	status, body := e.get("/metrics")
+	return e.scrapeFrom("/metrics")
+}
+
+func (e *exporter) scrapeFrom(path string) page {
+	e.t.Helper()
+	status, body := e.get(path)
 	if status != http.StatusOK {
-		e.t.Fatalf("scrape: status %d: %s", status, body)
+		e.t.Fatalf("scrape %s: status %d: %s", path, status, body)
 	}
 	p, err := exposition.Parse(bytes.NewReader(body))
 	if err != nil {

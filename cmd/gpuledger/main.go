@@ -45,6 +45,12 @@ func main() {
 func usage() {
 	flags, _ := app.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
-	fmt.Println("gpuledger serves which physical GPU served which pod, and for how many joules.")
+	fmt.Print(`gpuledger serves which physical GPU served which pod, and for how many joules.
+
+usage: gpuledger [flags]
+       gpuledger cleanup [flags]   remove what it left on this node, and end
+       gpuledger wait              do nothing until it is told to end
+
+`)
 	flags.PrintDefaults()
 }

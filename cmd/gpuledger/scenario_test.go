@@ -58,6 +58,7 @@ func testScenario(t *testing.T, scenario string, w way) {
 		t.Errorf("%s does not serve", w.name)
 	}
 	checkBalance(t, p)
+	checkRecord(t, e)
 	spans := checkCounters(t, w.counters(t, n), p)
 	switch scenario {
 	case "dgx-h100", "gb200":
@@ -256,6 +257,7 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
 		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
 	})
 	checkBalance(t, after)
+	checkRecord(t, e)
 	othersSame(t, before, after, dead["UUID"], true)
 	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
 		t.Error("the driver's count or the PCI bus's is wrong")

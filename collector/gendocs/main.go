@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -51,6 +52,12 @@ type cost struct {
 	Flag   string
 }
 
+// metricsPage is the metrics of one page of the exporter.
+type metricsPage struct {
+	Families []family
+	Costs    []cost
+}
+
 // part is the metrics of one part of the reconciler, and what their labels mean there.
 type part struct {
 	Families []family
@@ -63,14 +70,18 @@ func render() ([]byte, error) {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
 	var out bytes.Buffer
-	metrics := collector.Catalogue()
 	err = t.Execute(&out, map[string]any{
-		"Families": families(metrics), "Costs": costs(metrics), "Labels": collector.Labels(), "Parts": parts(),
+		"Main": pageOf(collector.MainPage), "Record": pageOf(collector.RecordPage), "Labels": collector.Labels(), "Parts": parts(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill template: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+func pageOf(p collector.Page) metricsPage {
+	metrics := slices.DeleteFunc(collector.Catalogue(), func(m collector.Metric) bool { return m.Page != p })
+	return metricsPage{families(metrics), costs(metrics)}
 }
 
 func parts() []part {

@@ -40,6 +40,8 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
+	// Command is [Cleanup] or [Wait], or empty to serve.
+	Command string
 	Version bool
 }
 
@@ -73,10 +75,14 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse reads the command line. Its errors name the flag and what is wrong in one
-// line; [flag.ErrHelp] asks for the usage.
+// Parse reads the command line: flags, and a command before them if that is what is
+// wanted. Its errors name the flag and what is wrong in one line; [flag.ErrHelp] asks
+// for the usage.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
+	if len(args) > 0 && (args[0] == Cleanup || args[0] == Wait) {
+		c.Command, args = args[0], args[1:]
+	}
 	if err := fs.Parse(args); err != nil {
 		return Config{}, err
 	}

@@ -148,11 +148,22 @@ func (b *bench) awaitXID() {
 	}
 }
 
-// page renders what a scrape would show now.
+// page renders what a scrape of the main page would show now.
 func (b *bench) page() string {
 	b.t.Helper()
+	return b.render(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
+}
+
+// record renders what a scrape of the record would show now.
+func (b *bench) record() string {
+	b.t.Helper()
+	return b.render(collector.NewRecord(b.node.Sampler.Latest))
+}
+
+func (b *bench) render(c prometheus.Collector) string {
+	b.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
+	registry.MustRegister(c)
 	families, err := registry.Gather()
 	if err != nil {
 		b.t.Fatal(err)
@@ -166,44 +177,35 @@ func (b *bench) page() string {
 	return page.String()
 }
 
-// TestGolden holds the whole page of every scenario after half a minute. The diff
-// is the review: go test ./internal/app -update.
+// TestGolden holds both pages of every scenario after half a minute. The diff is the
+// review: go test ./internal/app -update.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			got := play(t, sc.Name, false)
-			file := filepath.Join("testdata", sc.Name+".prom")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("page (-want +got):\n%s", diff)
-			}
+			checkGolden(t, sc.Name, got.page())
+			checkGolden(t, sc.Name+".record", got.record())
 		})
 	}
 }
 
-// TestGoldenByEngine: read through a host engine, the same machine has the same page, but
+// TestGoldenByEngine: read through a host engine, the same machine has the same pages, but
 // for what is said of the sources.
 func TestGoldenByEngine(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
-			want, err := os.ReadFile(filepath.Join("testdata", sc.Name+".prom"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, sc.Name, true)
-			if !strings.Contains(got, `source="dcgm"`) {
+			b := play(t, sc.Name, true)
+			if !strings.Contains(b.page(), `source="dcgm"`) {
 				t.Error("the engine does not serve")
 			}
-			if diff := cmp.Diff(withoutSources(string(want)), withoutSources(got)); diff != "" {
-				t.Errorf("page (-NVML +DCGM):\n%s", diff)
+			for name, got := range map[string]string{sc.Name: b.page(), sc.Name + ".record": b.record()} {
+				want, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(withoutSources(string(want)), withoutSources(got)); diff != "" {
+					t.Errorf("%s (-NVML +DCGM):\n%s", name, diff)
+				}
 			}
 		})
 	}
@@ -216,8 +218,8 @@ func withoutSources(page string) []string {
 	})
 }
 
-// play runs a scenario for half a minute and returns the page at its end.
-func play(t *testing.T, scenario string, engine bool) string {
+// play runs a scenario for half a minute.
+func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
 	b.run(8)
 	if scenario == "lost" {
@@ -225,7 +227,25 @@ func play(t *testing.T, scenario string, engine bool) string {
 	}
 	b.run(22)
 	b.balanced()
-	return b.page()
+	return b
+}
+
+// checkGolden compares a page with its file.
+func checkGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".prom")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
 }
 
 // balanced checks that every book adds up.

@@ -15,14 +15,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// fields is the registry of the field page, which is a page of its own, so that no sum
-// over it and the main page counts anything twice.
-func fields(latest func() *gpu.Snapshot) *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector.NewFields(latest))
-	return registry
-}
-
 // newHandler serves the latest snapshot. No path here reads anything else, so a
 // scrape costs the same whatever state the driver is in.
 func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http.Handler, error) {
@@ -33,14 +25,19 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
+	record := prometheus.NewRegistry()
+	record.MustRegister(collector.NewRecord(latest))
+	fields := prometheus.NewRegistry()
+	fields.MustRegister(collector.NewFields(latest))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger",
 		Description: "Which physical GPU served which pod, when, and for how many joules",
 		Version:     version.Info(),
 		Profiling:   "false",
 		Links: []web.LandingLinks{
-			{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"},
-			{Address: "/gpu/metrics", Text: "DCGM fields", Description: "with the pod that holds each GPU; needs --dcgm.fields"},
+			{Address: collector.MainPage.Path(), Text: "Metrics", Description: "for Prometheus"},
+			{Address: collector.RecordPage.Path(), Text: "Record", Description: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
+			{Address: collector.FieldsPath, Text: "DCGM fields", Description: "with the pod that holds each GPU; needs --dcgm.fields"},
 			{Address: "/inventory", Text: "Inventory", Description: "the GPUs' identity as JSON, in the driver's own words"},
 			{Address: "/-/ready", Text: "Ready", Description: "after the first reading"},
 		},
@@ -50,11 +47,10 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET /metrics", serve.Metrics(registry, log))
+	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log))
+	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(record, registry, log))
+	mux.Handle("GET "+collector.FieldsPath, serve.Page(fields, registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
-	if len(cfg.DCGM.fields) > 0 {
-		mux.Handle("GET /gpu/metrics", serve.Metrics(fields(latest), log))
-	}
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if latest() == nil {

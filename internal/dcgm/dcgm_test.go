@@ -280,6 +280,8 @@ func TestBlanks(t *testing.T) {
 		250: func(g *gputest.GPU) { g.Reading.MemoryTotal = nil },
 		100: func(g *gputest.GPU) { g.Reading.SMClock = nil },
 		101: func(g *gputest.GPU) { g.Reading.MemoryClock = nil },
+		395: func(g *gputest.GPU) { g.Reading.RowRemap = nil },
+		396: func(g *gputest.GPU) { g.Reading.RowRemap = nil },
 		230: func(*gputest.GPU) {},
 		67:  func(*gputest.GPU) {},
 	}

@@ -84,6 +84,10 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 	number(&r.MemoryClock, 1e6, godcgm.DCGM_FI_DEV_MEM_CLOCK)
 	bytes(&r.MemoryUsed, godcgm.DCGM_FI_DEV_FB_USED)
 	bytes(&r.MemoryTotal, godcgm.DCGM_FI_DEV_FB_TOTAL)
+	pending, known := of(godcgm.DCGM_FI_DEV_ROW_REMAP_PENDING).integer()
+	if failed, ok := of(godcgm.DCGM_FI_DEV_ROW_REMAP_FAILED).integer(); ok && known {
+		r.RowRemap = &gpu.RowRemap{Pending: pending != 0, Failed: failed != 0}
+	}
 	d.readEnergy(b, &r, of(godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION), now)
 	blank = true
 	for _, f := range slices.Concat(meter, gauges) {

@@ -119,6 +119,7 @@ var (
 		godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS, godcgm.DCGM_FI_DEV_GPU_UTIL_RATIO,
 		godcgm.DCGM_FI_DEV_FB_USED, godcgm.DCGM_FI_DEV_FB_TOTAL,
 		godcgm.DCGM_FI_DEV_SM_CLOCK, godcgm.DCGM_FI_DEV_MEM_CLOCK, godcgm.DCGM_FI_DEV_MIG_MODE,
+		godcgm.DCGM_FI_DEV_ROW_REMAP_PENDING, godcgm.DCGM_FI_DEV_ROW_REMAP_FAILED,
 	}
 	failures = []field{godcgm.DCGM_FI_DEV_XID_ERROR}
 	all      = slices.Concat(meter, gauges, failures)

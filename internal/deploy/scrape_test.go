@@ -14,6 +14,8 @@ import (
 // scrape is what both forms of a scrape configuration can say.
 type scrape struct {
 	Namespaces  []string
+	Path        any
+	Interval    any
 	SampleLimit any
 	HonorLabels any
 	Relabel     []any // what is done to targets
@@ -27,7 +29,11 @@ func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {
 		job := config["job_name"].(string)
+		if _, ok := monitors[job]; !ok {
+			t.Errorf("no PodMonitor has the job %s", job)
+		}
 		plain := scrape{
+			Path: config["metrics_path"], Interval: config["scrape_interval"],
 			SampleLimit: config["sample_limit"], HonorLabels: config["honor_labels"],
 			Relabel: without(list(config["relabel_configs"]), "keep"), Metrics: list(config["metric_relabel_configs"]),
 		}
@@ -50,24 +56,31 @@ func podMonitors(t *testing.T) map[string]scrape {
 		var monitor map[string]any
 		check(t, syaml.Unmarshal(document, &monitor))
 		monitor, _ = snake(monitor).(map[string]any)
+		namespace := monitor["metadata"].(map[string]any)["namespace"].(string)
 		spec := monitor["spec"].(map[string]any)
-		endpoint := list(spec["pod_metrics_endpoints"])[0].(map[string]any)
-		rules := list(endpoint["relabelings"])
-		// The first gives the job its name, the last drops what the operator adds.
-		job := rules[0].(map[string]any)["replacement"].(string)
-		m := scrape{
-			SampleLimit: spec["sample_limit"], HonorLabels: endpoint["honor_labels"],
-			Relabel: without(rules[1:], "labeldrop"), Metrics: list(endpoint["metric_relabelings"]),
+		for _, endpoint := range list(spec["pod_metrics_endpoints"]) {
+			job, m := jobOf(endpoint.(map[string]any))
+			m.SampleLimit = spec["sample_limit"]
+			for _, name := range list(at(spec, "namespace_selector", "match_names")) {
+				m.Namespaces = append(m.Namespaces, name.(string))
+			}
+			if m.Namespaces == nil {
+				m.Namespaces = []string{namespace}
+			}
+			monitors[job] = m
 		}
-		for _, name := range list(at(spec, "namespace_selector", "match_names")) {
-			m.Namespaces = append(m.Namespaces, name.(string))
-		}
-		if m.Namespaces == nil {
-			m.Namespaces = []string{monitor["metadata"].(map[string]any)["namespace"].(string)}
-		}
-		monitors[job] = m
 	}
 	return monitors
+}
+
+// jobOf returns the job of an endpoint of a PodMonitor.
+func jobOf(endpoint map[string]any) (string, scrape) {
+	rules := list(endpoint["relabelings"])
+	// The first gives the job its name, the last drops what the operator adds.
+	return rules[0].(map[string]any)["replacement"].(string), scrape{
+		Path: endpoint["path"], Interval: endpoint["interval"], HonorLabels: endpoint["honor_labels"],
+		Relabel: without(rules[1:], "labeldrop"), Metrics: list(endpoint["metric_relabelings"]),
+	}
 }
 
 func scrapeConfigs(t *testing.T) []map[string]any {
@@ -78,7 +91,7 @@ func scrapeConfigs(t *testing.T) []map[string]any {
 		ScrapeConfigs []map[string]any `json:"scrape_configs"`
 	}
 	check(t, syaml.Unmarshal(text, &config))
-	if len(config.ScrapeConfigs) != 2 {
+	if len(config.ScrapeConfigs) != 3 {
 		t.Fatalf("%d scrape configurations", len(config.ScrapeConfigs))
 	}
 	return config.ScrapeConfigs

@@ -41,6 +41,43 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
+// PodAccount is what one pod was charged on one GPU: the sum over the accounts of its
+// containers. These end together, so it never falls while it is there.
+type PodAccount struct {
+	Pod
+	// Opened is when the first of the accounts was.
+	Opened time.Time
+	Energy Millijoules
+	// Allocated adds up over containers and MIG instances that are held at once.
+	Allocated time.Duration
+}
+
+// Pods returns the accounts of the pods that are known by name and UID.
+func (b *Book) Pods() []PodAccount {
+	var pods []PodAccount
+	at := make(map[Pod]int)
+	for i := range b.Containers {
+		a := &b.Containers[i]
+		pod := a.OfPod()
+		if !pod.Known() {
+			continue
+		}
+		j, ok := at[pod]
+		if !ok {
+			j = len(pods)
+			at[pod] = j
+			pods = append(pods, PodAccount{Pod: pod, Opened: a.Opened})
+		}
+		p := &pods[j]
+		if a.Opened.Before(p.Opened) {
+			p.Opened = a.Opened
+		}
+		p.Energy += a.Energy.Sum()
+		p.Allocated += a.Allocated
+	}
+	return pods
+}
+
 // AccountKey names the account of a container on a GPU; together with the GPU's
 // UUID it is the key of the container's series.
 type AccountKey struct {

@@ -28,6 +28,15 @@ type Container struct {
 	Container string `json:"container"`
 }
 
+// Pod names one pod.
+type Pod struct{ Namespace, Name, UID string }
+
+// OfPod returns the container's pod.
+func (c Container) OfPod() Pod { return Pod{c.Namespace, c.Pod, c.PodUID} }
+
+// Known reports whether nothing of the pod's name is missing.
+func (p Pod) Known() bool { return p.Namespace != "" && p.Name != "" && p.UID != "" }
+
 // Owner is whom a process belongs to.
 type Owner struct {
 	Kind      OwnerKind

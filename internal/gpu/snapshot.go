@@ -26,6 +26,9 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
+	// Renamed is when one of the GPU's serial numbers was learnt or changed after the
+	// GPU was first seen in this boot; usually zero.
+	Renamed time.Time
 	// Reading is the live reading, nil while the GPU does not answer.
 	Reading *Reading
 	// LastReading is when the GPU last answered.

@@ -115,27 +115,21 @@ func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccoun
 // lives. A folded account lives as long as its container.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
-	alive := make(map[gpu.Container]bool)
+	alive := make(map[gpu.Pod]bool)
 	for i := range b.Containers {
 		a := &b.Containers[i]
 		a.Processes = slices.DeleteFunc(a.Processes, func(p gpu.ProcessAccount) bool {
 			return !p.Folded && p.LastAlive < limit
 		})
 		if a.LastAlive >= limit {
-			alive[podOf(a.Container)] = true
+			alive[a.OfPod()] = true
 		}
 	}
 	b.Containers = slices.DeleteFunc(b.Containers, func(a gpu.ContainerAccount) bool {
-		if alive[podOf(a.Container)] {
+		if alive[a.OfPod()] {
 			return false
 		}
 		b.Retired += a.Energy.Sum()
 		return true
 	})
-}
-
-// podOf returns c without its container's name: the key of its pod.
-func podOf(c gpu.Container) gpu.Container {
-	c.Container = ""
-	return c
 }

@@ -75,6 +75,59 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
+// TestPodSum: what a pod was charged does not fall while its containers come and go, on
+// the whole GPU and on instances, by allocation and without; it began with the first of
+// them. It begins anew after all of them were gone for the retention time.
+func TestPodSum(t *testing.T) {
+	helper := train
+	helper.Container = "helper"
+	p, q := process(21, in(train)), process(22, in(helper))
+	onInstance := holds(train, 1)
+	onInstance.GPUInstance = "1"
+	divided := func(o ledger.Observation) ledger.Observation {
+		o.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 7}}}
+		return o
+	}
+	phases := []struct {
+		name  string
+		until float64
+		look  func(s float64) ledger.Observation
+	}{
+		{"held", 10, func(s float64) ledger.Observation { return look(s, nil, holds(train, 1)) }},
+		{"held and used", 20, func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }},
+		{"used by another container, without an allocation", 400, func(s float64) ledger.Observation { return look(s, []gpu.Process{q}) }},
+		{"an instance is held", 800, func(s float64) ledger.Observation { return divided(look(s, nil, onInstance)) }},
+		{"nobody is there", 1090, func(s float64) ledger.Observation { return look(s, nil) }},
+		{"held again", 1100, func(s float64) ledger.Observation { return look(s, nil, holds(train, 1)) }},
+	}
+	l, s := newLedger(), 1.0
+	ask(t, l, look(0, nil))
+	var last gpu.PodAccount
+	for _, phase := range phases {
+		for ; s <= phase.until; s++ {
+			pods := ask(t, l, phase.look(s)).Pods()
+			if len(pods) != 1 || pods[0].Energy < last.Energy || pods[0].Allocated < last.Allocated || !pods[0].Opened.Equal(at(0).Wall) {
+				t.Fatalf("%s, second %v: %+v after %+v", phase.name, s, pods, last)
+			}
+			last = pods[0]
+		}
+	}
+	if last.Energy != 810*300_000 || last.Allocated != 430*time.Second {
+		t.Errorf("the pod has %d mJ and %v", last.Energy, last.Allocated)
+	}
+	var b *gpu.Book
+	for ; s <= 1402; s++ {
+		b = ask(t, l, look(s, nil))
+	}
+	if len(b.Pods()) != 0 || b.Retired != last.Energy {
+		t.Errorf("after the retention time: %+v, %d mJ retired", b.Pods(), b.Retired)
+	}
+	b = ask(t, l, look(s, nil, holds(train, 1)))
+	if pods := b.Pods(); len(pods) != 1 || pods[0].Energy != 300_000 || !pods[0].Opened.After(last.Opened) {
+		t.Errorf("back again: %+v", pods)
+	}
+}
+
 // TestStillListed: while the kubelet lists an allocation its account stays, though
 // nothing in the pod seems to live.
 func TestStillListed(t *testing.T) {

@@ -19,6 +19,7 @@ func (m *machine) check() {
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
 		m.neverFalls(b, now)
+		m.podsNeverFall(b.book, now)
 		m.meansIt(b, now, done)
 		for i := range now.Containers {
 			accounts += m.addsUp(&now.Containers[i])
@@ -81,6 +82,35 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 			m.accountNeverFalls(b, old, a)
 		} else if b.absence(old.Container) <= m.cfg.Retention {
 			m.t.Fatalf("the account of a pod that was there %v ago ended: %+v", b.absence(old.Container), old)
+		}
+	}
+}
+
+// podsNeverFall: the sum over a pod's accounts is all that they hold, does not fall and
+// does not begin anew while one of them is there. They end together.
+func (m *machine) podsNeverFall(was, now *gpu.Book) {
+	left := now.Energy - now.Retired
+	for _, e := range now.Unattributed {
+		left -= e
+	}
+	is := make(map[gpu.Pod]gpu.PodAccount)
+	for _, p := range now.Pods() {
+		is[p.Pod] = p
+		left -= p.Energy
+	}
+	if left != 0 {
+		m.t.Fatalf("pods hold %d mJ less than their containers: %+v", left, now)
+	}
+	for _, old := range was.Pods() {
+		p, there := is[old.Pod]
+		if there && (p.Energy < old.Energy || p.Allocated < old.Allocated || !p.Opened.Equal(old.Opened)) {
+			m.t.Fatalf("a pod fell or began anew:\n%+v\n%+v", old, p)
+		}
+	}
+	for i := range was.Containers {
+		old := &was.Containers[i]
+		if _, there := is[old.OfPod()]; there && find(now, old.AccountKey) == nil {
+			m.t.Fatalf("a container's account ended before its pod's: %+v", old)
 		}
 	}
 }

@@ -25,7 +25,9 @@ type entry struct {
 	// Replaced is set once another GPU answers at this one's PCI address.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	XIDs        gpu.XIDs  `json:"xids"`
+	// Renamed is when a serial number was learnt or changed, zero if at first sight.
+	Renamed time.Time `json:"renamed,omitzero"`
+	XIDs    gpu.XIDs  `json:"xids"`
 }
 
 func newRoster(keep time.Duration) roster {
@@ -40,7 +42,8 @@ func (r *roster) restore(saved map[string]entry) {
 		if !known {
 			e = old
 		}
-		e.XIDs = old.XIDs
+		old.remember(&e.Device)
+		e.XIDs, e.Renamed = old.XIDs, old.Renamed
 		r.entries[uuid] = e
 	}
 }
@@ -56,6 +59,12 @@ func (r *roster) update(report gpu.Report, now gpu.Instant) {
 		if !known {
 			e.XIDs.Since = now.Wall
 		}
+		if known {
+			e.remember(&d)
+			if d.Serial != e.Serial || d.Platform.ChassisSerial != e.Platform.ChassisSerial {
+				e.Renamed = now.Wall
+			}
+		}
 		e.Device, e.Present, e.Replaced = d, true, false
 		r.entries[d.UUID] = e
 	}
@@ -69,6 +78,18 @@ func (r *roster) update(report gpu.Report, now gpu.Instant) {
 	}
 	for _, x := range report.XIDs {
 		r.edit(x.UUID, func(e *entry) { e.XIDs.Add(x) })
+	}
+}
+
+// remember fills in serial numbers that were known and could not be read this time:
+// after the driver is loaded again, it may not tell at once. They are the board's and
+// the chassis's, and label counters.
+func (e *entry) remember(d *gpu.Device) {
+	if gpu.Identity(d.Serial) == "" {
+		d.Serial = e.Serial
+	}
+	if gpu.Identity(d.Platform.ChassisSerial) == "" {
+		d.Platform.ChassisSerial = e.Platform.ChassisSerial
 	}
 }
 

@@ -206,7 +206,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
 	use := usageOf(uuid, who, v.allocations)
 	g := gpu.GPU{
-		Device: e.Device, Present: e.Present, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
+		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
 	i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid })
 	if i < 0 {

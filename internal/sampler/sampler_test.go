@@ -267,6 +267,41 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestSerials: a serial number that is learnt late, or changes, is news and says when;
+// one that is not told any more is kept, also by the next exporter.
+func TestSerials(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	tick := func(serial, chassis string) (g gpu.GPU, began time.Time) {
+		w.devices[0].Serial, w.devices[0].Platform.ChassisSerial = serial, chassis
+		began = w.instant().Wall
+		return w.ticks(s, 1).GPUs[0], began
+	}
+	if g, _ := tick("", "N/A"); !g.Renamed.IsZero() {
+		t.Errorf("at first sight: renamed at %v", g.Renamed)
+	}
+	if g, at := tick("1320021000017", "N/A"); g.Serial != "1320021000017" || !g.Renamed.Equal(at) {
+		t.Errorf("learnt: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+	}
+	g, at := tick("1320021000017", "1820000000042")
+	if !g.Renamed.Equal(at) {
+		t.Errorf("the chassis learnt: renamed at %v, want %v", g.Renamed, at)
+	}
+	forgotten := func(when string) {
+		for _, serial := range []string{"", "N/A", "1320021000017"} {
+			if g, _ := tick(serial, ""); g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || !g.Renamed.Equal(at) {
+				t.Errorf("%s, the driver says %q: serial %q, chassis %q, renamed at %v", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
+			}
+		}
+	}
+	forgotten("known before")
+	s = w.restarted(s)
+	forgotten("restarted")
+	if g, at := tick("1320021000099", ""); g.Serial != "1320021000099" || !g.Renamed.Equal(at) {
+		t.Errorf("changed: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+	}
+}
+
 // TestNoAddress: a GPU without a PCI address replaces nobody.
 func TestNoAddress(t *testing.T) {
 	w := newWorld(t)

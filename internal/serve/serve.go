@@ -24,10 +24,20 @@ const (
 // hangs up is no news, and counted all the same.
 func Metrics(registry *prometheus.Registry, log *slog.Logger, more ...prometheus.TransactionalGatherer) http.Handler {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(registry)}, more...)
-	return promhttp.HandlerForTransactional(prometheus.NewMultiTRegistry(all...), promhttp.HandlerOpts{
+	return metrics(prometheus.NewMultiTRegistry(all...), registry, log)
+}
+
+// Page serves what a registry gathers on a page of its own, and adds nothing to it: the
+// failures of its scrapes are counted on the main page, which is the other registry's.
+func Page(registry, main *prometheus.Registry, log *slog.Logger) http.Handler {
+	return metrics(prometheus.ToTransactionalGatherer(registry), main, log)
+}
+
+func metrics(gatherer prometheus.TransactionalGatherer, failures *prometheus.Registry, log *slog.Logger) http.Handler {
+	return promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
-		Registry:          registry,
+		Registry:          failures,
 		EnableOpenMetrics: true,
 		CoalesceGather:    true,
 	})

@@ -3,11 +3,14 @@ package serve_test
 import (
 	"flag"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -29,6 +32,30 @@ func TestProbes(t *testing.T) {
 	}
 	if code, text := ask(serve.Healthy); code != http.StatusOK || text != "healthy\n" {
 		t.Errorf("healthy: %d %q", code, text)
+	}
+}
+
+// TestPage: a page of its own has what its registry has and nothing else, and what fails
+// there is counted on the main page.
+func TestPage(t *testing.T) {
+	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
+	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		for range 2 { // the second one fails
+			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("twice", "", nil, nil), prometheus.GaugeValue, 1)
+		}
+	}))
+	log := slog.New(slog.DiscardHandler)
+	get := func(h http.Handler) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		return w.Body.String()
+	}
+	onMain := serve.Metrics(main, log)
+	if got, want := get(serve.Page(own, main, log)), "# HELP twice \n# TYPE twice gauge\ntwice 1\n"; got != want {
+		t.Errorf("the page is\n%s\nwant\n%s", got, want)
+	}
+	if got, want := get(onMain), `promhttp_metric_handler_errors_total{cause="gathering"} 1`; !strings.Contains(got, want) {
+		t.Errorf("the main page has no %s:\n%s", want, got)
 	}
 }
 

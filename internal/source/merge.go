@@ -198,6 +198,7 @@ func (b *board) add(r, library *gpu.Reading) {
 	or(&r.MemoryTotal, library.MemoryTotal)
 	or(&r.SMClock, library.SMClock)
 	or(&r.MemoryClock, library.MemoryClock)
+	or(&r.RowRemap, library.RowRemap)
 	r.Contexts, r.ContextsKnown = library.Contexts, library.ContextsKnown
 	r.Samples, r.Sampled, r.SamplesKnown = library.Samples, library.Sampled, library.SamplesKnown
 	if !r.InstancesKnown {

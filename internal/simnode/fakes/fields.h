@@ -44,6 +44,8 @@ static const struct field fields[] = {
     {DCGM_FI_DEV_FB_TOTAL, DCGM_FT_INT64, "memory_total", 1 << 20},
     {DCGM_FI_DEV_FB_FREE, DCGM_FT_INT64, "memory_free", 1 << 20},
     {DCGM_FI_DEV_FB_USED, DCGM_FT_INT64, "memory_used", 1 << 20},
+    {DCGM_FI_DEV_ROW_REMAP_FAILED, DCGM_FT_INT64, "remap_failed", 1},
+    {DCGM_FI_DEV_ROW_REMAP_PENDING, DCGM_FT_INT64, "remap_pending", 1},
     {DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER, DCGM_FT_STRING, "chassis", 1},
     {DCGM_FI_DEV_PLATFORM_CHASSIS_SLOT_NUMBER, DCGM_FT_INT64, "slot", 1},
     {DCGM_FI_DEV_PLATFORM_TRAY_INDEX, DCGM_FT_INT64, "tray", 1},

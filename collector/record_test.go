@@ -1,0 +1,133 @@
+package collector_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// records are the snapshots whose records are golden pages.
+var records = []struct {
+	name     string
+	snapshot func() *gpu.Snapshot
+}{
+	{"full_node", fullNode},
+	{"lost_gpu", lostGPU},
+	{"no_driver", noDriver},
+	{"held_accounts", heldAccounts},
+	{"hostile", hostile},
+	{"pod_on_instances", podOnInstances},
+}
+
+func TestRecords(t *testing.T) {
+	for _, tt := range records {
+		t.Run(tt.name, func(t *testing.T) {
+			checkGolden(t, tt.name+".record", gatherRecord(t, tt.snapshot()))
+		})
+	}
+}
+
+// podOnInstances is a divided GPU of which one pod has two instances, with two
+// containers on one of them, next to accounts of pods that are not known in full.
+func podOnInstances() *gpu.Snapshot {
+	var accounts []gpu.ContainerAccount
+	for i, key := range []gpu.AccountKey{
+		{GPUInstance: "1", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "main"}},
+		{GPUInstance: "1", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "sidecar"}},
+		{GPUInstance: "2", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "main"}},
+		{GPUInstance: "2", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-again", Container: "main"}},
+		{GPUInstance: "3", Container: gpu.Container{PodUID: "uid-1", Container: "main"}},
+		{GPUInstance: "3", Container: gpu.Container{Namespace: "team-b", Pod: "chat-0", Container: "main"}},
+	} {
+		accounts = append(accounts, gpu.ContainerAccount{
+			AccountKey: key, Opened: boot.Add(time.Hour - time.Duration(i)*time.Minute), Allocated: time.Duration(i+1) * 1500 * time.Millisecond,
+			Energy: gpu.ByMethod{gpu.Exclusive: 1, gpu.Shared: gpu.Millijoules(10 * (i + 1)), gpu.Allocated: 1000},
+		})
+	}
+	g := newGPU(0, accounts...)
+	g.MIG = newMIG(3)
+	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
+}
+
+// TestRecordBalances: on the record each pod has the sum of its containers on the main
+// page, and each board the energy of its GPU, to the millijoule.
+func TestRecordBalances(t *testing.T) {
+	for _, tt := range records {
+		if tt.name == "hostile" {
+			continue // accounts are dropped whose names are not told apart
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			page, record := byName(gather(t, tt.snapshot(), everything)), byName(gatherRecord(t, tt.snapshot()))
+			for _, pair := range [][2]string{
+				{"gpuledger_container_energy_joules_total", "gpuledger_allocation_energy_joules_total"},
+				{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total"},
+				{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total"},
+			} {
+				if diff := cmp.Diff(byPod(page[pair[0]]), byPod(record[pair[1]])); diff != "" {
+					t.Errorf("%s (-page +record):\n%s", pair[1], diff)
+				}
+			}
+		})
+	}
+}
+
+// byPod adds up a metric by GPU and pod, in thousandths of its unit. Pods that are not
+// known in full are left out.
+func byPod(family *dto.MetricFamily) map[string]int64 {
+	sum := make(map[string]int64)
+	for _, m := range family.GetMetric() {
+		pod := []string{value(m, "namespace"), value(m, "pod"), value(m, "pod_uid")}
+		if key := strings.Join(pod, "/"); key == "//" || !strings.Contains("/"+key+"/", "//") {
+			sum[value(m, "UUID")+" "+key] += int64(m.GetCounter().GetValue()*1000 + 0.5)
+		}
+	}
+	return sum
+}
+
+// TestRecordBegan: a pod's counters began with the first of its accounts, a board's with
+// its book. When one began that took over from a series with another serial number is
+// not said.
+func TestRecordBegan(t *testing.T) {
+	opened := boot.Add(time.Hour - 2*time.Minute) // the third account of the pod
+	tests := []struct {
+		name    string
+		renamed time.Time
+		want    map[string]time.Time
+	}{
+		{"never renamed", time.Time{}, map[string]time.Time{"board": boot, "pod": opened}},
+		{"before the pod came", opened.Add(-time.Minute), map[string]time.Time{"board": {}, "pod": opened}},
+		{"while it was there", opened.Add(time.Second), map[string]time.Time{"board": {}, "pod": {}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := podOnInstances()
+			s.GPUs[0].Renamed = tt.renamed
+			families := byName(gatherRecord(t, s))
+			got := map[string]time.Time{
+				"board": createdOf(families["gpuledger_board_energy_joules_total"], ""),
+				"pod":   createdOf(families["gpuledger_allocation_energy_joules_total"], "uid-0"),
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("began (-want +got):\n%s", diff)
+			}
+			if seconds := createdOf(families["gpuledger_allocation_seconds_total"], "uid-0"); !seconds.Equal(got["pod"]) {
+				t.Errorf("the pod's seconds began at %v, its energy at %v", seconds, got["pod"])
+			}
+		})
+	}
+}
+
+// createdOf returns when a pod's counter began, zero if that is not said.
+func createdOf(family *dto.MetricFamily, podUID string) time.Time {
+	for _, m := range family.GetMetric() {
+		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {
+			return created.AsTime()
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,168 @@
+//go:build e2e
+
+package queries_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	syaml "sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+)
+
+const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
+
+// zeros is the feature by which Prometheus counts what came before its first scrape.
+const zeros = "--enable-feature=created-timestamp-zero-ingestion"
+
+// TestScrapeConfig: the scrape configuration is good for a server and for an agent.
+func TestScrapeConfig(t *testing.T) {
+	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
+		promtool := exec.CommandContext(t.Context(), prometheusProgram(t, "promtool"), append([]string{"check", "config"}, append(flags, scrapeConfig)...)...)
+		if out, err := promtool.CombinedOutput(); err != nil {
+			t.Errorf("%q: %v\n%s", promtool.Args, err, out)
+		}
+	}
+}
+
+// TestRecordIsSent: with the scrape configuration as it is, but for where the pods and
+// the archive are, a server and an agent send the record of a real exporter and nothing
+// else, with the zero at which each counter began. A Prometheus does not send zeros
+// from before its own start, so the exporter starts after it.
+func TestRecordIsSent(t *testing.T) {
+	programs := buildExporter(t)
+	for mode, flags := range map[string][]string{
+		"server": {zeros},
+		"agent":  {zeros, "--agent"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			archive := startPrometheus(t, "{}\n", "--web.enable-remote-write-receiver")
+			exporter := "127.0.0.1:" + freePort(t)
+			startPrometheus(t, shipped(t, exporter, archive.url), flags...)
+			start(t, filepath.Join(programs, "simnode"), "--scenario=gb200",
+				"--nvml.library="+filepath.Join(programs, "libnvidia-ml.so.1"), "--web.listen-address="+exporter)
+			archive.eventuallyHas(t, map[string]float64{
+				"gpuledger_placement_info": 4, "gpuledger_board_energy_joules_total": 4,
+				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
+			})
+			archive.checkRecord(t)
+		})
+	}
+}
+
+// checkRecord looks for what must not be: each series says where it comes from, and
+// begins at 0.
+func (p *prometheus) checkRecord(t *testing.T) {
+	t.Helper()
+	for _, query := range []string{
+		`{__name__=~".+", job!="gpuledger-record"}`,
+		`{__name__=~".+", instance!="record-node"}`,
+		`{__name__=~".+", cluster!="example"}`,
+		`{__name__=~"gpuledger_.+", node!="gb200-0"}`, // as the exporter says, not the target
+		`{__name__=~"gpuledger_.+", serial=""}`,
+		`min_over_time(gpuledger_board_energy_joules_total[1h]) > 0`,
+		`min_over_time(gpuledger_allocation_energy_joules_total[1h]) > 0`,
+		`min_over_time(gpuledger_allocation_seconds_total[1h]) > 0`,
+	} {
+		got, err := p.query(query, time.Now())
+		check(t, err)
+		if len(got) > 0 {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+}
+
+// eventuallyHas waits until the server has as many series of each name, and no others.
+func (p *prometheus) eventuallyHas(t *testing.T, want map[string]float64) {
+	t.Helper()
+	var got map[string]float64
+	for begun := time.Now(); time.Since(begun) < patience/4; <-time.After(200 * time.Millisecond) {
+		samples, err := p.query(`count by (__name__) ({__name__=~".+"})`, time.Now())
+		check(t, err)
+		got = make(map[string]float64)
+		for _, s := range samples {
+			got[s.labels["__name__"]] = s.value
+		}
+		if cmp.Equal(want, got) {
+			return
+		}
+	}
+	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
+}
+
+// shipped returns the scrape configuration for one exporter and one archive. Scrapes
+// are so far apart that the first one finds counters that have moved.
+func shipped(t *testing.T, exporter, archive string) string {
+	t.Helper()
+	text, err := os.ReadFile(scrapeConfig)
+	check(t, err)
+	var config map[string]any
+	check(t, syaml.Unmarshal(text, &config))
+	for _, job := range config["scrape_configs"].([]any) {
+		job := job.(map[string]any)
+		delete(job, "kubernetes_sd_configs")
+		job["scrape_interval"] = "5s"
+		job["static_configs"] = []any{map[string]any{"targets": []string{exporter}, "labels": map[string]string{
+			"__meta_kubernetes_pod_container_port_name": "gpuledger",
+			"__meta_kubernetes_pod_phase":               "Running",
+			"__meta_kubernetes_pod_node_name":           "record-node",
+		}}}
+	}
+	writes := slices.DeleteFunc(config["remote_write"].([]any), func(w any) bool {
+		return w.(map[string]any)["url"] != "https://archive.example.com/api/v1/write"
+	})
+	if len(writes) != 1 {
+		t.Fatalf("%d archives", len(writes))
+	}
+	writes[0].(map[string]any)["url"] = archive + "/api/v1/write"
+	config["remote_write"] = writes
+	text, err = syaml.Marshal(config)
+	check(t, err)
+	return string(text)
+}
+
+// startPrometheus starts a Prometheus that is empty.
+func startPrometheus(t *testing.T, config string, flags ...string) *prometheus {
+	t.Helper()
+	dir, port := t.TempDir(), freePort(t)
+	file := filepath.Join(dir, "prometheus.yaml")
+	check(t, os.WriteFile(file, []byte(config), 0o600))
+	storage := "--storage.tsdb.path="
+	if slices.Contains(flags, "--agent") {
+		storage = "--storage.agent.path="
+	}
+	start(t, prometheusProgram(t, "prometheus"), append(flags, "--config.file="+file, storage+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:"+port)...)
+	p := &prometheus{t: t, url: "http://127.0.0.1:" + port}
+	scrape(t, p.url+"/metrics")
+	return p
+}
+
+func prometheusProgram(t *testing.T, name string) string {
+	t.Helper()
+	programs := os.Getenv(prometheusEnv)
+	if programs == "" {
+		t.Fatalf("%s is not set: run the test with make e2e-queries", prometheusEnv)
+	}
+	return filepath.Join(programs, name)
+}
+
+// buildExporter builds the exporter, the simulated node and its driver, and returns
+// their folder.
+func buildExporter(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", dir,
+		"github.com/gpuledger/gpuledger/cmd/gpuledger", "github.com/gpuledger/gpuledger/cmd/simnode")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build.Args, err, out)
+	}
+	_, err := fakes.Compile(dir)
+	check(t, err)
+	return dir
+}
