@@ -97,6 +97,15 @@ func (e *engine) close() error {
 	return err
 }
 
+// meta returns what the library knows of a field.
+func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
+	err := e.do("DcgmFieldGetById", func() (err error) {
+		meta, err = godcgm.FieldGetByID(f)
+		return err
+	})
+	return meta, err == nil
+}
+
 // build returns the version in a row of key:value pairs, or nothing.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {

@@ -181,6 +181,33 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
+// TestOldFields: an engine that does not know the newest fields gives the older ones.
+func TestOldFields(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.fields = "\tfields=500"
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_PLATFORM_TRAY_INDEX, gauge, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x")
+	for i := range e.node.GPUs {
+		e.node.GPUs[i].Device.Platform = gpu.Platform{}
+		e.fault(e.node.GPUs[i].Device.UUID, "field:202", "blank")
+	}
+	s := e.open()
+	e.readAll(s)
+	if diff := cmp.Diff(map[string]map[string]float64{"DCGM_FI_DEV_GPU_TEMP": {"0": 41, "1": 42}}, page(t, s)); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+	first := e.count("dcgmLiveValues -1")
+	for range 10 {
+		e.pass(10 * time.Second)
+		e.readAll(s)
+	}
+	if n := e.count("dcgmLiveValues -1"); n > 3*first {
+		t.Errorf("what the engine does not know was asked for %d times, at first %d", n, first)
+	}
+}
+
 // TestNoPage: without a file there is nothing to show, and nothing is watched for it.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, pair()...)

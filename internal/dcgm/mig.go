@@ -53,7 +53,7 @@ func (d *session) hierarchy() (parts []part, err error) {
 	err = d.engine.do("dcgmGetGpuInstanceHierarchy", func() error {
 		h, err := godcgm.GetGPUInstanceHierarchy()
 		for _, e := range h.EntityList[:h.Count] {
-			if e.Entity.EntityGroupId != godcgm.FE_GPU_I {
+			if e.Entity.EntityGroupId != godcgm.FE_GPU_I || d.boards[e.Parent] == nil {
 				continue
 			}
 			parts = append(parts, part{entity: e.Entity, parent: e.Parent, instance: gpu.Instance{
@@ -114,7 +114,7 @@ func (d *session) describe(enabled func(entity) bool) error {
 		p := &d.mig.parts[i]
 		name, ok := names[key{p.entity, godcgm.DCGM_FI_DEV_GPU_NAME}].word()
 		assign(&p.instance.Profile, same, name, ok)
-		if b := d.boards[p.parent]; b != nil && b.device.MIG != nil {
+		if b := d.boards[p.parent]; b.device.MIG != nil {
 			b.device.MIG.Instances = append(b.device.MIG.Instances, p.instance)
 		}
 	}
@@ -158,7 +158,7 @@ func (d *session) measure(report *gpu.Report) {
 		r := &report.Readings[i]
 		var parts []*part
 		for k := range d.mig.parts {
-			if p := &d.mig.parts[k]; d.boards[p.parent] != nil && d.boards[p.parent].device.UUID == r.UUID {
+			if p := &d.mig.parts[k]; d.boards[p.parent].device.UUID == r.UUID {
 				parts = append(parts, p)
 			}
 		}

@@ -18,14 +18,16 @@ const pageEvery = 10 * time.Second
 
 // page is the field page while a session lasts.
 type page struct {
+	sorted bool
+	// metrics and labels are the fields that can be had, told those that cannot and
+	// why, to be told once.
 	metrics, labels []Field
-	// refused are the fields that this engine cannot give, with the reason.
-	refused map[field]string
-	whole   *watch // of GPUs
-	divided *watch // of MIG instances
-	texts   map[entity][]string
-	read    time.Duration // when latest was made, boot clock
-	latest  *gpu.FieldPage
+	told            []string
+	whole           *watch // of GPUs
+	divided         *watch // of MIG instances
+	texts           map[entity][]string
+	read            time.Duration // when latest was made, boot clock
+	latest          *gpu.FieldPage
 }
 
 // watchPage has the fields of the page watched, once the GPUs and instances are known.
@@ -34,17 +36,21 @@ func (d *session) watchPage() error {
 		return nil
 	}
 	p := &d.page
-	if p.refused == nil {
-		p.refused = make(map[field]string)
+	if !p.sorted {
+		p.sorted = true
 		d.sortFields()
 	}
 	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(all, f) })
-	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: 3 * pageEvery})
+	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: 3 * pageEvery}, d.refuse)
 	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
-		return !perInstance(f) || f == activity && d.mig.watch != nil
+		return !d.perInstance(f) || f == activity && d.mig.watch != nil
 	})
-	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: 3 * pageEvery})
-	d.tellRefused()
+	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: 3 * pageEvery},
+		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
+	if len(p.told) > 0 {
+		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.told, "; "))
+		p.told = nil
+	}
 	p.latest = nil
 	return d.readTexts()
 }
@@ -57,56 +63,51 @@ func ids(fields []Field) (out []field) {
 }
 
 // perInstance reports whether the engine has a field for each MIG instance too.
-func perInstance(f field) bool {
-	meta, err := godcgm.FieldGetByID(f)
-	return err == nil && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
+func (d *session) perInstance(f field) bool {
+	meta, ok := d.engine.meta(f)
+	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
 }
 
 // sortFields tells metrics from labels, and leaves out what is not a GPU's, or no number.
 func (d *session) sortFields() {
 	p := &d.page
 	for _, f := range d.cfg.Fields {
-		meta, err := godcgm.FieldGetByID(f.id)
+		meta, known := d.engine.meta(f.id)
 		numeric := slices.Contains([]uint{godcgm.DCGM_FT_INT64, godcgm.DCGM_FT_DOUBLE, godcgm.DCGM_FT_TIMESTAMP}, uint(meta.FieldType))
 		switch {
-		case err != nil:
-			p.refused[f.id] = "the library does not know it"
+		case !known:
+			p.told = append(p.told, f.Name+": the library does not know it")
 		case f.Type == Label:
 			p.labels = append(p.labels, f)
 		case !numeric:
-			p.refused[f.id] = "it is no number"
+			p.told = append(p.told, f.Name+": it is no number")
 		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
-			p.refused[f.id] = "it is not a GPU's"
+			p.told = append(p.told, f.Name+": it is not a GPU's")
 		default:
 			p.metrics = append(p.metrics, f)
 		}
 	}
 }
 
-// tellRefused logs once which fields there will be nothing of.
-func (d *session) tellRefused() {
-	var told []string
-	for _, f := range d.cfg.Fields {
-		if why := d.page.refused[f.id]; why != "" {
-			told = append(told, fmt.Sprintf("%s: %s", f.Name, why))
-			d.page.refused[f.id] = ""
-		}
-	}
-	if len(told) > 0 {
-		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(told, "; "))
-	}
+// refuse leaves out a metric that the engine does not take. It must not be asked for
+// either: an engine that does not know a field refuses a whole question.
+func (d *session) refuse(f field, err error) {
+	p := &d.page
+	i := slices.IndexFunc(p.metrics, func(m Field) bool { return m.id == f })
+	p.told = append(p.told, fmt.Sprintf("%s: %v", p.metrics[i].Name, err))
+	p.metrics = slices.Delete(p.metrics, i, i+1)
 }
 
 // watchAll replaces a watch by another one of as many of its fields as the engine takes:
 // it refuses all over one.
-func (d *session) watchAll(old, w *watch) *watch {
+func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	if next, err := d.replace(old, w); err == nil {
 		return next
 	}
 	w.fields = slices.DeleteFunc(w.fields, func(f field) bool {
 		single := &watch{name: w.name, of: w.of, fields: []field{f}, every: w.every, keep: w.keep}
 		if err := single.begin(d.engine); err != nil {
-			d.page.refused[f] = err.Error()
+			refused(f, err)
 			return true
 		}
 		_ = single.end()
@@ -124,7 +125,7 @@ func (d *session) readTexts() error {
 	system := entity{EntityGroupId: godcgm.FE_NONE}
 	for _, f := range p.labels {
 		of := d.gpus
-		if meta, err := godcgm.FieldGetByID(f.id); err == nil && meta.EntityLevel == godcgm.FE_NONE {
+		if meta, ok := d.engine.meta(f.id); ok && meta.EntityLevel == godcgm.FE_NONE {
 			of = []entity{system}
 		}
 		vs, err := d.engine.live(of, f.id)
@@ -156,7 +157,7 @@ func (v value) show() string {
 // readPage returns the page, which is renewed as often as the engine reads it.
 func (d *session) readPage() (*gpu.FieldPage, error) {
 	p, now := &d.page, d.cfg.Now()
-	if p.refused == nil || p.latest != nil && now.Boot-p.read < pageEvery {
+	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
 		return p.latest, nil
 	}
 	out := &gpu.FieldPage{}
@@ -172,12 +173,12 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	}
 	for _, g := range d.gpus {
 		device := d.boards[g].device
-		row := d.row(g, vs, now, func(f field) bool { return device.MIG == nil || !perInstance(f) })
+		row := d.row(g, vs, now, func(f field) bool { return device.MIG == nil || !d.perInstance(f) })
 		row.UUID, row.Labels = device.UUID, p.texts[g]
 		out.Rows = append(out.Rows, row)
 	}
 	for _, i := range d.mig.parts {
-		row := d.row(i.entity, vs, now, perInstance)
+		row := d.row(i.entity, vs, now, d.perInstance)
 		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.texts[i.parent]
 		row.GPUInstance, row.Profile = i.instance.ID, i.instance.Profile
 		out.Rows = append(out.Rows, row)

@@ -18,10 +18,14 @@ func (d *session) read() (gpu.Report, error) {
 	if err != nil {
 		return gpu.Report{}, err
 	}
-	report := gpu.Report{Driver: d.driver}
 	if err := d.divide(vs); err != nil {
 		return gpu.Report{}, err
 	}
+	fields, err := d.readPage()
+	if gone(err) {
+		return gpu.Report{}, err
+	}
+	report := gpu.Report{Driver: d.driver, Fields: fields}
 	for _, g := range d.gpus {
 		b := d.boards[g]
 		reading, fresh, blank := d.reading(g, vs)
@@ -35,9 +39,6 @@ func (d *session) read() (gpu.Report, error) {
 		}
 	}
 	d.measure(&report)
-	if report.Fields, err = d.readPage(); err != nil {
-		return gpu.Report{}, err
-	}
 	return report, nil
 }
 

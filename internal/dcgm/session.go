@@ -157,7 +157,7 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
 		if err := old.cede(); err != nil {
-			return nil, err
+			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
 		}
 	}
 	if len(w.of) == 0 || len(w.fields) == 0 {

@@ -11,6 +11,7 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -93,7 +94,7 @@ func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
 	case library.err == nil:
 		return library.Report, nil
 	default:
-		return gpu.Report{}, errors.Join(library.err, engine.err)
+		return gpu.Report{}, fmt.Errorf("%w; %w", library.err, engine.err)
 	}
 }
 

@@ -23,6 +23,7 @@
  *            eager=1               cached values are always due
  *            groups field_groups   what other clients have of them
  *            profiling=0           the fields from 1001 on cannot be watched
+ *            fields                the engine knows no field from this one on
  *   fault    gpu call do           as nvml.c has it; calls are named as in
  *                                  dcgm_agent.h without versions. Values of a field are
  *                                  named by a call field:<id>, of all by call=*:
@@ -121,6 +122,9 @@ static int version(const char *key)
     sscanf(text("engine", key, "4.6.1"), "%d.%d", &major, &minor);
     return major * 100 + minor;
 }
+
+/* Whether the engine knows a field. */
+static int knows(unsigned short id) { return id < number(next("engine", NULL), "fields", DCGM_FI_MAX_FIELDS); }
 
 /* What the engine is, which ends with its driver: that cannot be unloaded under it. */
 static void identify(char *out, size_t size)
@@ -489,7 +493,7 @@ dcgmReturn_t dcgmFieldGroupCreate(dcgmHandle_t handle, int count, const unsigned
     if (ret == DCGM_ST_OK && (count < 1 || count > DCGM_MAX_FIELD_IDS_PER_FIELD_GROUP))
         ret = DCGM_ST_BADPARAM;
     for (int i = 0; i < count && ret == DCGM_ST_OK; i++)
-        if (ids[i] == 0 || ids[i] >= DCGM_FI_MAX_FIELDS)
+        if (ids[i] == 0 || !knows(ids[i]))
             ret = DCGM_ST_BADPARAM;
     for (int i = 0; i < DCGM_MAX_NUM_FIELD_GROUPS; i++) {
         if (field_groups[i] && strcmp(field_groups[i]->name, name) == 0 && ret == DCGM_ST_OK)
@@ -781,7 +785,7 @@ dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPai
     if (ret == DCGM_ST_OK && version("library") >= 406 && version("version") < 406)
         ret = DCGM_ST_FUNCTION_NOT_FOUND;
     for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++)
-        if (ids[k] >= DCGM_FI_MAX_FIELDS)
+        if (!knows(ids[k]))
             ret = DCGM_ST_BADPARAM;
     for (unsigned int e = 0; e < entityCount && ret == DCGM_ST_OK; e++) {
         if (!entity(entities[e]))
