@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,23 +23,29 @@ import (
 // callTimeout is long enough for a busy machine to connect to a fake.
 const callTimeout = 10 * time.Second
 
-// library is the fake client library.
-var library string
+// scratch is the folder of the fake client library, which is compiled when it is first
+// needed: a fuzzing worker does not need it.
+var scratch string
+
+var library = sync.OnceValue(func() string {
+	path, err := fakes.CompileDCGM(scratch)
+	if err != nil {
+		panic(err)
+	}
+	return path
+})
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(otherLibrary); path != "" {
 		printError(path)
 		return
 	}
-	dir, err := os.MkdirTemp("", "dcgm")
-	if err != nil {
-		panic(err)
-	}
-	if library, err = fakes.CompileDCGM(dir); err != nil {
+	var err error
+	if scratch, err = os.MkdirTemp("", "dcgm"); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	os.RemoveAll(dir)
+	os.RemoveAll(scratch)
 	os.Exit(code)
 }
 
@@ -63,7 +70,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 		t.Fatal(err)
 	}
 	e := &engine{t: t, dir: t.TempDir(), clock: gputest.NewClock(), node: gputest.Node{GPUs: gpus}}
-	e.cfg = dcgm.Config{Address: address, LibraryPath: library, CallTimeout: callTimeout, Tick: time.Second, Now: e.clock.Now}
+	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: callTimeout, Tick: time.Second, Now: e.clock.Now}
 	t.Setenv("GPULEDGER_FAKE_DCGM_STATE", filepath.Join(e.dir, "state"))
 	t.Setenv("GPULEDGER_FAKE_DCGM_LOG", filepath.Join(e.dir, "log"))
 	e.write()

@@ -53,7 +53,7 @@ func TestLibrary(t *testing.T) {
 		"no library":         {text, "file too short"},
 		"another library":    {nvml, "it has no errorString, so it is no DCGM 4"},
 		"an older or newer":  {lacking, "it has no dcgmEntitiesGetLatestValues"},
-		"nothing to connect": {library, "connect to localhost:5555"},
+		"nothing to connect": {library(), "connect to localhost:5555"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
