@@ -4,7 +4,7 @@ import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 
 // Links from a cell of a table. They keep data source, cluster and time range.
 const (
-	kept       = "?var-datasource=${datasource}&var-cluster=${cluster}&${__url_time_range}"
+	kept       = "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
 	toIncident = "/d/" + uidIncident + kept
 	toNode     = toIncident + "&var-node=${__value.text}"
 	toGPU      = toIncident + "&var-UUID=${__value.text}"
