@@ -116,7 +116,7 @@ func page(t *testing.T, s *dcgm.Source) map[string]map[string]float64 {
 // and of MIG instances, and leaves out what there is not.
 func TestPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
-	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
 		"DCGM_FI_DEV_SERIAL, label, x\nDCGM_FI_DRIVER_VERSION, label, x\nDCGM_FI_DEV_NAME, gauge, no number\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL, counter, x")
 	e.fault(e.node.GPUs[1].Device.UUID, "field:202", "blank")
 	s := e.open()
@@ -130,6 +130,7 @@ func TestPage(t *testing.T) {
 	p := gputest.Read(t, s).Fields
 	fields := []gpu.PageField{
 		{Name: "DCGM_FI_DEV_GPU_TEMP", Help: "x"},
+		{Name: "dcgm_pcie_replay_counter", Help: "x", Counter: true},
 		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Help: "x", Counter: true},
 		{Name: "DCGM_FI_PROF_SM_ACTIVE", Help: "x"},
 		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Help: "x", Counter: true},
@@ -165,7 +166,7 @@ func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tprofiling=0"
 	e.add("fault\tgpu=*\tcall=field:311\tdo=fail:-6")
-	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL, counter, x")
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\ndcgm_fi_prof_sm_active, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL, counter, x")
 	for i := range e.node.GPUs {
 		e.fault(e.node.GPUs[i].Device.UUID, "field:204", "blank")
 	}

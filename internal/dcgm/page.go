@@ -55,9 +55,13 @@ func (d *session) watchPage() error {
 	return d.readTexts()
 }
 
+// ids returns the numbers of fields, each once: an old name and a new one may mean the
+// same.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
-		out = append(out, f.id)
+		if !slices.Contains(out, f.id) {
+			out = append(out, f.id)
+		}
 	}
 	return out
 }
@@ -89,13 +93,16 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse leaves out a metric that the engine does not take. It must not be asked for
-// either: an engine that does not know a field refuses a whole question.
+// refuse leaves out the metrics of a field that the engine does not take. It must not be
+// asked for either: an engine that does not know a field refuses a whole question.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
-	i := slices.IndexFunc(p.metrics, func(m Field) bool { return m.id == f })
-	p.told = append(p.told, fmt.Sprintf("%s: %v", p.metrics[i].Name, err))
-	p.metrics = slices.Delete(p.metrics, i, i+1)
+	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
+		if m.id == f {
+			p.told = append(p.told, fmt.Sprintf("%s: %v", m.Name, err))
+		}
+		return m.id == f
+	})
 }
 
 // watchAll replaces a watch by another one of as many of its fields as the engine takes:

@@ -90,8 +90,7 @@ func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 	return report
 }
 
-// addUnlisted adds the GPUs that the engine does not list. It leaves out those that DCGM
-// does not support.
+// addUnlisted adds the GPUs that only the library lists: DCGM does not support all.
 func addUnlisted(report *gpu.Report, library outcome) {
 	for i := range library.Devices {
 		d := &library.Devices[i]
