@@ -32,6 +32,13 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--log.format=xml"}, "--log.format=xml"},
 		{[]string{"--collector.process=sometimes"}, `"sometimes" for flag -collector.process`},
 		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
+		{[]string{"--source=rocm"}, "--source=rocm: want auto, nvml or dcgm"},
+		{[]string{"--source=dcgm"}, "--source=dcgm: --dcgm.address must say where the host engine answers"},
+		{[]string{"--dcgm.address=run/dcgm.sock"}, "--dcgm.address=run/dcgm.sock: want"},
+		{[]string{"--dcgm.library=libdcgm.so.4"}, "--dcgm.library=libdcgm.so.4: want an absolute path"},
+		{[]string{"--dcgm.fields=default"}, "--dcgm.fields=default: --dcgm.address must say"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/does/not/exist"}, "--dcgm.fields: open /does/not/exist"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no field to show"},
 		{[]string{"serve"}, `unexpected argument "serve"`},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	StatePath     string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
+	Source        string
+	DCGM          DCGM
 
 	Retention    time.Duration
 	MaxProcesses int
@@ -64,6 +66,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`time` that a tick waits for a GPU before it goes on without it")
+	c.registerSource(fs)
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that counters stay after their process or pod ended; at least three scrape intervals")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "show power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of the series per process: always, shared or never")
@@ -118,7 +121,7 @@ func (c *Config) validate() error {
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: want at least 1; --collector.process=never hides processes", c.MaxProcesses))
 	}
-	errs = append(errs, c.Log.Validate(), c.Serve.Validate())
+	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
 }
 

@@ -27,6 +27,8 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	)
 	record := prometheus.NewRegistry()
 	record.MustRegister(collector.NewRecord(latest))
+	fields := prometheus.NewRegistry()
+	fields.MustRegister(collector.NewFields(latest))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger",
 		Description: "Which physical GPU served which pod, when, and for how many joules",
@@ -35,6 +37,7 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 		Links: []web.LandingLinks{
 			{Address: collector.MainPage.Path(), Text: "Metrics", Description: "for Prometheus"},
 			{Address: collector.RecordPage.Path(), Text: "Record", Description: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
+			{Address: collector.FieldsPath, Text: "DCGM fields", Description: "with the pod that holds each GPU; needs --dcgm.fields"},
 			{Address: "/inventory", Text: "Inventory", Description: "the GPUs' identity as JSON, in the driver's own words"},
 			{Address: "/-/ready", Text: "Ready", Description: "after the first reading"},
 		},
@@ -46,6 +49,7 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	mux.Handle("/", landing)
 	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log))
 	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(record, registry, log))
+	mux.Handle("GET "+collector.FieldsPath, serve.Page(fields, registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {

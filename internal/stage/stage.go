@@ -17,6 +17,8 @@ type Name string
 // The stages, in the order in which they are shown.
 const (
 	Driver        Name = "driver"         // reading the GPUs
+	DCGM          Name = "dcgm"           // with a host engine: reading it
+	NVML          Name = "nvml"           // with a host engine: reading the driver's library beside it
 	XID           Name = "xid"            // waiting for the driver's error events
 	PCI           Name = "pci"            // counting GPUs on the PCI bus
 	DMI           Name = "dmi"            // the machine's identity
@@ -29,7 +31,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
 // Set holds the health of every stage. It is safe for concurrent use.
 type Set struct {
