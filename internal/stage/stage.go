@@ -31,6 +31,23 @@ const (
 // Names lists every stage.
 var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
+// About says what a stage is, for people who read its name for the first time. It is
+// empty for a name that is not on the list.
+func About(n Name) string {
+	return map[Name]string{
+		Driver:        "reading the GPUs",
+		XID:           "waiting for the driver's error events",
+		PCI:           "counting the GPUs on the PCI bus",
+		DMI:           "the machine's identity, from its firmware",
+		Processes:     "/proc: whose process is it",
+		HostPIDs:      "/proc: are its PIDs those of the driver",
+		ContainerLogs: "names of containers, from their logs",
+		PodResources:  "the kubelet: who holds which device",
+		PodsAPI:       "the kubelet: which pods there are",
+		State:         "the file that keeps the books",
+	}[n]
+}
+
 // Set holds the health of every stage. It is safe for concurrent use.
 type Set struct {
 	log *slog.Logger

@@ -1,0 +1,181 @@
+package status
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+// SecurityPolicy is the page's Content-Security-Policy: its own style sheet, and nothing
+// else from anywhere, scripts included.
+var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", hash(pageCSS))
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// A Link is shown at the end of the page.
+type Link struct{ Path, Text, About string }
+
+var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
+	"or": or, "printable": printable,
+}).Parse(pageHTML))
+
+// HTML writes the page for people, in UTF-8.
+func HTML(w io.Writer, p *Page, version string, links []Link) error {
+	v := view{
+		Page: p, Title: p.title(), Version: version, Links: links, Words: new(Energy).Parts(), Unit: unitFor(*p),
+		CSS: template.CSS(pageCSS), //nolint:gosec // the file page.css
+	}
+	for i := range p.GPUs {
+		v.Lost = v.Lost || !p.GPUs[i].Present
+		v.Cards = append(v.Cards, newCard(p, &p.GPUs[i], v.Unit))
+	}
+	return tmpl.Execute(w, v)
+}
+
+// view is what the template shows.
+type view struct {
+	*Page
+	Title, Version string
+	Links          []Link
+	Cards          []card
+	Words          []Part
+	Unit           unit
+	Lost           bool
+	CSS            template.CSS
+}
+
+// card is one GPU.
+type card struct {
+	*GPU
+	Facts          []fact
+	Holders, Ended []holder
+	Bar            []segment
+	Energy         []amount
+	Total, Span    string
+	Scope          string
+	NoEnergy       string
+}
+
+// fact is a line of a card. An ID is something to copy.
+type fact struct {
+	Name, Value string
+	ID          bool
+}
+
+type holder struct{ Pod, Container, How, Energy string }
+
+// segment is a part of a bar, in percent of its length.
+type segment struct{ Key, X, Width string }
+
+// amount is a row of the table below a bar.
+type amount struct{ Key, Name, About, Energy, Share, Reasons string }
+
+func newCard(p *Page, g *GPU, u unit) card {
+	c := card{GPU: g, Facts: facts(g)}
+	holders, ended := g.holders()
+	for _, h := range holders {
+		c.Holders = append(c.Holders, newHolder(g, h, u))
+	}
+	for _, h := range ended {
+		c.Ended = append(c.Ended, newHolder(g, h, u))
+	}
+	e := g.Energy
+	if e == nil {
+		c.NoEnergy = p.NoEnergy(g)
+		return c
+	}
+	c.Total, c.Span, c.Scope = u.format(e.Total)+" "+u.Name, e.span(), scope(g)
+	if u.Name != "J" {
+		c.Total += " (" + kilowattHours(e.Total) + ")"
+	}
+	x := 0.0
+	for _, part := range e.Parts() {
+		a := amount{part.Key, part.Name, part.About, u.format(part.Joules), percent(part.Joules, e.Total), ""}
+		if part.Key == "unattributed" {
+			a.Reasons = e.reasons(u)
+		}
+		c.Energy = append(c.Energy, a)
+		if part.Joules > 0 && e.Total > 0 {
+			width := 100 * part.Joules / e.Total
+			c.Bar = append(c.Bar, segment{part.Key, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
+			x += width
+		}
+	}
+	return c
+}
+
+func newHolder(g *GPU, c Container, u unit) holder {
+	h := holder{Pod: c.PodName(), Container: or(c.Container), How: g.How(c), Energy: none}
+	if c.Energy != nil {
+		h.Energy = u.format(c.Energy.Sum())
+	}
+	return h
+}
+
+// scope says what the energy covers, where that is not just this GPU.
+func scope(g *GPU) string {
+	var out []string
+	if g.EnergyScope == gpu.ScopeModule {
+		out = append(out, "The counter covers the whole module, not just this GPU.")
+	}
+	if g.EnergySource == gpu.EnergyPower {
+		out = append(out, "There is no counter: power was added up over time.")
+	}
+	return strings.Join(out, " ")
+}
+
+func facts(g *GPU) []fact {
+	const silent = "the GPU does not say"
+	out := []fact{
+		{"Serial", cmp.Or(printable(g.Serial), silent), g.Serial != ""},
+		{"Chassis", cmp.Or(g.Chassis(), silent), g.ChassisSerial != ""},
+		{"PCI address", or(g.PCIBusID), true},
+		{"UUID", or(g.UUID), true},
+	}
+	add := func(name, value string) { out = append(out, fact{name, value, false}) }
+	if g.PowerWatts != nil {
+		power := watts(g.PowerWatts)
+		if g.PowerLimitWatts != nil {
+			power += " of " + watts(g.PowerLimitWatts)
+		}
+		add("Power", power)
+	}
+	if g.UtilizationRatio != nil {
+		add("Busy", fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio))
+	}
+	if g.MemoryUsedBytes != nil && g.MemoryTotalBytes != nil {
+		const gib = 1 << 30
+		add("Memory", fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib))
+	}
+	if g.TemperatureCelsius != nil {
+		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
+	}
+	if g.XIDErrors != nil {
+		add("XID errors", strconv.FormatUint(*g.XIDErrors, 10))
+	}
+	if g.MIG != nil {
+		var instances []string
+		for _, i := range *g.MIG {
+			instances = append(instances, printable(i.ID+" ("+i.Profile+")"))
+		}
+		add("MIG instances", cmp.Or(strings.Join(instances, ", "), "none"))
+	}
+	return out
+}

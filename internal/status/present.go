@@ -1,0 +1,306 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// The words for how a GPU is.
+const (
+	statePresent = "present"
+	stateSilent  = "no answer"
+	stateLost    = "LOST"
+)
+
+// State says in a word how the GPU is.
+func (g *GPU) State() string {
+	switch {
+	case !g.Present:
+		return stateLost
+	case !g.Answers:
+		return stateSilent
+	}
+	return statePresent
+}
+
+// Number is the driver's number of the GPU.
+func (g *GPU) Number() string {
+	if g.Index == nil {
+		return none
+	}
+	return fmt.Sprint(*g.Index)
+}
+
+// Name names the GPU in a sentence by what does not shift: its board and its place.
+func (g *GPU) Name() string {
+	serial := "without a serial number"
+	if g.Serial != "" {
+		serial = "serial " + printable(g.Serial)
+	}
+	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
+}
+
+// Chassis says where the GPU sits.
+func (g *GPU) Chassis() string {
+	var where []string
+	if g.ChassisSerial != "" {
+		where = append(where, "chassis "+printable(g.ChassisSerial))
+	}
+	for _, place := range []struct {
+		name   string
+		number *int
+	}{{"slot", g.ChassisSlot}, {"tray", g.TrayIndex}, {"module", g.ModuleID}} {
+		if place.number != nil {
+			where = append(where, fmt.Sprintf("%s %d", place.name, *place.number))
+		}
+	}
+	return strings.Join(where, ", ")
+}
+
+// LastAnswer says when the GPU last answered.
+func (g *GPU) LastAnswer() string {
+	if g.ReadingAgeSeconds == nil {
+		return "never"
+	}
+	return ago(*g.ReadingAgeSeconds)
+}
+
+// errors says in a sentence what errors the GPU had, or nothing.
+func (g *GPU) errors() string {
+	if g.LastXID == nil {
+		return ""
+	}
+	return fmt.Sprintf(" XID errors in this boot: %d, the last one XID %d at %s.", *g.XIDErrors, *g.LastXID, moment(*g.LastXIDTime))
+}
+
+// Others names who else is on the GPU.
+func (g *GPU) Others() string {
+	var others []string
+	if n := g.HostProcesses; n > 0 {
+		others = append(others, plural(n, "process of the host", "processes of the host"))
+	}
+	if n := g.UnmappedProcesses; n > 0 {
+		others = append(others, plural(n, "process whose container is not known", "processes whose container is not known"))
+	}
+	return strings.Join(others, ", ")
+}
+
+// holders returns the containers that hold or use the GPU, ended the others.
+func (g *GPU) holders() (holders, ended []Container) {
+	for _, c := range g.Containers {
+		if c.Holds {
+			holders = append(holders, c)
+		} else {
+			ended = append(ended, c)
+		}
+	}
+	return holders, ended
+}
+
+// NoHolder says what it means that nobody holds the GPU.
+func (g *GPU) NoHolder() string {
+	if g.HoldersKnown {
+		return "nobody"
+	}
+	return "not known"
+}
+
+// Profile returns the profile of a MIG instance.
+func (g *GPU) Profile(instance string) string {
+	if g.MIG == nil {
+		return ""
+	}
+	i := slices.IndexFunc(*g.MIG, func(i Instance) bool { return i.ID == instance })
+	if i < 0 {
+		return ""
+	}
+	return printable((*g.MIG)[i].Profile)
+}
+
+// PodName is the pod's name with its namespace.
+func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
+
+// How says how a container has its GPU.
+func (g *GPU) How(c Container) string {
+	how := string(c.Sharing)
+	switch {
+	case c.Sharing == gpu.SharingNone:
+		how = "uses it without an allocation"
+	case c.Replicas > 1:
+		how = fmt.Sprintf("%s, %d replicas", how, c.Replicas)
+	}
+	if c.GPUInstance != "" {
+		how += ", instance " + c.GPUInstance
+		if profile := g.Profile(c.GPUInstance); profile != "" {
+			how += " (" + profile + ")"
+		}
+	}
+	return printable(how)
+}
+
+// A Part is one of the amounts that a GPU's energy is made of.
+type Part struct {
+	// Key names the part in the style of the page.
+	Key string
+	// Name is the word of the metrics page, About what it means.
+	Name, About string
+	Joules      float64
+}
+
+// Parts returns the parts of the energy, from the most to the least certain. Together
+// they are the total.
+func (e *Energy) Parts() []Part {
+	var unattributed float64
+	for _, joules := range e.Unattributed {
+		unattributed += joules
+	}
+	return []Part{
+		{"exclusive", "exclusive", "measured: nobody else was on the GPU", e.Exclusive},
+		{"shared", "shared", "split among several by their measured activity", e.Shared},
+		{"allocated", "allocated", "charged for holding the GPU, without any signal of use", e.Allocated},
+		{"unattributed", "unattributed", "charged to no container", unattributed},
+		{"retired", "retired", "was charged to containers that ended and are no longer shown", e.Retired},
+	}
+}
+
+// reasons says what the unattributed energy is made of.
+func (e *Energy) reasons(u unit) string {
+	var parts []string
+	for r := range gpu.NumReasons {
+		if joules := e.Unattributed[r.String()]; joules > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s %s", r, u.format(joules), u.Name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// NoEnergy says why nothing is charged for a GPU.
+func (p *Page) NoEnergy(g *GPU) string {
+	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && s.Down() })
+	switch {
+	case stateDown:
+		return "Nothing is charged here: the stage state is down."
+	case !g.Present:
+		return "Its book was closed some time after it was lost."
+	case g.EnergySource == gpu.EnergyNone:
+		return "It reports neither energy nor power."
+	}
+	return "Nothing was charged yet."
+}
+
+// Problems lists what somebody should look at, the worst first. Each is a sentence.
+func (p *Page) Problems() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if p.AgeSeconds > stale.Seconds() {
+		say("This state is old: it was read %s, at %s.", ago(p.AgeSeconds), moment(p.Time))
+	}
+	for i := range p.GPUs {
+		if g := &p.GPUs[i]; !g.Present {
+			say("GPU LOST: %s. It last answered %s.%s", g.Name(), g.LastAnswer(), g.errors())
+		}
+	}
+	if !p.DriverUp {
+		say("The driver does not answer. What is said of the GPUs is what was true before.")
+	}
+	for i := range p.GPUs {
+		if g := &p.GPUs[i]; p.DriverUp && g.Present && !g.Answers {
+			say("GPU %s does not answer: %s. It last answered %s.", g.Number(), g.Name(), g.LastAnswer())
+		}
+	}
+	if p.PCIGPUs != nil && p.DriverGPUs != nil && *p.PCIGPUs != *p.DriverGPUs {
+		say("%s on the PCI bus, but the driver answers for %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs)
+	}
+	for i := range p.GPUs {
+		if g := &p.GPUs[i]; g.Present && g.LastXID != nil {
+			say("GPU %s had errors: %s.%s", g.Number(), g.Name(), g.errors())
+		}
+	}
+	for i := range p.GPUs {
+		for _, c := range p.GPUs[i].Containers {
+			if c.Holds && c.Sharing == gpu.SharingNone {
+				say("Pod %s uses GPU %s, which it was not given.", c.PodName(), p.GPUs[i].Number())
+			}
+		}
+	}
+	for i := range p.Stages {
+		if s := &p.Stages[i]; s.Down() {
+			say("Stage %s is down (%s). Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo())
+		}
+	}
+	return out
+}
+
+// State says in a word how the stage is.
+func (s *Stage) State() string {
+	switch {
+	case s.Up == nil:
+		return "not tried yet"
+	case s.Down():
+		return "DOWN"
+	}
+	return "up"
+}
+
+// Down reports whether the last attempt failed.
+func (s *Stage) Down() bool { return s.Up != nil && !*s.Up }
+
+// LastSuccessAgo says when the stage last succeeded.
+func (s *Stage) LastSuccessAgo() string {
+	if s.SuccessAgeSeconds == nil {
+		return "never"
+	}
+	return ago(*s.SuccessAgeSeconds)
+}
+
+// About says what the stage is.
+func (s *Stage) About() string { return stage.About(stage.Name(s.Name)) }
+
+// Summary says what the node has, and of when that is.
+func (p *Page) Summary() string {
+	var parts []string
+	lost := 0
+	for i := range p.GPUs {
+		if !p.GPUs[i].Present {
+			lost++
+		}
+	}
+	parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d LOST", lost))
+	}
+	if p.Driver != nil {
+		parts = append(parts, "driver "+or(labelOf(p.Driver)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func labelOf(d *gpu.Driver) string { return shown(d.DriverVersion) }
+
+// Read says when the state was read.
+func (p *Page) Read() string {
+	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), moment(p.Time))
+}
+
+// title is the node's name.
+func (p *Page) title() string {
+	if p.Node == "" {
+		return "this node"
+	}
+	return printable(p.Node)
+}
+
+// span says what time a book covers.
+func (e *Energy) span() string {
+	from, to := e.From.UTC(), e.To.UTC()
+	layout := time.DateTime
+	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		layout = time.TimeOnly
+	}
+	return fmt.Sprintf("%s to %s UTC", from.Format(time.DateTime), to.Format(layout))
+}
