@@ -43,7 +43,6 @@ func HTML(w io.Writer, p *Page, version string, links []Link) error {
 		CSS: template.CSS(pageCSS), //nolint:gosec // the file page.css
 	}
 	for i := range p.GPUs {
-		v.Lost = v.Lost || !p.GPUs[i].Present
 		v.Cards = append(v.Cards, newCard(p, &p.GPUs[i], v.Unit))
 	}
 	return tmpl.Execute(w, v)
@@ -57,7 +56,6 @@ type view struct {
 	Cards          []card
 	Words          []Part
 	Unit           unit
-	Lost           bool
 	CSS            template.CSS
 }
 
@@ -102,21 +100,22 @@ func newCard(p *Page, g *GPU, u unit) card {
 		return c
 	}
 	c.Total, c.Span, c.Scope = u.format(e.Total)+" "+u.Name, e.span(), scope(g)
-	if u.Name != "J" {
+	if e.Total >= 0.01*joulesPerKWh {
 		c.Total += " (" + kilowattHours(e.Total) + ")"
 	}
 	x := 0.0
 	for _, part := range e.Parts() {
+		if part.Joules == 0 {
+			continue
+		}
 		a := amount{part.Key, part.Name, part.About, u.format(part.Joules), percent(part.Joules, e.Total), ""}
 		if part.Key == "unattributed" {
 			a.Reasons = e.reasons(u)
 		}
 		c.Energy = append(c.Energy, a)
-		if part.Joules > 0 && e.Total > 0 {
-			width := 100 * part.Joules / e.Total
-			c.Bar = append(c.Bar, segment{part.Key, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
-			x += width
-		}
+		width := 100 * part.Joules / e.Total
+		c.Bar = append(c.Bar, segment{part.Key, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
+		x += width
 	}
 	return c
 }
@@ -167,8 +166,11 @@ func facts(g *GPU) []fact {
 	if g.TemperatureCelsius != nil {
 		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
 	}
-	if g.XIDErrors != nil {
-		add("XID errors", strconv.FormatUint(*g.XIDErrors, 10))
+	switch {
+	case g.LastXID != nil:
+		add("Errors", g.errors())
+	case g.XIDErrors != nil:
+		add("Errors", "no XID error in this boot")
 	}
 	if g.MIG != nil {
 		var instances []string

@@ -36,6 +36,14 @@ func (g *GPU) Number() string {
 	return fmt.Sprint(*g.Index)
 }
 
+// Called is what the GPU is called for now.
+func (g *GPU) Called() string {
+	if g.Index == nil {
+		return "the lost GPU"
+	}
+	return "GPU " + g.Number()
+}
+
 // Name names the GPU in a sentence by what does not shift: its board and its place.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
@@ -70,12 +78,10 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// errors says in a sentence what errors the GPU had, or nothing.
+// errors says how many errors the GPU had. There was one.
 func (g *GPU) errors() string {
-	if g.LastXID == nil {
-		return ""
-	}
-	return fmt.Sprintf(" XID errors in this boot: %d, the last one XID %d at %s.", *g.XIDErrors, *g.LastXID, moment(*g.LastXIDTime))
+	return fmt.Sprintf("%s in this boot, the last one XID %d at %s",
+		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
 }
 
 // Others names who else is on the GPU.
@@ -86,6 +92,9 @@ func (g *GPU) Others() string {
 	}
 	if n := g.UnmappedProcesses; n > 0 {
 		others = append(others, plural(n, "process whose container is not known", "processes whose container is not known"))
+	}
+	if holders, _ := g.holders(); len(holders) > 0 && g.Present && !g.HoldersKnown {
+		others = append(others, "perhaps somebody who cannot be seen")
 	}
 	return strings.Join(others, ", ")
 }
@@ -102,10 +111,10 @@ func (g *GPU) holders() (holders, ended []Container) {
 	return holders, ended
 }
 
-// NoHolder says what it means that nobody holds the GPU.
+// NoHolder says what it means that no container is known to hold the GPU.
 func (g *GPU) NoHolder() string {
 	if g.HoldersKnown {
-		return "nobody"
+		return "no container"
 	}
 	return "not known"
 }
@@ -197,34 +206,34 @@ func (p *Page) NoEnergy(g *GPU) string {
 func (p *Page) Problems() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if p.AgeSeconds > stale.Seconds() {
+	if p.old() {
 		say("This state is old: it was read %s, at %s.", ago(p.AgeSeconds), moment(p.Time))
 	}
 	for i := range p.GPUs {
 		if g := &p.GPUs[i]; !g.Present {
-			say("GPU LOST: %s. It last answered %s.%s", g.Name(), g.LastAnswer(), g.errors())
+			say("GPU LOST: %s. It last answered %s.", g.Name(), g.LastAnswer())
 		}
 	}
 	if !p.DriverUp {
 		say("The driver does not answer. What is said of the GPUs is what was true before.")
 	}
 	for i := range p.GPUs {
-		if g := &p.GPUs[i]; p.DriverUp && g.Present && !g.Answers {
-			say("GPU %s does not answer: %s. It last answered %s.", g.Number(), g.Name(), g.LastAnswer())
+		if g := &p.GPUs[i]; p.DriverUp && !p.old() && g.Present && !g.Answers {
+			say("No answer from %s: %s. It last answered %s.", g.Called(), g.Name(), g.LastAnswer())
 		}
 	}
 	if p.PCIGPUs != nil && p.DriverGPUs != nil && *p.PCIGPUs != *p.DriverGPUs {
 		say("%s on the PCI bus, but the driver answers for %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs)
 	}
 	for i := range p.GPUs {
-		if g := &p.GPUs[i]; g.Present && g.LastXID != nil {
-			say("GPU %s had errors: %s.%s", g.Number(), g.Name(), g.errors())
+		if g := &p.GPUs[i]; g.LastXID != nil {
+			say("There was trouble with %s: %s. It had %s.", g.Called(), g.Name(), g.errors())
 		}
 	}
 	for i := range p.GPUs {
 		for _, c := range p.GPUs[i].Containers {
 			if c.Holds && c.Sharing == gpu.SharingNone {
-				say("Pod %s uses GPU %s, which it was not given.", c.PodName(), p.GPUs[i].Number())
+				say("Pod %s uses %s, which it was not given.", c.PodName(), p.GPUs[i].Called())
 			}
 		}
 	}
@@ -261,26 +270,39 @@ func (s *Stage) LastSuccessAgo() string {
 // About says what the stage is.
 func (s *Stage) About() string { return stage.About(stage.Name(s.Name)) }
 
-// Summary says what the node has, and of when that is.
-func (p *Page) Summary() string {
-	var parts []string
-	lost := 0
+// Lost counts the GPUs that are lost.
+func (p *Page) Lost() int {
+	n := 0
 	for i := range p.GPUs {
 		if !p.GPUs[i].Present {
-			lost++
+			n++
 		}
 	}
-	parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
+	return n
+}
+
+// Summary says what the node has.
+func (p *Page) Summary() string {
+	var parts []string
+	lost := p.Lost()
+	if p.DriverUp {
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
+	} else {
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU seen before", "GPUs seen before"))
+	}
 	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d LOST", lost))
 	}
 	if p.Driver != nil {
-		parts = append(parts, "driver "+or(labelOf(p.Driver)))
+		parts = append(parts, "driver "+or(shown(p.Driver.DriverVersion)))
+	} else {
+		parts = append(parts, "the driver does not answer")
 	}
 	return strings.Join(parts, ", ")
 }
 
-func labelOf(d *gpu.Driver) string { return shown(d.DriverVersion) }
+// old reports whether the exporter stands still.
+func (p *Page) old() bool { return p.AgeSeconds > stale.Seconds() }
 
 // Read says when the state was read.
 func (p *Page) Read() string {

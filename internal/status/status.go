@@ -54,7 +54,7 @@ type GPU struct {
 	ModuleID        *int   `json:"module_id,omitempty"`
 
 	// Present is false after the GPU was lost. Answers is false while there is no
-	// reading of it; then all measurements are missing.
+	// reading of it, or an old one only; then all measurements are missing.
 	Present bool `json:"present"`
 	Answers bool `json:"answers"`
 	// LastReading is when the GPU last answered, nil if it never did.
@@ -170,7 +170,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
 	}
 	for i := range s.GPUs {
-		g := newGPU(&s.GPUs[i])
+		g := newGPU(&s.GPUs[i], age <= stale)
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		p.GPUs = append(p.GPUs, g)
 	}
@@ -185,13 +185,13 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	return p
 }
 
-func newGPU(g *gpu.GPU) GPU {
+func newGPU(g *gpu.GPU, fresh bool) GPU {
 	v := GPU{
 		UUID: shown(g.UUID), PCIBusID: shown(g.PCIBusID),
 		Model: identity(g.Model), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		ChassisSerial: identity(g.Platform.ChassisSerial),
 		ChassisSlot:   g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID,
-		Present: g.Present, Answers: g.Present && g.Reading != nil,
+		Present: g.Present, Answers: g.Present && g.Reading != nil && fresh,
 		HoldersKnown: g.Strays != nil, Containers: containers(g),
 		EnergySource: g.EnergySource, EnergyScope: g.EnergyScope,
 	}

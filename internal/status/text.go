@@ -44,10 +44,12 @@ func gpuTable(p *Page) *table {
 			t.add(append(row, fmt.Sprintf("%s %s: %s", c.PodName(), or(c.Container), g.How(c)))...)
 			row = make([]string, len(row))
 		}
-		if others := g.Others(); others != "" {
-			t.add(append(row, others)...)
-		} else if len(holders) == 0 {
+		if len(holders) == 0 {
 			t.add(append(row, g.NoHolder())...)
+			row = make([]string, len(row))
+		}
+		if others := g.Others(); others != "" {
+			t.add(append(row, "also on it: "+others)...)
 		}
 	}
 	return t
@@ -60,7 +62,7 @@ func energyTable(p *Page) *table {
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.Energy == nil {
-			t.add(g.Number(), or(g.Serial), "the GPU", none, none, none, none, none, p.NoEnergy(g))
+			t.add(g.Number(), or(g.Serial), "the GPU", none, none, none, none, none, none, p.NoEnergy(g))
 			continue
 		}
 		row := []string{g.Number(), or(g.Serial), "the GPU", u.format(g.Energy.Total)}

@@ -108,9 +108,11 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
+const joulesPerKWh = 3.6e6
+
 // kilowattHours writes an amount in the unit of bills.
 func kilowattHours(joules float64) string {
-	return unit{"kWh", 3.6e6}.format(joules) + " kWh"
+	return unit{"kWh", joulesPerKWh}.format(joules) + " kWh"
 }
 
 // percent writes a part of a whole. Only nothing is 0 %, and only all of it 100 %.
