@@ -182,6 +182,7 @@ func TestGolden(t *testing.T) {
 			b.run(22)
 			checkGolden(t, sc.Name, b.page())
 			checkGolden(t, sc.Name+".record", b.record())
+			b.checkStatus(sc.Name)
 			b.balanced()
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -38,7 +39,7 @@ const (
 
 func newServer(handler http.Handler, cfg Config) *http.Server {
 	return &http.Server{
-		Handler:           guarded(handler, cfg.MaxRequests),
+		Handler:           Guarded(handler, cfg.MaxRequests),
 		ReadHeaderTimeout: readHeaderTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
@@ -75,29 +76,56 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// guarded answers so many requests at once, and no path that is not written as ours are:
+// Guarded answers so many requests at once, and no path that is not written as ours are:
 // the multiplexer would redirect to what it takes for the right one, and repeat it.
 // Probes are always answered: they say whether the program can.
-func guarded(handler http.Handler, maxRequests int) http.Handler {
-	free := make(chan struct{}, maxRequests)
-	refusal := fmt.Sprintf("too many requests at once: --web.max-requests=%d are being answered", maxRequests)
+func Guarded(handler http.Handler, maxRequests int) http.Handler {
+	s := &seats{all: maxRequests, taken: make(map[string]int)}
+	refusal := fmt.Sprintf("too many requests at once: of --web.max-requests=%d, half are one address's", maxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		who, _, _ := net.SplitHostPort(r.RemoteAddr)
 		switch p := r.URL.EscapedPath(); {
 		case p != path.Clean(p):
 			http.NotFound(w, r)
-			return
 		case strings.HasPrefix(p, "/-/"):
 			handler.ServeHTTP(w, r)
-			return
-		}
-		select {
-		case free <- struct{}{}:
-			defer func() { <-free }()
+		case s.take(who):
+			defer s.leave(who)
 			handler.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", retryAfter)
 			http.Error(w, refusal, http.StatusServiceUnavailable)
 		}
 	})
+}
+
+// seats are for the requests that are being answered. An address gets half of them at
+// most, so that one client that reads slowly does not keep the others out.
+type seats struct {
+	all int
+
+	mu    sync.Mutex
+	used  int
+	taken map[string]int // by address
+}
+
+func (s *seats) take(who string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.used == s.all || s.taken[who] >= (s.all+1)/2 {
+		return false
+	}
+	s.used++
+	s.taken[who]++
+	return true
+}
+
+func (s *seats) leave(who string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used--
+	if s.taken[who]--; s.taken[who] == 0 {
+		delete(s.taken, who)
+	}
 }

@@ -10,8 +10,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 //go:embed page.html
@@ -67,7 +65,6 @@ type card struct {
 	Bar            []segment
 	Energy         []amount
 	Total, Span    string
-	Scope          string
 	NoEnergy       string
 }
 
@@ -99,7 +96,7 @@ func newCard(p *Page, g *GPU, u unit) card {
 		c.NoEnergy = p.NoEnergy(g)
 		return c
 	}
-	c.Total, c.Span, c.Scope = u.format(e.Total)+" "+u.Name, e.span(), scope(g)
+	c.Total, c.Span = u.format(e.Total)+" "+u.Name, e.span()
 	if e.Total >= 0.01*joulesPerKWh {
 		c.Total += " (" + kilowattHours(e.Total) + ")"
 	}
@@ -128,27 +125,18 @@ func newHolder(g *GPU, c Container, u unit) holder {
 	return h
 }
 
-// scope says what the energy covers, where that is not just this GPU.
-func scope(g *GPU) string {
-	var out []string
-	if g.EnergyScope == gpu.ScopeModule {
-		out = append(out, "The counter covers the whole module, not just this GPU.")
-	}
-	if g.EnergySource == gpu.EnergyPower {
-		out = append(out, "There is no counter: power was added up over time.")
-	}
-	return strings.Join(out, " ")
-}
-
 func facts(g *GPU) []fact {
 	const silent = "the GPU does not say"
 	out := []fact{
 		{"Serial", cmp.Or(printable(g.Serial), silent), g.Serial != ""},
-		{"Chassis", cmp.Or(g.Chassis(), silent), g.ChassisSerial != ""},
+		{"Chassis", cmp.Or(printable(g.ChassisSerial), silent), g.ChassisSerial != ""},
 		{"PCI address", or(g.PCIBusID), true},
 		{"UUID", or(g.UUID), true},
 	}
 	add := func(name, value string) { out = append(out, fact{name, value, false}) }
+	if position := g.Position(); position != "" {
+		add("Position", position)
+	}
 	if g.PowerWatts != nil {
 		power := watts(g.PowerWatts)
 		if g.PowerLimitWatts != nil {

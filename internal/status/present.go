@@ -53,12 +53,9 @@ func (g *GPU) Name() string {
 	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
 }
 
-// Chassis says where the GPU sits.
-func (g *GPU) Chassis() string {
+// Position says where in its chassis the GPU sits.
+func (g *GPU) Position() string {
 	var where []string
-	if g.ChassisSerial != "" {
-		where = append(where, "chassis "+printable(g.ChassisSerial))
-	}
 	for _, place := range []struct {
 		name   string
 		number *int
@@ -84,17 +81,17 @@ func (g *GPU) errors() string {
 		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
 }
 
-// Others names who else is on the GPU.
+// Others says who else is on the GPU.
 func (g *GPU) Others() string {
 	var others []string
 	if n := g.HostProcesses; n > 0 {
-		others = append(others, plural(n, "process of the host", "processes of the host"))
+		others = append(others, "also "+plural(n, "process of the host", "processes of the host"))
 	}
 	if n := g.UnmappedProcesses; n > 0 {
-		others = append(others, plural(n, "process whose container is not known", "processes whose container is not known"))
+		others = append(others, "also "+plural(n, "process whose container is not known", "processes whose container is not known"))
 	}
 	if holders, _ := g.holders(); len(holders) > 0 && g.Present && !g.HoldersKnown {
-		others = append(others, "perhaps somebody who cannot be seen")
+		others = append(others, "who else is on it is not known")
 	}
 	return strings.Join(others, ", ")
 }
@@ -188,6 +185,14 @@ func (e *Energy) reasons(u unit) string {
 	return strings.Join(parts, ", ")
 }
 
+// Charge is what the energy is of.
+func (g *GPU) Charge() string {
+	if g.EnergyScope == gpu.ScopeModule {
+		return "the whole module"
+	}
+	return "the GPU"
+}
+
 // NoEnergy says why nothing is charged for a GPU.
 func (p *Page) NoEnergy(g *GPU) string {
 	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && s.Down() })
@@ -233,7 +238,7 @@ func (p *Page) Problems() []string {
 	for i := range p.GPUs {
 		for _, c := range p.GPUs[i].Containers {
 			if c.Holds && c.Sharing == gpu.SharingNone {
-				say("Pod %s uses %s, which it was not given.", c.PodName(), p.GPUs[i].Called())
+				say("Pod %s uses %s without an allocation that the kubelet tells of.", c.PodName(), p.GPUs[i].Called())
 			}
 		}
 	}

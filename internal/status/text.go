@@ -49,7 +49,7 @@ func gpuTable(p *Page) *table {
 			row = make([]string, len(row))
 		}
 		if others := g.Others(); others != "" {
-			t.add(append(row, "also on it: "+others)...)
+			t.add(append(row, others)...)
 		}
 	}
 	return t
@@ -62,10 +62,10 @@ func energyTable(p *Page) *table {
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		if g.Energy == nil {
-			t.add(g.Number(), or(g.Serial), "the GPU", none, none, none, none, none, none, p.NoEnergy(g))
+			t.add(g.Number(), or(g.Serial), g.Charge(), none, none, none, none, none, none, p.NoEnergy(g))
 			continue
 		}
-		row := []string{g.Number(), or(g.Serial), "the GPU", u.format(g.Energy.Total)}
+		row := []string{g.Number(), or(g.Serial), g.Charge(), u.format(g.Energy.Total)}
 		for _, part := range g.Energy.Parts() {
 			row = append(row, u.format(part.Joules))
 		}
