@@ -155,7 +155,7 @@ func facts(g *GPU) []fact {
 		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
 	}
 	switch {
-	case g.LastXID != nil:
+	case g.errors() != "":
 		add("Errors", g.errors())
 	case g.XIDErrors != nil:
 		add("Errors", "no XID error in this boot")

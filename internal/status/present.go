@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,8 +76,11 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// errors says how many errors the GPU had. There was one.
+// errors says what errors the GPU had, or nothing.
 func (g *GPU) errors() string {
+	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
+		return ""
+	}
 	return fmt.Sprintf("%s in this boot, the last one XID %d at %s",
 		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
 }
@@ -216,7 +220,8 @@ func (p *Page) Problems() []string {
 	}
 	for i := range p.GPUs {
 		if g := &p.GPUs[i]; !g.Present {
-			say("GPU LOST: %s. It last answered %s.", g.Name(), g.LastAnswer())
+			had := cmp.Or(g.errors(), "no XID error that is known")
+			say("GPU LOST: %s. It last answered %s, and had %s.", g.Name(), g.LastAnswer(), had)
 		}
 	}
 	if !p.DriverUp {
@@ -231,7 +236,7 @@ func (p *Page) Problems() []string {
 		say("%s on the PCI bus, but the driver answers for %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs)
 	}
 	for i := range p.GPUs {
-		if g := &p.GPUs[i]; g.LastXID != nil {
+		if g := &p.GPUs[i]; g.Present && g.errors() != "" {
 			say("There was trouble with %s: %s. It had %s.", g.Called(), g.Name(), g.errors())
 		}
 	}
