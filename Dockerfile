@@ -8,11 +8,11 @@
 # one base to trust, Debian with Go of go.mod's toolchain line; what ends up in the
 # images is built in it or comes from Debian's signed packages.
 #
-# The base is not pinned by its digest yet, only by its tag. A release is refused until
-# it is (golang:…-bookworm@sha256:…, and dependabot keeps it current). Its digest:
+# The digest is that of the index of all architectures, and dependabot keeps it current.
+# A release is refused without one. To see that it is the tag's:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm
-FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm AS source
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS source
 WORKDIR /src
 COPY . .
 # Where Go modules come from. go.sum says what they must be.

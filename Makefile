@@ -14,6 +14,7 @@ KILLS    ?= 200
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
+RUN      ?= 10m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
@@ -76,6 +77,20 @@ reconciler:
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --web.listen-address=$(ADDRESS)
 
+.PHONY: demo
+demo: build ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
+	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; go build -trimpath -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
+
+.PHONY: dashboard-pictures
+dashboard-pictures: build dashboard-types ## draw the dashboards from simulated nodes into bin/dashboards; needs npm and chromium
+	@programs=$$($(PROMETHEUS)); go build -trimpath -o bin/ ./test/pictures; \
+		bin/pictures --prometheus="$$programs" --run=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards 900
+
+.PHONY: dashboard-types
+dashboard-types: ## check the dashboards against Grafana's types; needs npm
+	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@node tools/dashboard-pictures/types.mjs
+
 .PHONY: test
 test: ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
@@ -88,12 +103,21 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler and the manifests against a real API server and etcd
 	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(MAKE) --no-print-directory e2e-queries
+	@$(MAKE) --no-print-directory check-rules e2e-queries e2e-dashboards
+
+.PHONY: check-rules
+check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
+	@GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) go test -tags e2e -count=1 $(E2EFLAGS) ./test/alerts ./test/e2e/rules
 
 .PHONY: e2e-queries
-e2e-queries: ## ask the queries of docs/queries.md of real servers
+e2e-queries: ## ask the queries about workloads of real servers
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
+
+.PHONY: e2e-dashboards
+e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
+	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/dashboards
 
 .PHONY: bench-reconciler
 bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour

@@ -66,6 +66,8 @@ const (
 	xidErrors
 	xidLast
 	lastReading
+	rowRemapPending
+	rowRemapFailure
 	stageUp
 	stageDuration
 	stageFailures
@@ -299,6 +301,16 @@ var catalogue = [numMetrics]Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_last_reading_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofGPU,
 		Help:   "When the GPU last answered, in seconds since the Unix epoch.",
+	},
+	rowRemapPending: {
+		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
+		Labels: ofGPU,
+		Help:   "1 while a faulty row of the GPU's memory waits for a reset to be replaced by a spare one; absent in MIG mode and where the GPU does not say.",
+	},
+	rowRemapFailure: {
+		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
+		Labels: ofGPU,
+		Help:   "1 if a faulty row of the GPU's memory could not be replaced for want of a spare one; absent in MIG mode and where the GPU does not say.",
 	},
 	stageUp: {
 		Family: familyHealth, Name: "gpuledger_stage_up", Type: gauge,

@@ -7,8 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders how a GPU fares. All of it outlives the GPU's presence. Where
-// the driver delivers no errors, none counted would look like a healthy GPU.
+// health renders how a GPU fares. All of it outlives the GPU's presence, but for
+// what is of a reading. Where the driver delivers no errors, none counted would look
+// like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid labels) {
 	if g.XIDEvents || g.XIDs.Count > 0 {
 		p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
@@ -17,6 +18,10 @@ func (p *page) health(g *gpu.GPU, uuid labels) {
 		p.moment(xidLast, at, uuid.and(strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
+	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {
+		p.flag(rowRemapPending, r.RowRemap.Pending, uuid)
+		p.flag(rowRemapFailure, r.RowRemap.Failed, uuid)
+	}
 }
 
 // stages renders what the exporter depends on. A stage that was not tried yet is

@@ -169,7 +169,7 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 		Reading: &gpu.Reading{
 			Power: new(gpu.Watts(412.345)), Temperature: new(61.0), Utilization: new(0.97),
 			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),
-			SMClock: new(1.965e9), MemoryClock: new(3.996e9),
+			SMClock: new(1.965e9), MemoryClock: new(3.996e9), RowRemap: &gpu.RowRemap{Pending: true},
 		},
 		LastReading: now,
 		XIDs:        gpu.XIDs{Since: boot},

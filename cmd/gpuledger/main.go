@@ -62,7 +62,9 @@ func usage(command string) {
 	fmt.Print(`gpuledger serves which physical GPU served which pod, and for how many joules.
 
 usage: gpuledger [flags]
-       gpuledger status [flags]   print the state of this node, as the running exporter shows it
+       gpuledger status [flags]    print the state of this node, as the running exporter shows it
+       gpuledger cleanup [flags]   remove what it left on this node, and end
+       gpuledger wait              do nothing until it is told to end
 
 `)
 	flags.PrintDefaults()

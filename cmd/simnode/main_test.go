@@ -19,6 +19,10 @@ func TestBadFlags(t *testing.T) {
 		{"unknown flag", []string{"--verbose"}, "-verbose"},
 		{"unknown scenario", []string{"--scenario=dgx"}, "known are: dgx-h100 gb200"},
 		{"address without a port", []string{"--web.listen-address=localhost"}, "--web.listen-address"},
+		{"board without a machine", []string{"--board=3=1"}, "3=1: want POSITION=NUMBER.POSITION"},
+		{"board with more", []string{"--board=3=1.3,4"}, "3=1.3,4: want POSITION=NUMBER.POSITION"},
+		{"board twice", []string{"--board=3=1.3", "--board=3=2.3"}, "there is a board in position 3"},
+		{"no such board", []string{"--board=3=1.8"}, "no board 8 in dgx-h100"},
 		{"argument", []string{"gb200"}, `unexpected argument "gb200"`},
 	}
 	for _, tt := range tests {
@@ -39,8 +43,8 @@ func TestList(t *testing.T) {
 	if got := status(run(t.Context(), []string{"--list"}, output{&out, &out})); got != 0 {
 		t.Errorf("status %d, want 0", got)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 14 {
-		t.Errorf("%d lines, want 14:\n%s", n, &out)
+	if n := strings.Count(out.String(), "\n"); n != 15 {
+		t.Errorf("%d lines, want 15:\n%s", n, &out)
 	}
 }
 

@@ -40,6 +40,12 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs := flag.NewFlagSet("simnode", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	scenario := fs.String("scenario", "dgx-h100", "`name` of the scenario, see --list")
+	var machine simnode.Machine
+	fs.IntVar(&machine.Number, "number", 0, "`number` of the machine, to run several of a scenario side by side")
+	fs.IntVar(&machine.Boot, "boot", 0, "`number` of boots before this one: other pods run after each")
+	fs.Func("board", "`POSITION=NUMBER.POSITION`: a board that was moved here from a position of another machine (repeatable)", func(s string) error {
+		return fit(&machine, s)
+	})
 	fs.BoolVar(&opts.list, "list", false, "list the scenarios and exit")
 	fs.StringVar(&opts.listen, "web.listen-address", "127.0.0.1:9840", "`address` on which the exporter serves")
 	fs.StringVar(&opts.dir, "dir", "", "empty or new `directory` for the node (default: a temporary one, removed at the end)")
@@ -55,13 +61,16 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 		return opts, err
 	}
 	opts.extra = fs.Args()
-	return opts, opts.check(*scenario)
+	return opts, opts.check(*scenario, machine)
 }
 
 // check validates the options that the flag package cannot.
-func (o *options) check(scenario string) (err error) {
+func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	if o.scenario, err = simnode.Lookup(scenario); err != nil {
 		return fmt.Errorf("--scenario: %w", err)
+	}
+	if o.scenario, err = o.scenario.On(machine); err != nil {
+		return err
 	}
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)
@@ -71,6 +80,24 @@ func (o *options) check(scenario string) (err error) {
 			return fmt.Errorf("unexpected argument %q", arg)
 		}
 	}
+	return nil
+}
+
+// fit adds a board that was moved to a machine.
+func fit(m *simnode.Machine, s string) error {
+	var position int
+	var b simnode.Board
+	_, err := fmt.Sscanf(s, "%d=%d.%d", &position, &b.Machine, &b.Position)
+	if err != nil || fmt.Sprintf("%d=%d.%d", position, b.Machine, b.Position) != s {
+		return fmt.Errorf("%s: want POSITION=NUMBER.POSITION", s)
+	}
+	if _, ok := m.Boards[position]; ok {
+		return fmt.Errorf("%s: there is a board in position %d already", s, position)
+	}
+	if m.Boards == nil {
+		m.Boards = make(map[int]simnode.Board)
+	}
+	m.Boards[position] = b
 	return nil
 }
 

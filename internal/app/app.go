@@ -55,8 +55,16 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})}
 }
 
-// Run serves until the context ends. Nothing that is missing on the node ends it.
+// Run carries out the command. Without one it serves until the context ends, and
+// nothing that is missing on the node ends it.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	switch cfg.Command {
+	case Cleanup:
+		return cleanup(cfg, log)
+	case Wait:
+		<-ctx.Done()
+		return nil
+	}
 	node := NewNode(cfg, host.Now, log)
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, log)
 	g, ctx := errgroup.WithContext(ctx)

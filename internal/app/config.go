@@ -17,10 +17,6 @@ import (
 
 // Config is what the flags say.
 type Config struct {
-	// Command is [Status], or empty to serve.
-	Command string
-	Status  StatusConfig
-
 	Serve serve.Config
 	Log   logs.Config
 
@@ -42,6 +38,9 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
+	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
+	Command string
+	Status  StatusConfig
 	Version bool
 }
 
@@ -84,6 +83,9 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 		return Config{Command: Status, Status: *c}, err
 	}
 	fs, c := Flags(getenv)
+	if len(args) > 0 && (args[0] == Cleanup || args[0] == Wait) {
+		c.Command, args = args[0], args[1:]
+	}
 	if err := parse(fs, args); err != nil {
 		return Config{}, err
 	}

@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
-		"internal/nvml", "internal/sampler", "collector", "podmapper", "internal/serve", "internal/logs",
+		"internal/nvml", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
 
@@ -45,8 +45,9 @@ var allowed = map[string][]string{
 		"internal/reconciler/watch", "collector",
 	},
 	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/labelvalue", "collector"},
+	"internal/reconciler/expected":  {"collector"},
 	"internal/reconciler": {
-		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch", "internal/serve", "internal/logs", "collector",
 	},
 	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/logs"},
 
@@ -61,6 +62,12 @@ var allowed = map[string][]string{
 	"cmd/simnode":                    {"internal/simnode", "internal/gpu", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
+	"test/promdoc":                   {},
+	"test/alerts":                    {},
+	"test/fleet":                     {"internal/simnode"},
+	"test/demo":                      {"internal/simnode", "test/fleet"},
+	"test/pictures":                  {"internal/simnode", "test/fleet"},
+	"dashboards":                     {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},

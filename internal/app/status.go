@@ -14,9 +14,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// Status prints the state of the node that a running exporter shows, and ends.
-const Status = "status"
-
 // statusTimeout bounds the question: somebody waits for the answer.
 const statusTimeout = 10 * time.Second
 

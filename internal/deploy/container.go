@@ -9,6 +9,10 @@ import (
 // its volumes. What carries it was put there by us.
 const Name = "gpuledger"
 
+// partOf are the labels of every object that we make, whatever its kind: by them it
+// is found when everything is removed.
+var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
+
 // Image is the exporter's image without a tag. A released manifest names its digest.
 const Image = "ghcr.io/gpuledger/gpuledger"
 

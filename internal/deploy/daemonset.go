@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,9 +16,11 @@ import (
 // would show every series twice.
 func DaemonSet() *appsv1.DaemonSet {
 	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
+	all := maps.Clone(labels)
+	maps.Copy(all, partOf)
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: Name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: Name, Labels: all},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{

@@ -1,9 +1,7 @@
 package deploy_test
 
 import (
-	"bytes"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,13 +11,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	syaml "sigs.k8s.io/yaml"
 
-	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/deploy"
-	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
 const manifests = "../../manifests/"
@@ -36,8 +31,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestParameters: the shipped ConfigMap has each parameter that the policy reads, and
-// no other, and the image of the manifests.
+// TestParameters: the shipped ConfigMap has the image of the manifests and nothing
+// else, and the documentation lists each parameter that the policy reads.
 func TestParameters(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/injection/parameters.yaml")
 	check(t, err)
@@ -46,8 +41,8 @@ func TestParameters(t *testing.T) {
 	if parameters.Namespace != deploy.ParametersNamespace || parameters.Name != deploy.ParametersName {
 		t.Errorf("the policy reads %s/%s", deploy.ParametersNamespace, deploy.ParametersName)
 	}
-	if got := parameters.Data["image"]; got != deploy.Image+deploy.Tag {
-		t.Errorf("the image is %s", got)
+	if diff := cmp.Diff(map[string]string{"image": deploy.Image + deploy.Tag}, parameters.Data); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	policy, err := deploy.YAML(deploy.Policy())
 	check(t, err)
@@ -55,12 +50,16 @@ func TestParameters(t *testing.T) {
 	for _, match := range regexp.MustCompile(`params\.\?data\.\?(\w+)`).FindAllSubmatch(policy, -1) {
 		read[string(match[1])] = true
 	}
-	shipped := make(map[string]bool)
-	for key := range parameters.Data {
-		shipped[key] = true
+	page, err := os.ReadFile("../../docs/install.md")
+	check(t, err)
+	_, settings, _ := strings.Cut(string(page), "the ConfigMap `gpuledger-sidecar`")
+	settings, _, _ = strings.Cut(settings, "| component |")
+	documented := make(map[string]bool)
+	for _, match := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(settings, -1) {
+		documented[match[1]] = true
 	}
-	if diff := cmp.Diff(read, shipped); diff != "" {
-		t.Errorf("(-read +shipped):\n%s", diff)
+	if diff := cmp.Diff(read, documented); diff != "" {
+		t.Errorf("(-read +documented):\n%s", diff)
 	}
 }
 
@@ -119,140 +118,6 @@ func TestOneNamespace(t *testing.T) {
 	if policies < 3 {
 		t.Errorf("only %d policies", policies)
 	}
-}
-
-// files returns the documents of every rendered file.
-func files(t *testing.T) map[string][][]byte {
-	t.Helper()
-	names, err := filepath.Glob(manifests + "rendered/*.yaml")
-	check(t, err)
-	if len(names) == 0 {
-		t.Fatal("nothing is rendered")
-	}
-	documents := make(map[string][][]byte)
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		check(t, err)
-		documents[filepath.Base(name)] = bytes.Split(text, []byte("\n---\n"))
-	}
-	return documents
-}
-
-// workload is what makes pods, of any kind.
-type workload struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Template corev1.PodTemplateSpec `json:"template"`
-	} `json:"spec"`
-}
-
-// rendered calls f with every workload of every rendered file.
-func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
-	t.Helper()
-	for file, documents := range files(t) {
-		for _, document := range documents {
-			w := &workload{}
-			check(t, yaml.Unmarshal(document, w))
-			if slices.Contains([]string{"DaemonSet", "Deployment", "Job"}, w.Kind) {
-				t.Run(file+"/"+w.Name, func(t *testing.T) { f(t, w) })
-			}
-		}
-	}
-}
-
-// TestArguments: each program takes the arguments that the manifests give it.
-func TestArguments(t *testing.T) {
-	getenv := func(name string) string { return "the-" + strings.ToLower(name) }
-	programs := 0
-	rendered(t, func(t *testing.T, w *workload) {
-		pod := w.Spec.Template.Spec
-		for _, c := range append(pod.InitContainers, pod.Containers...) {
-			var err error
-			switch image := imageName(c.Image); image {
-			case "gpuledger":
-				_, err = app.Parse(c.Args, getenv)
-			case "gpuledger-reconciler":
-				_, err = reconciler.Parse(c.Args, getenv)
-			default:
-				continue
-			}
-			if err != nil {
-				t.Errorf("%s %v: %v", c.Name, c.Args, err)
-			}
-			programs++
-		}
-	})
-	if programs < 10 {
-		t.Errorf("only %d programs", programs)
-	}
-}
-
-// imageName returns the last part of an image's name.
-func imageName(image string) string {
-	name, _, _ := strings.Cut(image, "@")
-	name = name[strings.LastIndex(name, "/")+1:]
-	name, _, _ = strings.Cut(name, ":")
-	return name
-}
-
-// TestModesty: what no container of ours may have, and what each must say.
-func TestModesty(t *testing.T) {
-	rendered(t, func(t *testing.T, w *workload) {
-		pod := w.Spec.Template.Spec
-		for _, c := range append(pod.InitContainers, pod.Containers...) {
-			s := c.SecurityContext
-			if s.Privileged != nil && !strings.HasPrefix(t.Name(), "TestModesty/gke.yaml/") {
-				t.Errorf("%s is privileged", c.Name)
-			}
-			if len(s.Capabilities.Add) != 0 || !slices.Contains(s.Capabilities.Drop, "ALL") {
-				t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
-			}
-			if !*s.ReadOnlyRootFilesystem {
-				t.Errorf("%s may write its root", c.Name)
-			}
-			if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
-				t.Errorf("%s has no memory limit or request", c.Name)
-			}
-		}
-		if pod.HostNetwork || pod.HostIPC {
-			t.Error("the pod has the host's network or IPC")
-		}
-		// Only the reconciler asks the API server.
-		token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
-		if token != (pod.ServiceAccountName == "gpuledger-reconciler") {
-			t.Errorf("the token of %s is mounted: %v", pod.ServiceAccountName, token)
-		}
-		if token && (pod.HostPID || len(pod.Volumes) > 0) {
-			t.Error("who has a token may not see the host")
-		}
-	})
-}
-
-// TestOneVersion: all manifests name the same version, but for the example, which shows
-// how to name digests.
-func TestOneVersion(t *testing.T) {
-	rendered(t, func(t *testing.T, w *workload) {
-		if strings.Contains(t.Name(), "/example.yaml/") {
-			return
-		}
-		pod := w.Spec.Template.Spec
-		for _, c := range append(pod.InitContainers, pod.Containers...) {
-			if strings.HasPrefix(imageName(c.Image), "gpuledger") && !strings.HasSuffix(c.Image, deploy.Tag) {
-				t.Errorf("the image is %s, want the version %s", c.Image, deploy.Tag)
-			}
-		}
-	})
-}
-
-// TestNodeSelection: an exporter of its own is for GPU nodes only.
-func TestNodeSelection(t *testing.T) {
-	rendered(t, func(t *testing.T, w *workload) {
-		pod := w.Spec.Template.Spec
-		if w.Kind == "DaemonSet" && w.Name == "gpuledger" && len(pod.NodeSelector) == 0 && pod.Affinity == nil {
-			t.Error("the exporter runs on every node of the cluster")
-		}
-	})
 }
 
 func check(t *testing.T, err error) {

@@ -6,6 +6,8 @@
 // DaemonSet of its own. They are written into manifests/ and committed, so whoever
 // installs them needs no Go; and since all are made from Go types, none of them can
 // name a field that Kubernetes does not have.
+//
+// It also makes Kubernetes objects of the rules and dashboards in dashboards/.
 package deploy
 
-//go:generate go run ./gen ../../manifests
+//go:generate go run ./gen ../../manifests ../../dashboards

@@ -39,7 +39,7 @@ var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: partOf},
 		Spec: admissionv1.MutatingAdmissionPolicySpec{
 			FailurePolicy:      new(admissionv1.Ignore),
 			ReinvocationPolicy: admissionv1.IfNeededReinvocationPolicy,
@@ -59,7 +59,7 @@ func Policy() *admissionv1.MutatingAdmissionPolicy {
 func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: partOf},
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName: Name,
 			ParamRef: &admissionv1.ParamRef{
@@ -94,6 +94,9 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
 		// Not valid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
+		// There our port would be the node's: a pod that has it already would keep the
+		// device plugin's from being scheduled, and so would the pod that it replaces.
+		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
 		// The sum of the containers' requests may not exceed the pod's own.
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},

@@ -33,6 +33,8 @@ type Reading struct {
 	MemoryTotal *uint64  // bytes
 	SMClock     *float64 // hertz
 	MemoryClock *float64 // hertz
+	// RowRemap is nil where the GPU cannot remap rows of its memory, and in MIG mode.
+	RowRemap *RowRemap
 
 	// Contexts are the processes that hold a context on the GPU, one entry per
 	// process. It is meaningful only if ContextsKnown.
@@ -48,6 +50,15 @@ type Reading struct {
 	// InstancesKnown, when every instance has one.
 	Instances      []InstanceSample
 	InstancesKnown bool
+}
+
+// RowRemap is how a GPU fares with the replacement of faulty rows of its memory by
+// spare ones (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
+type RowRemap struct {
+	// Pending is set while a row waits for the next reset of the GPU.
+	Pending bool
+	// Failed is set for good once there was no spare row for a faulty one.
+	Failed bool
 }
 
 // Span is a time, on the boot clock.

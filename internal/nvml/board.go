@@ -70,6 +70,12 @@ func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 	r.SMClock = b.clock(q, gonvml.CLOCK_SM)
 	r.MemoryClock = b.clock(q, gonvml.CLOCK_MEM)
+	if rows, err := ask(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
+		_, _, pending, failed, r := h.GetRemappedRows()
+		return gpu.RowRemap{Pending: pending, Failed: failed}, r
+	}); err == nil {
+		r.RowRemap = &rows
+	}
 }
 
 // clock returns a clock in hertz; the driver counts in MHz.

@@ -84,6 +84,7 @@ var calls = map[string]struct {
 	"nvmlDeviceGetUtilizationRates":       always(plain, func(g *gputest.GPU) { g.Reading.Utilization = nil }),
 	"nvmlDeviceGetMemoryInfo":             always(plain, func(g *gputest.GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil }),
 	"nvmlDeviceGetClockInfo":              always(plain, func(g *gputest.GPU) { g.Reading.SMClock, g.Reading.MemoryClock = nil, nil }),
+	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
 	"nvmlDeviceGetAccountingMode": always(plain, nothing), // the ring is as good

@@ -252,6 +252,10 @@ func readingFields(g gputest.GPU) (f []string) {
 	number(add, "memory_total", r.MemoryTotal, 1)
 	number(add, "sm_clock", r.SMClock, 1e-6)
 	number(add, "memory_clock", r.MemoryClock, 1e-6)
+	if rows := r.RowRemap; rows != nil {
+		add("remap_pending", bit(rows.Pending))
+		add("remap_failed", bit(rows.Failed))
+	}
 	if r.ContextsKnown {
 		add("processes", 1)
 	}
@@ -289,6 +293,13 @@ func processRecords(g gputest.GPU) (lines []string) {
 
 func rowRecord(uuid string, at time.Time, pid uint32, sm, mem float64) string {
 	return fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=%d\tsm=%.0f\tmem=%.0f", uuid, at.UnixMicro(), pid, sm*100, mem*100)
+}
+
+func bit(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
 }
 
 // number adds a key whose value is known, in the driver's unit.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
@@ -27,6 +28,7 @@ func Catalogue() []Part {
 		{Metrics: []collector.Metric{leadingMetric, watch.Metric}, Labels: []collector.Label{watch.Label}},
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},
 		{Metrics: workloads.Catalogue(), Labels: workloads.Labels()},
+		{Metrics: expected.Catalogue(), Labels: expected.Labels()},
 	}
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 
 	Labels    nodes.Options
 	Workloads workloads.Options
+	// Expected is the path of the site's list of boards; empty for none.
+	Expected string
 
 	// Cleanup is set if the command is "cleanup": remove all labels and end.
 	Cleanup bool
@@ -54,6 +56,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Lease.register(fs, getenv)
 	c.Labels.Register(fs)
 	c.Workloads.Register(fs)
+	fs.StringVar(&c.Expected, "expected-inventory", "", "CSV `file` of the boards that should be there, or a folder of such files; see docs/runbooks/rma.md")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }

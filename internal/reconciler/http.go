@@ -21,6 +21,9 @@ func (p *program) handler() (http.Handler, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		p.election.gauge(), p.failures, p.nodes,
 	)
+	if p.expected != nil {
+		registry.MustRegister(p.expected)
+	}
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",
 		Description: "Node labels from the GPUs' identity, and the workloads of GPU pods",

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
+	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
@@ -22,6 +23,7 @@ type program struct {
 	failures  *watch.Failures
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
+	expected  *expected.Inventory // nil without a list
 }
 
 // Run does what the command line says: it serves until the context ends, or cleans up.
@@ -44,12 +46,18 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		nodes:     nodes.New(cfg.Labels, log),
 		workloads: workloads.New(cfg.Workloads, log),
 	}
+	if cfg.Expected != "" {
+		p.expected = expected.New(cfg.Expected, log)
+	}
 	handler, err := p.handler()
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
+	if p.expected != nil {
+		g.Go(func() error { return p.expected.Run(ctx) })
+	}
 	g.Go(func() error {
 		c, err := connect(ctx, cfg.Kubeconfig, log)
 		if err != nil {

@@ -100,6 +100,26 @@ func churn() Scenario {
 	return sc
 }
 
+// jobs is a machine for a demo: what runs on it comes and goes, slowly enough to
+// watch.
+func jobs() Scenario {
+	sc := hgxH100("jobs", 4)
+	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service; after 2 min the idle GPU falls off the bus"
+	job := func(name string, g, watts int, load Pattern) Pod {
+		return Pod{Namespace: "research", Name: name, Containers: []Container{{
+			Name: "trainer", Devices: GPUs(g),
+			Processes: []Process{{Comm: "python3", Work: []Work{{GPU: g, Watts: watts, Load: load, Memory: 64 * gib}}}},
+		}}}
+	}
+	nightly, sweep := job("nightly", 0, 570, Constant(97)), job("sweep", 1, 540, Duty(92, 8*time.Second, 10*time.Second))
+	nightly.Lifetime, sweep.Until = time.Minute, 40*time.Second
+	chat := job("chat", 2, 480, Ramp(10, 90, 30*time.Second))
+	chat.Namespace, chat.QoS = "serving", "burstable"
+	sc.Pods = []Pod{devicePlugin(), nightly, sweep, chat}
+	sc.Events = []Event{{At: 2 * time.Minute, Do: FallOff, GPU: 3}}
+	return sc
+}
+
 // noHostPID is a machine whose exporter does not see the processes of others.
 func noHostPID() Scenario {
 	sc := hgxH100("no-hostpid", 4)

@@ -128,7 +128,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	fields = append(fields,
 		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000, "temperature", 29+b.power/16_000)
 	if b.MIG == nil {
-		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3)
+		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3, "remap_pending", 0, "remap_failed", 0)
 	} else {
 		fields = append(fields, "mig_slices", b.MIG.Slices)
 	}

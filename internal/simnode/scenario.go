@@ -181,7 +181,7 @@ const (
 // Scenarios lists the scenarios that come with the package.
 func Scenarios() []Scenario {
 	return []Scenario{
-		dgxH100(), gb200(), gb200Module(), idle(), churn(), lost(),
+		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
 		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(),
 	}
 }

@@ -99,7 +99,7 @@ func checkReloaded(t *testing.T, state map[string][]fields, dead string) {
 
 func TestLookup(t *testing.T) {
 	_, err := simnode.Lookup("dgx")
-	if err == nil || !strings.Contains(err.Error(), "dgx-h100 gb200 gb200-module idle churn lost") {
+	if err == nil || !strings.Contains(err.Error(), "dgx-h100 gb200 gb200-module idle churn jobs lost") {
 		t.Errorf("Lookup of an unknown scenario: %v", err)
 	}
 }

@@ -29,6 +29,7 @@ func Full(i int) GPU {
 	g.Reading.MemoryTotal = new(uint64(192 << 30))
 	g.Reading.SMClock = new(1.965e9)
 	g.Reading.MemoryClock = new(3.996e9)
+	g.Reading.RowRemap = &gpu.RowRemap{Pending: i == 1, Failed: i == 2}
 	g.Reading.ContextsKnown = true
 	g.Reading.Contexts = []gpu.Context{
 		{PID: uint32(4000 + i), MemoryUsed: new(uint64(1 << 29))},
@@ -38,15 +39,16 @@ func Full(i int) GPU {
 	return g
 }
 
-// Divided returns GPU i in MIG mode, where there is no utilisation: an instance with
-// two compute instances and one that may not be told in full.
+// Divided returns GPU i in MIG mode, where there is neither utilisation nor a word on
+// remapped rows: an instance with two compute instances and one that may not be told
+// in full.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
 		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
 		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.MIGDevice{{UUID: mig(i, 2), Index: 2}}},
 	}}
-	g.Reading.Utilization, g.Reading.SamplesKnown = nil, false
+	g.Reading.Utilization, g.Reading.SamplesKnown, g.Reading.RowRemap = nil, false, nil
 	g.Reading.Contexts[0].GPUInstance, g.Reading.Contexts[1].GPUInstance = "9", "2"
 	return g
 }

@@ -35,6 +35,7 @@ func testAbsent(t *testing.T, open Open) {
 		"memory":         func(g *GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil },
 		"SM clock":       func(g *GPU) { g.Reading.SMClock = nil },
 		"memory clock":   func(g *GPU) { g.Reading.MemoryClock = nil },
+		"row remapping":  func(g *GPU) { g.Reading.RowRemap = nil },
 		"process lists":  func(g *GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false },
 		"process memory": func(g *GPU) { g.Reading.Contexts = []gpu.Context{{PID: 7}} },
 		"no process":     func(g *GPU) { g.Reading.Contexts = nil },

@@ -267,6 +267,21 @@ nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, u
     return small_call("nvmlDeviceGetClockInfo", device, key, out);
 }
 
+/* GPUs in MIG mode do not support it: their records lack the keys. */
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correctable, unsigned int *uncorrectable,
+                                       unsigned int *pending, unsigned int *failed)
+{
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetRemappedRows", device, "remap_failed");
+    if (ret == NVML_SUCCESS) {
+        *pending = (unsigned int)number(c.gpu, "remap_pending", 0);
+        *failed = (unsigned int)number(c.gpu, "remap_failed", 0);
+        *correctable = 0;
+        *uncorrectable = *pending;
+    }
+    return end(&c, ret);
+}
+
 nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *min, unsigned int *max)
 {
     nvmlReturn_t ret = small_call("nvmlDeviceGetPowerManagementLimitConstraints", device, "power_max", max);

@@ -5,7 +5,11 @@ package deploy_test
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,17 +145,41 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched: the kustomize route, for all installers that it is for.
+// TestPatched: the kustomize route by the commands of docs/install.md, for all
+// installers that it is for. What these download is in testdata. It is taken back by the
+// manifest without the component.
 func TestPatched(t *testing.T) {
-	for _, i := range installers[:2] {
+	for n, i := range installers[:2] {
 		t.Run(i.name, func(t *testing.T) {
-			apply(t, "-k", "testdata/patched/"+i.name)
+			folder := t.TempDir()
+			plugin, err := os.ReadFile(i.file())
+			check(t, err)
+			check(t, os.WriteFile(filepath.Join(folder, "plugin.yaml"), plugin, 0o600))
+			commands := documented(t, "## Without an admission policy", folder)
+			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // the page has them in this order
+				if strings.HasPrefix(command, "helm ") {
+					continue
+				}
+				shell(t, folder, staticManifest.ReplaceAllString(command, "- plugin.yaml"))
+			}
+			t.Cleanup(func() { remove(t, "-k", folder) })
 			for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
 				checkPod(t, &pod, i.plugin)
 			}
+			if got := deploymentArguments(t); i.name == "helm" && !slices.Contains(got, "--exporter.daemonsets=nvidia-device-plugin/nvdp-nvidia-device-plugin") {
+				t.Errorf("the reconciler has %v", got)
+			}
+
+			kubectl(t, "apply", "--server-side", "-f", i.file())
+			eventually(t, "the container is gone", func() bool {
+				return !slices.ContainsFunc(podsOf(t, i.namespace, i.daemonSet), func(p core.Pod) bool { return hasSidecar(&p) || p.Spec.HostPID })
+			})
 		})
 	}
 }
+
+// staticManifest is where the documentation takes the static manifest from.
+var staticManifest = regexp.MustCompile(`- https://raw\.githubusercontent\.com/\S+`)
 
 // TestStandalone: the exporter's own pods have no token at all.
 func TestStandalone(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,12 +26,7 @@ import (
 // of its account: as it is installed it writes nothing, with the component "labels" it
 // labels the Node, and its clean-up takes the labels away.
 func TestLabels(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "gpuledger-reconciler")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/gpuledger/gpuledger/cmd/gpuledger-reconciler")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	binary := program(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
 	apply(t, "-k", overlay("operator-standalone"))
 	exporterOnNode1(t)
@@ -49,11 +43,11 @@ func TestLabels(t *testing.T) {
 	eventually(t, "the Node has labels", func() bool { return labels(t)["gpuledger.io/gpu-0"] == "1650000000001" })
 	r.stop()
 
-	kubectl(t, "delete", "deployment", "--namespace=gpuledger", "gpuledger-reconciler")
-	cleanup := exec.CommandContext(t.Context(), binary, append([]string{"cleanup", "--leader-election=false"}, access(t)...)...)
-	if out, err := cleanup.CombinedOutput(); err != nil {
-		t.Fatalf("cleanup: %v\n%s", err, out)
-	}
+	commands := documented(t, "## Uninstall", "")
+	shell(t, "", containing(t, commands, "delete deployment"))
+	ended := runJob(t, binary)
+	shell(t, "", containing(t, commands, "uninstall/labels"))
+	<-ended
 	if got := labels(t); len(got) > 0 {
 		t.Errorf("after clean-up there are %v", got)
 	}

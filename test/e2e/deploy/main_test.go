@@ -74,7 +74,7 @@ func prepare(ctx context.Context, c *cluster.Cluster) error {
 	if err := cluster.WriteKubeconfig(world.kubeconfig, c.Admin); err != nil {
 		return err
 	}
-	_, err := c.StartControllers("serviceaccount-controller", "daemonset-controller", "deployment-controller", "replicaset-controller",
+	_, err := c.StartControllers("serviceaccount-controller", "daemonset-controller", "deployment-controller", "replicaset-controller", "job-controller",
 		"clusterrole-aggregation-controller", "garbage-collector-controller", "namespace-controller")
 	if err != nil {
 		return err

@@ -56,7 +56,6 @@ func TestWhichPods(t *testing.T) {
 			p.Spec.AutomountServiceAccountToken = new(false)
 		}},
 		{name: "annotations of others", want: true, change: func(p *core.Pod) { p.Annotations = map[string]string{"example.com/a": "b"} }},
-		{name: "the host's network", want: true, change: func(p *core.Pod) { p.Spec.HostNetwork = true }},
 		{name: "the host's PIDs already", want: true, change: func(p *core.Pod) { p.Spec.HostPID = true }},
 		{name: "users of the host, by name", want: true, change: func(p *core.Pod) { p.Spec.HostUsers = new(true) }},
 		{name: "a pod that may not run as root", want: true, change: func(p *core.Pod) {
@@ -74,6 +73,7 @@ func TestWhichPods(t *testing.T) {
 		{name: "no controller among the owners", change: func(p *core.Pod) { p.OwnerReferences[0].Controller = nil }},
 		{name: "another container", change: func(p *core.Pod) { p.Spec.Containers[0].Name = "gpu-feature-discovery-ctr" }},
 		{name: "shared processes", change: func(p *core.Pod) { p.Spec.ShareProcessNamespace = new(true) }},
+		{name: "the host's network", change: func(p *core.Pod) { p.Spec.HostNetwork = true }},
 		{name: "users of its own", change: func(p *core.Pod) { p.Spec.HostUsers = new(false) }},
 		{name: "resources of its own", change: func(p *core.Pod) {
 			p.Spec.Resources = &core.ResourceRequirements{Limits: core.ResourceList{core.ResourceMemory: resource.MustParse("20Mi")}}
@@ -102,6 +102,42 @@ func TestWhichPods(t *testing.T) {
 				checkOurs(t, got)
 			} else if hasSidecar(got) || got.Spec.HostPID || len(ours(got)) != len(ours(asked)) {
 				t.Error("the pod was changed")
+			}
+		})
+	}
+}
+
+// TestShapes: the pods of each installer get the container with and without what the
+// policy adds to: volumes and annotations.
+func TestShapes(t *testing.T) {
+	shapes := map[string]func(*core.Pod){
+		"as it is":       func(*core.Pod) {},
+		"no volumes":     func(p *core.Pod) { p.Spec.Volumes = nil },
+		"no annotations": func(p *core.Pod) { p.Annotations = nil },
+		"annotations":    func(p *core.Pod) { p.Annotations = map[string]string{"example.com/a": "b"} },
+	}
+	for _, i := range installers {
+		t.Run(i.name, func(t *testing.T) {
+			pod := example(t, i)
+			for name, change := range shapes {
+				asked := clone(pod, change)
+				if asked.Spec.Volumes == nil {
+					for n := range asked.Spec.InitContainers {
+						asked.Spec.InitContainers[n].VolumeMounts = nil
+					}
+					asked.Spec.Containers[0].VolumeMounts = nil
+				}
+				got, err := createAs(t, daemonSetController, i.namespace, asked)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				checkOurs(t, got)
+				for key, value := range asked.Annotations {
+					if got.Annotations[key] != value {
+						t.Errorf("%s: the annotation %s is %q", name, key, got.Annotations[key])
+					}
+				}
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/state"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
@@ -52,6 +53,30 @@ func TestExporter(t *testing.T) {
 	build := p.Matches("gpuledger_build_info", map[string]string{"version": version()})
 	if len(build) != 1 {
 		t.Errorf("gpuledger_build_info of version %s is missing", version())
+	}
+}
+
+// TestCleanup: the image removes what an exporter left on a node, as uid 0 without a
+// capability, by the arguments and mounts of manifests/uninstall/host.
+func TestCleanup(t *testing.T) {
+	folder := t.TempDir()
+	run, kubelet := filepath.Join(folder, "run"), filepath.Join(folder, "kubelet")
+	check(t, os.MkdirAll(filepath.Join(kubelet, "pods-api"), 0o750))
+	books, err := state.Open(filepath.Join(run, "gpuledger"), "boot")
+	check(t, err)
+	check(t, books.Save(1))
+	check(t, books.Close())
+	container{
+		image:  open(t, "gpuledger", "amd64"),
+		args:   []string{"cleanup", "--state.path=/host/run/gpuledger", "--kubelet.pods-api-socket=/host/kubelet/pods-api/pods-api.sock"},
+		mounts: []mount{{source: run, target: "/host/run", writable: true}, {source: kubelet, target: "/host/kubelet", writable: true}},
+	}.output(t)
+	for _, folder := range []string{run, kubelet} {
+		left, err := os.ReadDir(folder)
+		check(t, err)
+		if len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
 	}
 }
 

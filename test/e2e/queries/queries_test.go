@@ -5,7 +5,6 @@ package queries_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,32 +13,11 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/promdoc"
 )
 
-// question is a heading of the docs and the query below it.
-type question struct{ title, query string }
-
-func questions(t *testing.T) []question {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/queries.md")
-	check(t, err)
-	var all []question
-	title, inside := "", false
-	for line := range strings.Lines(string(text)) {
-		switch {
-		case strings.HasPrefix(line, "### "):
-			title = strings.TrimSpace(line[4:])
-		case strings.HasPrefix(line, "```promql"):
-			inside = true
-			all = append(all, question{title: title})
-		case strings.HasPrefix(line, "```"):
-			inside = false
-		case inside:
-			all[len(all)-1].query += line
-		}
-	}
-	return all
-}
+// part is the heading of the queries that are asked here.
+const part = "Workloads and pods"
 
 // answer is what a query must give: which labels tell its samples apart, and their
 // values.
@@ -49,28 +27,32 @@ type answer struct {
 	off  float64 // by how much a value may be off
 }
 
-// TestQueries: every query of the docs gives the answer, and every answer is of a query.
+// TestQueries: every query of the part gives the answer, and every answer is of a query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
 	p := l.record().serve(t)
 	answers := l.answers()
-	for _, q := range questions(t) {
-		want, ok := answers[q.title]
+	doc, err := promdoc.Read("../../../docs/queries.md")
+	check(t, err)
+	for _, q := range doc.Part(part) {
+		want, ok := answers[q.Title]
 		if !ok {
-			t.Errorf("no answer is known to %q", q.title)
+			t.Errorf("no answer is known to %q", q.Title)
 			continue
 		}
-		delete(answers, q.title)
-		t.Run(q.title, func(t *testing.T) {
-			got, err := p.query(l.fill(q), l.at(lastMoment).Time)
+		delete(answers, q.Title)
+		t.Run(q.Title, func(t *testing.T) {
+			text, err := q.Fill(l.variables(q.Title))
+			check(t, err)
+			got, err := p.query(text, l.at(lastMoment).Time)
 			if err != nil {
-				t.Fatalf("%v\n%s", err, l.fill(q))
+				t.Fatalf("%v\n%s", err, text)
 			}
 			want.check(t, got)
 		})
 	}
 	for title := range answers {
-		t.Errorf("docs/queries.md does not ask %q", title)
+		t.Errorf("the part %q of docs/queries.md does not ask %q", part, title)
 	}
 	t.Run("events", l.checkEvents)
 }
@@ -188,16 +170,15 @@ func (h *history) device(t *testing.T, name string, labels map[string]string, va
 	h.add(&dto.MetricFamily{Name: &name, Type: all[i].Type.ToDTO()}, m, minute)
 }
 
-// fill puts in what is looked for.
-func (l *life) fill(q question) string {
+// variables are what a query looks for.
+func (l *life) variables(title string) map[string]string {
 	workload := l.cron
-	if q.title == "When was it first seen" || q.title == "When was it last seen" {
+	if title == "When was it first seen" || title == "When was it last seen" {
 		workload = l.deployment
 	}
-	return strings.NewReplacer(
-		"$workload_uid", string(workload.GetUID()), "$owner_uid", string(l.replicas.GetUID()),
-		"$moment", fmt.Sprint(l.at(100).Unix()),
-	).Replace(q.query)
+	return map[string]string{
+		"workload_uid": string(workload.GetUID()), "owner_uid": string(l.replicas.GetUID()), "moment": fmt.Sprint(l.at(100).Unix()),
+	}
 }
 
 // answers are the answers, at the last moment.

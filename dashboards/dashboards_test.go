@@ -1,0 +1,347 @@
+package dashboards_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+)
+
+// foreign lists the metrics of other exporters that a panel may ask for.
+var foreign = []string{
+	"up", "scrape_samples_scraped", "scrape_duration_seconds", // Prometheus
+	"gpuledger_build_info", // every program of Prometheus's has one
+	"DCGM_FI_DEV_GPU_TEMP", // dcgm-exporter
+}
+
+// file is what the tests read of a dashboard.
+type file struct {
+	UID           string
+	Title         string
+	Description   string
+	Editable      *bool
+	Refresh       string
+	SchemaVersion int
+	Templating    struct{ List []variable }
+	Panels        []panel
+}
+
+type variable struct {
+	Name, Type string
+	Query      json.RawMessage
+	Datasource source
+}
+
+// expression is the variable's query; a text box's default is none.
+func (v variable) expression() string {
+	var query struct{ Query string }
+	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {
+		return ""
+	}
+	return query.Query
+}
+
+type panel struct {
+	Type, Title, Description string
+	Datasource               source
+	Targets                  []struct {
+		Expr       string
+		Datasource source
+	}
+	FieldConfig struct {
+		Defaults struct{ Unit, NoValue string }
+	}
+}
+
+type source struct{ Type, UID string }
+
+// own is the only data source that a panel may have: the one that is chosen at the top.
+var own = source{"prometheus", "${datasource}"}
+
+// dashboards reads them all, by file name.
+func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
+	t.Helper()
+	names, err := filepath.Glob("*.json")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("found %v, %v", names, err)
+	}
+	files, texts := make(map[string]file), make(map[string][]byte)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f file
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		files[name], texts[name] = f, text
+	}
+	return files, texts
+}
+
+// uids are what alerts and bookmarks name: they never change.
+var uids = map[string]string{
+	"incident.json": "gpuledger-incident",
+	"chassis.json":  "gpuledger-chassis",
+	"gpu-life.json": "gpuledger-gpu-life",
+	"energy.json":   "gpuledger-energy",
+	"health.json":   "gpuledger-health",
+}
+
+func TestDashboards(t *testing.T) {
+	files, texts := dashboards(t)
+	for name, f := range files {
+		if f.UID != uids[name] {
+			t.Errorf("%s: uid %q, want %q", name, f.UID, uids[name])
+		}
+		if f.Title == "" || f.Description == "" {
+			t.Errorf("%s: title %q, description %q", name, f.Title, f.Description)
+		}
+		if f.Editable == nil || *f.Editable {
+			t.Errorf("%s can be edited, and edits would be lost", name)
+		}
+		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
+			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
+		}
+		// Grafana 10 knows 39, and later ones migrate it.
+		if f.SchemaVersion != 39 {
+			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
+		}
+		// A ConfigMap holds at most that.
+		if len(texts[name]) >= 1<<20 {
+			t.Errorf("%s: %d bytes", name, len(texts[name]))
+		}
+		if vs := f.Templating.List; len(vs) < 2 || vs[0].Name != "datasource" || vs[1].Name != "cluster" {
+			t.Errorf("%s: data source and cluster are not the first variables", name)
+		}
+		for _, v := range f.Templating.List {
+			if v.Type == "query" && v.Datasource != own {
+				t.Errorf("%s: variable %s has data source %v", name, v.Name, v.Datasource)
+			}
+		}
+	}
+	if len(files) != len(uids) {
+		t.Errorf("%d dashboards, want %d", len(files), len(uids))
+	}
+}
+
+func TestPanels(t *testing.T) {
+	files, _ := dashboards(t)
+	for name, f := range files {
+		if len(f.Panels) == 0 {
+			t.Errorf("%s has no panels", name)
+		}
+		titles := make(map[string]bool)
+		for _, p := range f.Panels {
+			where := name + ": panel " + p.Title
+			if p.Title == "" || titles[p.Title] {
+				t.Errorf("%s: a title of its own is missing", where)
+			}
+			titles[p.Title] = true
+			if len(p.Description) < 20 {
+				t.Errorf("%s: description %q", where, p.Description)
+			}
+			if p.FieldConfig.Defaults.Unit == "" {
+				t.Errorf("%s: no unit", where)
+			}
+			if p.FieldConfig.Defaults.NoValue == "" {
+				t.Errorf("%s does not say what it means to have no data", where)
+			}
+			if p.Datasource != own {
+				t.Errorf("%s: data source %v", where, p.Datasource)
+			}
+			if len(p.Targets) == 0 {
+				t.Errorf("%s: no query", where)
+			}
+			for _, q := range p.Targets {
+				if q.Datasource != own {
+					t.Errorf("%s: data source %v", where, q.Datasource)
+				}
+			}
+		}
+	}
+}
+
+// rules returns the rule files, by name.
+func rules(t *testing.T) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob("rules/*.yaml")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("found %v, %v", names, err)
+	}
+	texts := make(map[string][]byte)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = text
+	}
+	return texts
+}
+
+// known returns every metric that can be asked for.
+func known(t *testing.T) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	for _, name := range foreign {
+		names[name] = true
+	}
+	metrics := collector.Catalogue()
+	for _, part := range reconciler.Catalogue() {
+		metrics = append(metrics, part.Metrics...)
+	}
+	for _, m := range metrics {
+		names[m.Name] = true
+	}
+	for _, text := range rules(t) {
+		for _, m := range record.FindAllSubmatch(text, -1) {
+			names[string(m[1])] = true
+		}
+	}
+	return names
+}
+
+var (
+	record = regexp.MustCompile(`(?m)^\s*- record: (\S+)$`)
+
+	quoted  = regexp.MustCompile(`"[^"]*"`)
+	grouped = regexp.MustCompile(`\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)`)
+	// A metric is a name with a prefix that is no function, or a name before a selector.
+	metric = regexp.MustCompile(`\b((?:gpuledger|kube|DCGM_FI)[a-zA-Z0-9_:]+)|\b([a-zA-Z_][a-zA-Z0-9_:]*)\s*\{`)
+)
+
+// metrics returns the names of the metrics that an expression asks for.
+func metrics(expr string) []string {
+	expr = quoted.ReplaceAllString(expr, `""`)
+	expr = grouped.ReplaceAllString(expr, " ")
+	var names []string
+	for _, m := range metric.FindAllStringSubmatch(expr, -1) {
+		names = append(names, m[1]+m[2])
+	}
+	return names
+}
+
+func TestMetrics(t *testing.T) {
+	files, _ := dashboards(t)
+	known := known(t)
+	check := func(where, expr string, least int) {
+		t.Helper()
+		names := metrics(expr)
+		if len(names) < least {
+			t.Errorf("%s asks for no metric: %s", where, expr)
+		}
+		for _, name := range names {
+			if !known[name] {
+				t.Errorf("%s asks for %s, which nothing has", where, name)
+			}
+		}
+	}
+	for name, f := range files {
+		for _, p := range f.Panels {
+			for _, q := range p.Targets {
+				check(name+": panel "+p.Title, q.Expr, 1)
+			}
+		}
+		for _, v := range f.Templating.List {
+			if v.Type == "query" {
+				check(name+": variable "+v.Name, v.expression(), 1)
+			}
+		}
+	}
+}
+
+var (
+	fixedRate = regexp.MustCompile(`\b(?:rate|irate)\([^\[]*\[[^$]`)
+	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
+)
+
+// TestVariables checks that every variable that is used is there, and that rates are
+// taken over Grafana's interval, which is never too short for the scrape interval.
+func TestVariables(t *testing.T) {
+	files, _ := dashboards(t)
+	for name, f := range files {
+		var names []string
+		for _, v := range f.Templating.List {
+			for _, m := range used.FindAllStringSubmatch(v.expression(), -1) {
+				if !slices.Contains(names, m[1]) {
+					t.Errorf("%s: variable %s uses $%s, which is not before it", name, v.Name, m[1])
+				}
+			}
+			names = append(names, v.Name)
+		}
+		for _, p := range f.Panels {
+			for _, q := range p.Targets {
+				if fixedRate.MatchString(q.Expr) {
+					t.Errorf("%s: panel %s takes a rate over a fixed time: %s", name, p.Title, q.Expr)
+				}
+				if !strings.Contains(q.Expr, `cluster=~"$cluster"`) {
+					t.Errorf("%s: panel %s does not ask for the chosen cluster: %s", name, p.Title, q.Expr)
+				}
+				for _, m := range used.FindAllStringSubmatch(q.Expr, -1) {
+					if !slices.Contains(names, m[1]) && !strings.HasPrefix(m[1], "__") {
+						t.Errorf("%s: panel %s uses $%s, which no variable is called", name, p.Title, m[1])
+					}
+				}
+			}
+		}
+	}
+}
+
+var (
+	link      = regexp.MustCompile(`"url": "(/d/[^"]*)"`)
+	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
+)
+
+// TestLinks checks that every link of a dashboard or an alert leads to a dashboard that
+// is there, and fills variables that it has.
+func TestLinks(t *testing.T) {
+	files, texts := dashboards(t)
+	byUID := make(map[string]file)
+	for _, f := range files {
+		byUID[f.UID] = f
+	}
+	check := func(name, target string) {
+		t.Helper()
+		uid, query, _ := strings.Cut(strings.TrimPrefix(target, "/d/"), "?")
+		to, ok := byUID[uid]
+		if !ok {
+			t.Errorf("%s: link %s leads nowhere", name, target)
+			return
+		}
+		for pair := range strings.SplitSeq(query, "&") {
+			key, _, _ := strings.Cut(pair, "=")
+			v, isVariable := strings.CutPrefix(key, "var-")
+			if isVariable && !slices.ContainsFunc(to.Templating.List, func(has variable) bool { return has.Name == v }) {
+				t.Errorf("%s: link %s: %s has no variable %s", name, target, uid, v)
+			}
+		}
+	}
+	for name, text := range texts {
+		links := link.FindAllSubmatch(text, -1)
+		if n := bytes.Count(text, []byte("/d/")); n != len(links) {
+			t.Errorf("%s: %d links were read of %d", name, len(links), n)
+		}
+		for _, l := range links {
+			var target string
+			if err := json.Unmarshal([]byte(`"`+string(l[1])+`"`), &target); err != nil {
+				t.Fatalf("%s: link %s: %v", name, l[1], err)
+			}
+			check(name, target)
+		}
+	}
+	for name, text := range rules(t) {
+		for _, l := range alertLink.FindAllSubmatch(text, -1) {
+			check(name, string(l[1]))
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package deploy_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/deploy"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+)
+
+// files returns the documents of every rendered file.
+func files(t *testing.T) map[string][][]byte {
+	t.Helper()
+	names, err := filepath.Glob(manifests + "rendered/*.yaml")
+	check(t, err)
+	if len(names) == 0 {
+		t.Fatal("nothing is rendered")
+	}
+	documents := make(map[string][][]byte)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		check(t, err)
+		documents[filepath.Base(name)] = bytes.Split(text, []byte("\n---\n"))
+	}
+	return documents
+}
+
+// workload is what makes pods, of any kind.
+type workload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Template corev1.PodTemplateSpec `json:"template"`
+	} `json:"spec"`
+}
+
+// rendered calls f with every workload of every rendered file.
+func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
+	t.Helper()
+	for file, documents := range files(t) {
+		for _, document := range documents {
+			w := &workload{}
+			check(t, yaml.Unmarshal(document, w))
+			if slices.Contains([]string{"DaemonSet", "Deployment", "Job"}, w.Kind) {
+				t.Run(file+"/"+w.Name, func(t *testing.T) { f(t, w) })
+			}
+		}
+	}
+}
+
+// TestArguments: each program takes the arguments that the manifests give it.
+func TestArguments(t *testing.T) {
+	getenv := func(name string) string { return "the-" + strings.ToLower(name) }
+	programs := 0
+	rendered(t, func(t *testing.T, w *workload) {
+		pod := w.Spec.Template.Spec
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
+			var err error
+			switch image := imageName(c.Image); image {
+			case "gpuledger":
+				_, err = app.Parse(c.Args, getenv)
+			case "gpuledger-reconciler":
+				_, err = reconciler.Parse(c.Args, getenv)
+			default:
+				t.Errorf("%s: the image %s is not ours", c.Name, c.Image)
+			}
+			if err != nil {
+				t.Errorf("%s %v: %v", c.Name, c.Args, err)
+			}
+			programs++
+		}
+	})
+	if programs < 10 {
+		t.Errorf("only %d programs", programs)
+	}
+}
+
+// imageName returns the last part of an image's name.
+func imageName(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	name = name[strings.LastIndex(name, "/")+1:]
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
+// TestModesty: what no container of ours may have, and what each must say.
+func TestModesty(t *testing.T) {
+	rendered(t, func(t *testing.T, w *workload) {
+		pod := w.Spec.Template.Spec
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
+			s := c.SecurityContext
+			if s.Privileged != nil && !strings.HasPrefix(t.Name(), "TestModesty/gke.yaml/") {
+				t.Errorf("%s is privileged", c.Name)
+			}
+			if len(s.Capabilities.Add) != 0 || !slices.Contains(s.Capabilities.Drop, "ALL") {
+				t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
+			}
+			if !*s.ReadOnlyRootFilesystem {
+				t.Errorf("%s may write its root", c.Name)
+			}
+			if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
+				t.Errorf("%s has no memory limit or request", c.Name)
+			}
+		}
+		if pod.HostNetwork || pod.HostIPC {
+			t.Error("the pod has the host's network or IPC")
+		}
+		// Only the reconciler asks the API server.
+		token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
+		if token != (pod.ServiceAccountName == "gpuledger-reconciler") {
+			t.Errorf("the token of %s is mounted: %v", pod.ServiceAccountName, token)
+		}
+		if token && (pod.HostPID || slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap == nil })) {
+			t.Error("who has a token may not see the host")
+		}
+	})
+}
+
+// TestPartOf: everything has the label by which it is found when it is removed.
+func TestPartOf(t *testing.T) {
+	objects := 0
+	for file, documents := range files(t) {
+		for _, document := range documents {
+			w := &workload{}
+			check(t, yaml.Unmarshal(document, w))
+			if w.Labels["app.kubernetes.io/part-of"] != deploy.Name {
+				t.Errorf("%s: %s %s has the labels %v", file, w.Kind, w.Name, w.Labels)
+			}
+			objects++
+		}
+	}
+	if objects < 100 {
+		t.Errorf("only %d objects", objects)
+	}
+}
+
+// TestOneVersion: manifests and documentation name one version, wherever they name one.
+// A release is refused where that is not its own.
+func TestOneVersion(t *testing.T) {
+	version := regexp.MustCompile(`gpuledger(?:-reconciler)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
+	var names []string
+	for _, folder := range []string{"manifests", "docs"} {
+		err := filepath.WalkDir("../../"+folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				names = append(names, path)
+			}
+			return err
+		})
+		check(t, err)
+	}
+	places := 0
+	for _, name := range append(names, "../../README.md") {
+		text, err := os.ReadFile(name)
+		check(t, err)
+		for _, match := range version.FindAllStringSubmatch(string(text), -1) {
+			if got := strings.Join(match[1:], ""); ":"+got != deploy.Tag {
+				t.Errorf("%s: %q, want %s", name, match[0], deploy.Tag)
+			}
+			places++
+		}
+	}
+	if places < 40 {
+		t.Errorf("only %d places: this test does not see them", places)
+	}
+}
+
+// TestOpenShift: the account of the Job that removes labels may have its user there.
+func TestOpenShift(t *testing.T) {
+	var account string
+	for _, document := range files(t)["uninstall-labels.yaml"] {
+		job := &workload{}
+		check(t, yaml.Unmarshal(document, job))
+		account = job.Spec.Template.Spec.ServiceAccountName
+	}
+	for _, document := range files(t)["openshift.yaml"] {
+		binding := &rbacv1.RoleBinding{}
+		check(t, yaml.Unmarshal(document, binding))
+		if binding.Kind == "RoleBinding" && binding.RoleRef.Name == "system:openshift:scc:nonroot-v2" && binding.Subjects[0].Name == account {
+			return
+		}
+	}
+	t.Errorf("nothing gives %s a user", account)
+}
+
+// TestNodeSelection: an exporter of its own is for GPU nodes only.
+func TestNodeSelection(t *testing.T) {
+	rendered(t, func(t *testing.T, w *workload) {
+		pod := w.Spec.Template.Spec
+		if w.Kind == "DaemonSet" && w.Name == "gpuledger" && len(pod.NodeSelector) == 0 && pod.Affinity == nil {
+			t.Error("the exporter runs on every node of the cluster")
+		}
+	})
+}

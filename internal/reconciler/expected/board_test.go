@@ -1,0 +1,85 @@
+package expected_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name string
+		text string
+		want []expected.Board
+		errs []string
+	}{
+		{"nothing", "", nil, nil},
+		{"the least", "node,serial\ngpu-001,1652923000017\n", []expected.Board{{Node: "gpu-001", Serial: "1652923000017"}}, nil},
+		{
+			"an export of an asset system",
+			"\ufeffAsset Tag,Serial,Node,Bought,PCI_Bus_Id\r\nA-17, 1652923000017 ,gpu-001,2026-03-01,0000:1b:00.0\r\n\r\n,,,,\r\n",
+			[]expected.Board{{Node: "gpu-001", Serial: "1652923000017", PCIBusID: "00000000:1B:00.0"}},
+			nil,
+		},
+		{"a slot", "node,serial,chassis_slot\ngpu-001,S1,15\n", []expected.Board{{Node: "gpu-001", Serial: "S1", ChassisSlot: "15"}}, nil},
+		{"a comment", "# rack 7\nnode,serial\n# spare\ngpu-001,S1\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
+		{"an address as the driver prints it", "node,serial,pci_bus_id\ng,S1,00000008:01:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000008:01:00.0"}}, nil},
+		{"an address as lspci prints it", "node,serial,pci_bus_id\ng,S1,1b:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000000:1B:00.0"}}, nil},
+		{"semicolons", "node;serial\ngpu-001;S1\n", nil, []string{`line 1: no column "node"; want node,serial`}},
+		{"no names of columns", "gpu-001,S1\n", nil, []string{`line 1: no column "node"`}},
+		{"two columns of a name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
+		{
+			"bad lines do not hide good ones",
+			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,\"a\nb\"\ngpu-001,S7\n",
+			[]expected.Board{{Node: "gpu-001", Serial: "S1"}, {Node: "gpu-001", Serial: "S7"}},
+			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is what a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: more than a short word"},
+		},
+		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, []string{"record on line 3"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, errs := expected.Parse([]byte(tt.text))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("boards (-want +got):\n%s", diff)
+			}
+			if len(errs) != len(tt.errs) {
+				t.Fatalf("errors %q, want %q", errs, tt.errs)
+			}
+			for i, want := range tt.errs {
+				if !strings.HasPrefix(errs[i].Error(), want) {
+					t.Errorf("error %q, want %q", errs[i], want)
+				}
+			}
+		})
+	}
+}
+
+// FuzzParse: whatever the file holds, every board has a node and a serial that a label
+// can hold, and every line that is not empty is a board, an error or a comment.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		boards, errs := expected.Parse(text)
+		for _, b := range boards {
+			for _, value := range []string{b.Node, b.Serial, b.ChassisSlot, b.PCIBusID} {
+				if len(value) > 256 || strings.ToValidUTF8(value, "") != value || strings.ContainsAny(value, "\n\r\x00") || strings.TrimSpace(value) != value {
+					t.Errorf("%q is no value of a label", value)
+				}
+			}
+			if b.Node == "" || b.Serial == "" {
+				t.Errorf("%+v has no node or no serial", b)
+			}
+		}
+		again, more := expected.Parse(text)
+		if diff := cmp.Diff(boards, again); diff != "" || len(more) != len(errs) {
+			t.Errorf("read twice (-first +second): %s", diff)
+		}
+	})
+}

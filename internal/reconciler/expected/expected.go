@@ -1,0 +1,211 @@
+package expected
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector"
+)
+
+const gauge = prometheus.GaugeValue
+
+var (
+	boardInfo = collector.Metric{
+		Family: "Expected boards", Name: "gpuledger_expected_board_info", Type: gauge,
+		Labels: []string{"node", "serial", "chassis_slot", "pci_bus_id"},
+		Help:   "A GPU board of the site's own list, and where it should be. Shown with `--expected-inventory`.",
+	}
+	errorCount = collector.Metric{
+		Family: "Expected boards", Name: "gpuledger_expected_inventory_errors", Type: gauge,
+		Help: "Lines and files of the list that could not be used; the log says why. Shown with `--expected-inventory`.",
+	}
+)
+
+// Catalogue returns every metric of this package.
+func Catalogue() []collector.Metric { return []collector.Metric{boardInfo, errorCount} }
+
+// Labels returns every label of the catalogue's metrics.
+func Labels() []collector.Label {
+	return []collector.Label{
+		{Name: "node", Help: "Name of the Node, as the list has it."},
+		{Name: "serial", Help: "Serial number of the board."},
+		{Name: "chassis_slot", Help: "Slot in the chassis; empty where the list does not say."},
+		{Name: "pci_bus_id", Help: "PCI address, spelled as the driver does; empty where the list does not say."},
+	}
+}
+
+// interval is the time between two looks at the list.
+const interval = 30 * time.Second
+
+// Inventory is the list at a path: a file, or a folder of files that end in .csv.
+type Inventory struct {
+	path   string
+	log    *slog.Logger
+	boards *prometheus.Desc
+	errors *prometheus.Desc
+	latest atomic.Pointer[state]
+}
+
+// state is what the list said when it was last read.
+type state struct {
+	boards []Board
+	errs   []error
+}
+
+// New returns the list at a path, which was not read yet.
+func New(path string, log *slog.Logger) *Inventory {
+	desc := func(m collector.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
+	return &Inventory{path: path, log: log, boards: desc(boardInfo), errors: desc(errorCount)}
+}
+
+// Run reads the list again and again until the context ends. A list that cannot be
+// read ends nothing: what was known of it stays, and the error is counted.
+func (i *Inventory) Run(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		i.read()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// read takes the list as it is now, and logs if that is another one or has other
+// errors.
+func (i *Inventory) read() {
+	was := i.latest.Load()
+	if was == nil {
+		was = &state{}
+	}
+	now := &state{}
+	boards, readable, errs := load(i.path)
+	now.boards, now.errs = boards, errs
+	if !readable {
+		now.boards = was.boards
+	}
+	if err := errors.Join(now.errs...); err != nil && err.Error() != message(was) {
+		i.log.Error("lines of the expected inventory are not used", "path", i.path, "errors", len(now.errs), "err", summary(now.errs))
+	}
+	if !slices.Equal(was.boards, now.boards) {
+		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
+	}
+	i.latest.Store(now)
+}
+
+func message(s *state) string {
+	if err := errors.Join(s.errs...); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// most is how many errors one line of the log names.
+const most = 10
+
+// summary puts errors into one.
+func summary(errs []error) error {
+	var words []string
+	for _, err := range errs[:min(len(errs), most)] {
+		words = append(words, err.Error())
+	}
+	if more := len(errs) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(words, "; "))
+}
+
+// load reads all files of the list. It is not readable if one of them is not: half a
+// list would call the boards of the other half unexpected.
+func load(path string) (boards []Board, readable bool, errs []error) {
+	names, err := files(path)
+	if err != nil {
+		return nil, false, []error{err}
+	}
+	readable = true
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			readable = false
+			errs = append(errs, err) // names the file
+			continue
+		}
+		more, wrong := Parse(text)
+		boards = append(boards, more...)
+		for _, err := range wrong {
+			errs = append(errs, fmt.Errorf("%s: %w", filepath.Base(name), err))
+		}
+	}
+	boards, conflicts := unique(boards)
+	return boards, readable, append(errs, conflicts...)
+}
+
+// files returns the files of the list, in order.
+func files(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	names, err := filepath.Glob(filepath.Join(path, "*.csv"))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%s: no file that ends in .csv", path)
+	}
+	return names, err
+}
+
+// unique sorts the boards and drops what is said twice: a list of GPUs has a line for
+// each of the two on a board. A board that should be in two nodes is in neither.
+func unique(boards []Board) ([]Board, []error) {
+	nodes := make(map[string]string) // by serial
+	torn := make(map[string]bool)
+	var errs []error
+	for _, b := range boards {
+		if n, ok := nodes[b.Serial]; ok && n != b.Node && !torn[b.Serial] {
+			torn[b.Serial] = true
+			errs = append(errs, fmt.Errorf("serial %q should be in %s and in %s", b.Serial, n, b.Node))
+		}
+		nodes[b.Serial] = b.Node
+	}
+	boards = slices.DeleteFunc(boards, func(b Board) bool { return torn[b.Serial] })
+	slices.SortFunc(boards, Board.compare)
+	return slices.Compact(boards), errs
+}
+
+func (b Board) compare(o Board) int {
+	return slices.Compare(b.labels(), o.labels())
+}
+
+func (b Board) labels() []string { return []string{b.Node, b.Serial, b.ChassisSlot, b.PCIBusID} }
+
+// Describe implements [prometheus.Collector].
+func (i *Inventory) Describe(ch chan<- *prometheus.Desc) {
+	ch <- i.boards
+	ch <- i.errors
+}
+
+// Collect implements [prometheus.Collector].
+func (i *Inventory) Collect(ch chan<- prometheus.Metric) {
+	s := i.latest.Load()
+	if s == nil {
+		return
+	}
+	for _, b := range s.boards {
+		ch <- prometheus.MustNewConstMetric(i.boards, gauge, 1, b.labels()...)
+	}
+	ch <- prometheus.MustNewConstMetric(i.errors, gauge, float64(len(s.errs)))
+}

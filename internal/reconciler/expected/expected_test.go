@@ -1,0 +1,177 @@
+package expected_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
+)
+
+// TestList follows a folder through what is done to it: what the page shows and what is
+// logged after each step.
+func TestList(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, text string) func() {
+		return func() {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	steps := []struct {
+		name   string
+		do     func()
+		page   string
+		logged []string
+	}{
+		{"no file yet", func() {}, "errors 1", []string{"no file that ends in .csv"}},
+		{"still none", func() {}, "errors 1", nil},
+		{
+			"two dies of one board", write("rack1.csv", "node,serial\ng1,S1\ng1,S1\ng2,S2\n"),
+			"board g1 S1\nboard g2 S2\nerrors 0",
+			[]string{"boards=2"},
+		},
+		{"nothing new", func() {}, "board g1 S1\nboard g2 S2\nerrors 0", nil},
+		{
+			"a second file, with a bad line", write("rack2.csv", "node,serial\ng3,S3\ng4\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"rack2.csv: line 3: no serial", "boards=3"},
+		},
+		{
+			"a board in two nodes", write("rack2.csv", "node,serial\ng3,S1\ng3,S3\n"),
+			"board g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"should be in g1 and in g3", "boards=2"},
+		},
+		{
+			"a folder that cannot be read", func() {
+				if err := os.Rename(folder, folder+".gone"); err != nil {
+					t.Error(err)
+				}
+			},
+			"board g2 S2\nboard g3 S3\nerrors 1",
+			[]string{"no such file"},
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		// The first look is at once, and each step is followed by one more.
+		steps[0].do()
+		go func() { ended <- list.Run(ctx) }()
+		for i, step := range steps {
+			if i > 0 {
+				step.do()
+				time.Sleep(30 * time.Second)
+			}
+			synctest.Wait()
+			if got := show(t, list); got != step.page {
+				t.Errorf("%s: the page shows\n%s\nwant\n%s", step.name, got, step.page)
+			}
+			for _, want := range step.logged {
+				if !strings.Contains(logged.String(), want) {
+					t.Errorf("%s: logged %q, want %q", step.name, logged.String(), want)
+				}
+			}
+			if len(step.logged) == 0 && logged.Len() > 0 {
+				t.Errorf("%s: logged %q", step.name, logged.String())
+			}
+			logged.Reset()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// families gathers a page.
+func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(list)
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// show renders a page in short: node and serial of each board, and the errors.
+func show(t *testing.T, list *expected.Inventory) string {
+	t.Helper()
+	var lines []string
+	for _, f := range families(t, list) {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "gpuledger_expected_inventory_errors" {
+				lines = append(lines, fmt.Sprintf("errors %v", m.GetGauge().GetValue()))
+				continue
+			}
+			values := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				values[l.GetName()] = l.GetValue()
+			}
+			lines = append(lines, fmt.Sprintf("board %s %s", values["node"], values["serial"]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestCatalogueMatchesPage compares the catalogue with a page both ways, and lints it.
+func TestCatalogueMatchesPage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "boards.csv")
+	if err := os.WriteFile(file, []byte("node,serial\ng1,S1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := expected.New(file, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := list.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	type shape struct {
+		Type, Help string
+		Labels     []string
+	}
+	want, got, used := make(map[string]shape), make(map[string]shape), make(map[string]bool)
+	for _, m := range expected.Catalogue() {
+		want[m.Name] = shape{m.TypeName(), m.Help, slices.Sorted(slices.Values(m.Labels))}
+	}
+	page := families(t, list)
+	for _, f := range page {
+		s := shape{Type: strings.ToLower(f.GetType().String()), Help: f.GetHelp()}
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			s.Labels = append(s.Labels, l.GetName())
+			used[l.GetName()] = true
+		}
+		got[f.GetName()] = s
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("page differs from the catalogue (-catalogue +page):\n%s", diff)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(page).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+	described := make(map[string]bool)
+	for _, l := range expected.Labels() {
+		described[l.Name] = true
+	}
+	if diff := cmp.Diff(used, described); diff != "" {
+		t.Errorf("labels (-used +described):\n%s", diff)
+	}
+}

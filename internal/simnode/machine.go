@@ -1,0 +1,114 @@
+package simnode
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// A Machine is one of several of a kind, so that a fleet can be simulated side by
+// side. The zero Machine is the scenario as it stands.
+type Machine struct {
+	// Number tells the machines of a scenario apart, in all that identifies them:
+	// the node's name, serials, UUIDs, pods. Trays of one chassis stay in it, one
+	// above the other.
+	Number int
+	// Boot counts the boots before this one. A node is drained before it is powered
+	// off, so that other pods run after it.
+	Boot int
+	// Boards are the boards that did not come with the machine, by their position.
+	Boards map[int]Board
+}
+
+// Board is a board by where it was built in: a position of a machine of the same
+// scenario.
+type Board struct{ Machine, Position int }
+
+// On returns the scenario on a machine.
+func (sc Scenario) On(m Machine) (Scenario, error) {
+	if m.Number < 0 || m.Boot < 0 {
+		return sc, fmt.Errorf("machine %d, boot %d: want no negative number", m.Number, m.Boot)
+	}
+	gpus, err := sc.boards(m)
+	if err != nil {
+		return sc, err
+	}
+	sc.GPUs = gpus
+	sc.Pods = slices.Clone(sc.Pods)
+	if m.Number > 0 || m.Boot > 0 {
+		suffix := "-" + hexID(sc.Name, strconv.Itoa(m.Number), strconv.Itoa(m.Boot))[:5]
+		for i := range sc.Pods {
+			sc.Pods[i].Name += suffix
+		}
+	}
+	if m.Number > 0 {
+		sc.DMI = sc.dmi(m.Number)
+		sc.Node = later(sc.Node, m.Number)
+	}
+	return sc, nil
+}
+
+// boards returns the GPUs of a machine: each board brings its identity, the place
+// is the machine's.
+func (sc *Scenario) boards(m Machine) ([]GPU, error) {
+	for position, b := range m.Boards {
+		for _, p := range []int{position, b.Position} {
+			if p < 0 || p >= len(sc.GPUs) {
+				return nil, fmt.Errorf("no board %d in %s", p, sc.Name)
+			}
+		}
+		for i, g := range sc.GPUs {
+			if _, moved := m.Boards[i]; g.Serial == sc.GPUs[position].Serial && !moved {
+				return nil, fmt.Errorf("GPUs %d and %d are on one board, and it moves as a whole", position, i)
+			}
+		}
+	}
+	gpus := slices.Clone(sc.GPUs)
+	for i := range gpus {
+		b, moved := m.Boards[i]
+		if !moved {
+			b = Board{m.Number, i}
+		}
+		g, from := &gpus[i], sc.GPUs[b.Position]
+		g.UUID, g.Serial = from.UUID, from.Serial
+		if b.Machine > 0 {
+			g.UUID = "GPU-" + uuid(from.UUID, strconv.Itoa(b.Machine))
+			g.Serial = later(from.Serial, 1000*b.Machine)
+		}
+		if g.Place != nil {
+			g.Place = new(*g.Place)
+			g.Place.Slot += m.Number
+			g.Place.Tray += m.Number
+		}
+	}
+	return gpus, nil
+}
+
+// dmi returns what the firmware of the nth machine says. A chassis that the GPUs
+// know as theirs too is one that the machines share.
+func (sc *Scenario) dmi(n int) map[string]string {
+	dmi := maps.Clone(sc.DMI)
+	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
+	own := []string{"product_serial", "board_serial"}
+	if p := sc.GPUs[0].Place; p == nil || p.Chassis != dmi["chassis_serial"] {
+		own = append(own, "chassis_serial")
+		dmi["chassis_asset_tag"] = later(dmi["chassis_asset_tag"], n)
+	}
+	for _, name := range own {
+		dmi[name] = later(dmi[name], 1000*n)
+	}
+	return dmi
+}
+
+// lastNumber is the number at the end of a name.
+var lastNumber = regexp.MustCompile(`\d+$`)
+
+// later returns a name with a higher number at its end, of no fewer digits.
+func later(name string, by int) string {
+	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
+		n, _ := strconv.ParseInt(digits, 10, 64)
+		return fmt.Sprintf("%0*d", len(digits), n+int64(by))
+	})
+}

@@ -1,0 +1,59 @@
+package state_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+func TestRemove(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gpuledger")
+	if err := state.Remove(path); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+	d := open(t, path, "boot-1")
+	if err := d.Save(content{42}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "ledger.json.new")) // of a process that was killed
+	if err := state.Remove(path); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("while it is held: %v", err)
+	}
+	var kept content
+	if err := d.Load(&kept); err != nil || kept.Joules != 42 {
+		t.Errorf("what a running exporter holds is gone: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := state.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
+}
+
+// TestRemoveOthers: a wrong path costs nobody a file.
+func TestRemoveOthers(t *testing.T) {
+	path := t.TempDir()
+	other := filepath.Join(path, "other")
+	write(t, other)
+	if err := state.Remove(path); err == nil {
+		t.Error("a directory with a file of somebody else: no error")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+}
+
+func write(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

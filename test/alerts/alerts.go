@@ -1,0 +1,161 @@
+// Package alerts reads the alerts, their unit tests and their runbooks, so that each
+// can be held against the others.
+package alerts
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Alert is an alerting rule.
+type Alert struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// Rules are the recording and alerting rules of a file.
+type Rules struct {
+	Groups []struct {
+		Rules []struct {
+			Alert
+			Record string `json:"record"`
+		} `json:"rules"`
+	} `json:"groups"`
+}
+
+// Read returns the alerts and the names that are recorded in the rule files of a folder.
+func Read(folder string) (alerts []Alert, recorded []string, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, file := range files {
+		var rules Rules
+		if err := decode(file, &rules); err != nil {
+			return nil, nil, err
+		}
+		for _, g := range rules.Groups {
+			for _, r := range g.Rules {
+				if r.Record != "" {
+					recorded = append(recorded, r.Record)
+				} else {
+					alerts = append(alerts, r.Alert)
+				}
+			}
+		}
+	}
+	return alerts, recorded, nil
+}
+
+// Cases counts the unit tests of one alert: those in which it fires, and those in which
+// it does not.
+type Cases struct{ Firing, Silent int }
+
+// ReadCases returns the cases of each alert in promtool's test files.
+func ReadCases(files ...string) (map[string]Cases, error) {
+	cases := make(map[string]Cases)
+	for _, file := range files {
+		var tests struct {
+			Tests []struct {
+				AlertRuleTest []struct {
+					Alertname string `json:"alertname"`
+					ExpAlerts []any  `json:"exp_alerts"`
+				} `json:"alert_rule_test"`
+			} `json:"tests"`
+		}
+		if err := decode(file, &tests); err != nil {
+			return nil, err
+		}
+		for _, t := range tests.Tests {
+			for _, c := range t.AlertRuleTest {
+				n := cases[c.Alertname]
+				if len(c.ExpAlerts) > 0 {
+					n.Firing++
+				} else {
+					n.Silent++
+				}
+				cases[c.Alertname] = n
+			}
+		}
+	}
+	return cases, nil
+}
+
+func decode(file string, into any) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// Runbook returns the name of an alert's runbook: GPULedgerGPULost has
+// gpuledger-gpu-lost.md.
+func Runbook(alert string) string {
+	var name strings.Builder
+	rest, _ := strings.CutPrefix(alert, "GPULedger")
+	letters := []rune(rest)
+	for i, r := range letters {
+		begins := unicode.IsUpper(r) && (i == 0 || !unicode.IsUpper(letters[i-1]) || i+1 < len(letters) && unicode.IsLower(letters[i+1]))
+		if begins {
+			name.WriteByte('-')
+		}
+		name.WriteRune(unicode.ToLower(r))
+	}
+	return "gpuledger" + name.String() + ".md"
+}
+
+var (
+	quoted   = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`")
+	selector = regexp.MustCompile(`\{[^{}]*\}|\[[^\[\]]*\]`)
+	listed   = regexp.MustCompile(`\b(by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)`)
+	called   = regexp.MustCompile(`\b[a-z_]+\s*\(`)
+	word     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+	operator = regexp.MustCompile(`^(and|or|unless|bool|offset|by|without|on|ignoring|group_left|group_right|sum|min|max|avg|count|group|topk|bottomk|inf|nan)$`)
+	number   = regexp.MustCompile(`\b[0-9][0-9a-zA-Z_.]*`)
+	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
+)
+
+// Metrics returns the names of the metrics that an expression asks for. A name given by
+// a pattern is returned as the pattern.
+func Metrics(expr string) []string {
+	var names []string
+	for _, m := range byName.FindAllStringSubmatch(expr, -1) {
+		names = append(names, m[1])
+	}
+	for _, noise := range []*regexp.Regexp{quoted, selector, listed, called, number} {
+		expr = noise.ReplaceAllString(expr, " ")
+		if noise == called {
+			expr = strings.ReplaceAll(expr, "(", " ")
+		}
+	}
+	for _, w := range word.FindAllString(expr, -1) {
+		if !operator.MatchString(w) {
+			names = append(names, w)
+		}
+	}
+	return names
+}
+
+var promql = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
+
+// Queries returns the blocks of PromQL of a document.
+func Queries(document string) []string {
+	var queries []string
+	for _, m := range promql.FindAllStringSubmatch(document, -1) {
+		queries = append(queries, m[1])
+	}
+	return queries
+}

@@ -1,0 +1,219 @@
+package alerts_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+	"github.com/gpuledger/gpuledger/test/alerts"
+)
+
+const (
+	rules    = "../../dashboards/rules"
+	runbooks = "../../docs/runbooks"
+	address  = "https://github.com/gpuledger/gpuledger/blob/main/docs/runbooks/"
+)
+
+// foreign lists the metrics of other programs that alerts and runbooks may ask for.
+var foreign = []string{
+	"up", "ALERTS", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
+	"kube_node_status_condition", "kube_node_status_allocatable", "kube_pod_container_status_restarts_total",
+	"container_cpu_cfs_throttled_periods_total", "container_cpu_cfs_periods_total",
+	"apiserver_mutating_admission_policy_check_total",
+}
+
+func read(t *testing.T) (all []alerts.Alert, recorded []string) {
+	t.Helper()
+	all, recorded, err := alerts.Read(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d alerts", len(all))
+	}
+	return all, recorded
+}
+
+// known returns whether a metric, or all that a pattern of names can mean, exists.
+func known(t *testing.T, recorded []string) func(string) bool {
+	t.Helper()
+	names := slices.Concat(foreign, recorded)
+	for _, m := range collector.Catalogue() {
+		names = append(names, m.Name)
+	}
+	for _, p := range reconciler.Catalogue() {
+		for _, m := range p.Metrics {
+			names = append(names, m.Name)
+		}
+	}
+	return func(name string) bool {
+		return !slices.ContainsFunc(alternatives(name), func(one string) bool { return !slices.Contains(names, one) })
+	}
+}
+
+// alternatives spells out a pattern such as a_(b|c)_d.
+func alternatives(pattern string) []string {
+	open, end := strings.IndexByte(pattern, '('), strings.IndexByte(pattern, ')')
+	if open < 0 || end < open {
+		return []string{pattern}
+	}
+	var all []string
+	for one := range strings.SplitSeq(pattern[open+1:end], "|") {
+		all = append(all, pattern[:open]+one+pattern[end+1:])
+	}
+	return all
+}
+
+// TestAlerts: every alert has what the notifications and the runbooks' addresses rely
+// on, and asks for metrics that exist.
+func TestAlerts(t *testing.T) {
+	all, recorded := read(t)
+	exists := known(t, recorded)
+	seen := make(map[string]bool)
+	for _, a := range all {
+		t.Run(a.Alert, func(t *testing.T) {
+			if seen[a.Alert] || !regexp.MustCompile(`^GPULedger([A-Z]+[a-z]*)+$`).MatchString(a.Alert) {
+				t.Error("the name is there twice, or is not CamelCase after GPULedger")
+			}
+			seen[a.Alert] = true
+			if s := a.Labels["severity"]; !slices.Contains([]string{"critical", "warning", "info"}, s) {
+				t.Errorf("severity %q", s)
+			}
+			for _, name := range []string{"summary", "description", "dashboard"} {
+				if a.Annotations[name] == "" {
+					t.Errorf("no %s", name)
+				}
+			}
+			if got, want := a.Annotations["runbook_url"], address+alerts.Runbook(a.Alert); got != want {
+				t.Errorf("runbook_url is %s, want %s", got, want)
+			}
+			if d := a.Annotations["dashboard"]; !strings.HasPrefix(d, "/d/gpuledger-") || strings.Contains(strings.ReplaceAll(d, "| urlquery }}", ""), "}}") {
+				t.Errorf("dashboard %s: want /d/gpuledger-…, and every value through urlquery", d)
+			}
+			metrics := alerts.Metrics(a.Expr)
+			if len(metrics) == 0 {
+				t.Error("it asks for no metric")
+			}
+			for _, m := range metrics {
+				if !exists(m) {
+					t.Errorf("there is no metric %s", m)
+				}
+			}
+		})
+	}
+}
+
+// TestCases: every alert has a case in which it fires and one in which it does not.
+func TestCases(t *testing.T) {
+	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests: %v", err)
+	}
+	cases, err := alerts.ReadCases(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := read(t)
+	for _, a := range all {
+		if c := cases[a.Alert]; c.Firing == 0 || c.Silent == 0 {
+			t.Errorf("%s has %d cases in which it fires and %d in which it does not", a.Alert, c.Firing, c.Silent)
+		}
+		delete(cases, a.Alert)
+	}
+	if len(cases) > 0 {
+		t.Errorf("cases of alerts that there are not: %v", cases)
+	}
+}
+
+// headings are what a runbook consists of.
+var headings = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
+
+// TestRunbooks: every alert has its runbook, every runbook its alert, and what they all
+// ask for exists.
+func TestRunbooks(t *testing.T) {
+	files, err := filepath.Glob(runbooks + "/gpuledger-*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	all, recorded := read(t)
+	for _, a := range all {
+		want = append(want, alerts.Runbook(a.Alert))
+	}
+	for _, file := range files {
+		got = append(got, filepath.Base(file))
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runbooks (-alerts +files):\n%s", diff)
+	}
+	for _, a := range all {
+		t.Run(a.Alert, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(runbooks, alerts.Runbook(a.Alert)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if title, _, _ := strings.Cut(string(text), "\n"); title != "# "+a.Alert {
+				t.Errorf("its title is %q", title)
+			}
+			var parts []string
+			for _, m := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(text), -1) {
+				parts = append(parts, m[1])
+			}
+			if diff := cmp.Diff(headings, parts); diff != "" {
+				t.Errorf("headings (-want +got):\n%s", diff)
+			}
+		})
+	}
+	files, err = filepath.Glob(runbooks + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := known(t, recorded)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range alerts.Queries(string(text)) {
+			for _, m := range alerts.Metrics(query) {
+				if !exists(m) {
+					t.Errorf("%s: there is no metric %s", filepath.Base(file), m)
+				}
+			}
+		}
+	}
+}
+
+func TestRunbookName(t *testing.T) {
+	tests := map[string]string{
+		"GPULedgerGPULost": "gpuledger-gpu-lost.md", "GPULedgerXID": "gpuledger-xid.md", "GPULedgerDuplicateGPU": "gpuledger-duplicate-gpu.md",
+		"GPULedgerSerialOnTwoNodes": "gpuledger-serial-on-two-nodes.md",
+	}
+	for alert, want := range tests {
+		if got := alerts.Runbook(alert); got != want {
+			t.Errorf("%s: %s, want %s", alert, got, want)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	tests := map[string][]string{
+		`up{job="a_b"} == 1`: {"up"},
+		`sum by (node) (rate(a_total{x=~"b|c"}[5m] offset 1h)) / on (node) group_left (serial) b:c:d > 0.05 and time() - e < 1e3`: {"a_total", "b:c:d", "e"},
+		`max_over_time(timestamp(a{b="c{d}"})[1h:30s]) unless a offset 15m or vector(1)`:                                          {"a", "a"},
+		`sum({__name__=~"a_(b|c)_total"})`: {"a_(b|c)_total"},
+	}
+	for expr, want := range tests {
+		if diff := cmp.Diff(want, alerts.Metrics(expr)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", expr, diff)
+		}
+	}
+}

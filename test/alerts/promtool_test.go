@@ -1,0 +1,57 @@
+//go:build e2e
+
+package alerts_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/test/alerts"
+)
+
+// prometheusEnv names the folder with promtool.
+const prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
+
+// TestQueries: promtool can read every query of the runbooks. Their variables stand in
+// strings, so they are queries as they are.
+func TestQueries(t *testing.T) {
+	tool := filepath.Join(os.Getenv(prometheusEnv), "promtool")
+	if !filepath.IsAbs(tool) {
+		t.Fatalf("%s is not set", prometheusEnv)
+	}
+	files, err := filepath.Glob(runbooks + "/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no runbooks: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []map[string]string
+			for i, query := range alerts.Queries(string(text)) {
+				list = append(list, map[string]string{"record": "query:" + strings.Repeat("x", i+1), "expr": query})
+			}
+			if len(list) == 0 {
+				return
+			}
+			text, err = yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "queries", "rules": list}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := filepath.Join(t.TempDir(), "rules.yaml")
+			if err := os.WriteFile(rules, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.CommandContext(t.Context(), tool, "check", "rules", rules).CombinedOutput(); err != nil {
+				t.Errorf("promtool: %v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+// Demo runs a fleet to look at: three simulated nodes in two clusters, a Prometheus
+// in each cluster with the rules of dashboards/rules, and one that both write to. A
+// board is moved while it runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/fleet"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var d demo
+	flag.StringVar(&d.programs.Bin, "bin", "bin", "`folder` that make build filled")
+	flag.StringVar(&d.programs.Prometheus, "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	flag.StringVar(&d.listen, "listen", "127.0.0.1:9090", "`address` of the Prometheus that knows all clusters")
+	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "`pattern` of the rule files")
+	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "`time` between two scrapes")
+	flag.DurationVar(&d.move, "move", time.Minute, "`time` after which a board is moved")
+	flag.Parse()
+	if err := d.run(ctx); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// demo is the fleet and how it is run.
+type demo struct {
+	programs      fleet.Programs
+	listen, rules string
+	scrape, move  time.Duration
+
+	fleet  *fleet.Fleet
+	nodes  []fleet.Node // the first two can exchange boards
+	booted []*fleet.Program
+}
+
+// run starts everything, and waits until it is interrupted or something ends that
+// should not.
+func (d *demo) run(ctx context.Context) (err error) {
+	if d.rules, err = filepath.Abs(d.rules); err != nil {
+		return err
+	}
+	if d.fleet, err = fleet.Open(d.programs); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.fleet.Close()) }()
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	d.greet(os.Stdout)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(d.move):
+	}
+	if err := d.moveBoard(ctx); err != nil {
+		return err
+	}
+	return d.watch(ctx)
+}
+
+// start starts the nodes and the servers.
+func (d *demo) start(ctx context.Context) error {
+	d.nodes = []fleet.Node{
+		{Cluster: "east", Scenario: "gb200"},
+		{Cluster: "east", Scenario: "gb200", Machine: simnode.Machine{Number: 1}},
+		{Cluster: "west", Scenario: "jobs"},
+	}
+	for i := range d.nodes {
+		var err error
+		if d.nodes[i].Address, err = fleet.FreeAddress(); err != nil {
+			return err
+		}
+		p, err := d.fleet.Boot(ctx, d.nodes[i])
+		if err != nil {
+			return err
+		}
+		d.booted = append(d.booted, p)
+	}
+	all := fleet.Prometheus{Name: "all", Address: d.listen, Scrape: d.scrape, Flags: []string{"--web.enable-remote-write-receiver"}}
+	if _, err := d.fleet.StartPrometheus(ctx, all); err != nil {
+		return err
+	}
+	for _, cluster := range []string{"east", "west"} {
+		if err := d.startCluster(ctx, cluster, all.URL()+"/api/v1/write"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startCluster starts the Prometheus of a cluster.
+func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error {
+	address, err := fleet.FreeAddress()
+	if err != nil {
+		return err
+	}
+	p := fleet.Prometheus{
+		Name: cluster, Cluster: cluster, Address: address, Scrape: d.scrape, Rules: []string{d.rules}, RemoteWrite: receiver,
+	}
+	for _, n := range d.nodes {
+		if n.Cluster == cluster {
+			p.Nodes = append(p.Nodes, n)
+		}
+	}
+	_, err = d.fleet.StartPrometheus(ctx, p)
+	return err
+}
+
+// moveBoard moves the first board of the first node to the second board's place in
+// the second, with both powered off. The first gets a new board.
+func (d *demo) moveBoard(ctx context.Context) error {
+	from, err := d.nodes[0].Simulated()
+	if err != nil {
+		return err
+	}
+	to, err := d.nodes[1].Simulated()
+	if err != nil {
+		return err
+	}
+	const spare = 9 // the machine that the new board came from
+	d.nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}
+	d.nodes[1].Machine.Boards = map[int]simnode.Board{2: {Machine: 0, Position: 0}, 3: {Machine: 0, Position: 1}}
+	for i := range 2 {
+		d.booted[i].Stop()
+	}
+	for i := range 2 {
+		d.nodes[i].Machine.Boot++
+		if d.booted[i], err = d.fleet.Boot(ctx, d.nodes[i]); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%s: board %s was moved from %s to %s, and %s got a new one\n",
+		time.Now().Format(time.TimeOnly), from.GPUs[0].Serial, from.Node, to.Node, from.Node)
+	return nil
+}
+
+// watch waits until a node ends, or the context.
+func (d *demo) watch(ctx context.Context) error {
+	ended := make(chan string, len(d.booted))
+	for _, p := range d.booted {
+		go func() {
+			<-p.Ended()
+			ended <- p.Name + " ended by itself:\n" + p.Tail()
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case what := <-ended:
+		return errors.New(what)
+	}
+}

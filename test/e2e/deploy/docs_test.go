@@ -1,0 +1,91 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// documented returns the commands of a section of docs/install.md, as they stand there
+// but with the manifests of this tree. The folder is where they are run.
+func documented(t *testing.T, section, folder string) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/install.md")
+	check(t, err)
+	_, text, ok := strings.Cut(string(page), "\n"+section+"\n")
+	if !ok {
+		t.Fatalf("docs/install.md has no section %s", section)
+	}
+	text, _, _ = strings.Cut(text, "\n#")
+	tree, err := filepath.Abs(manifests)
+	check(t, err)
+	folder, err = filepath.Abs(folder)
+	check(t, err)
+	relative, err := filepath.Rel(folder, tree) // kustomize takes no other paths in a kustomization
+	check(t, err)
+	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
+
+	var commands []string
+	for i, block := range strings.Split(text, "```console\n") {
+		if i == 0 {
+			continue
+		}
+		block, _, _ = strings.Cut(block, "```")
+		for _, text := range strings.Split("\n"+block, "\n$ ")[1:] {
+			commands = append(commands, here.Replace(command(text)))
+		}
+	}
+	return commands
+}
+
+// command returns the command that a text begins with, without what it prints: a line,
+// and its here-document if it has one.
+func command(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	if document, _, ok := strings.Cut(text+"\n", "\nEOF\n"); ok && strings.HasSuffix(line, "<<EOF") {
+		return document + "\nEOF\n"
+	}
+	return line
+}
+
+// containing returns the one command that contains a text.
+func containing(t *testing.T, commands []string, text string) string {
+	t.Helper()
+	var found []string
+	for _, command := range commands {
+		if strings.Contains(command, text) {
+			found = append(found, command)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d commands contain %q: %q", len(found), text, commands)
+	}
+	return found[0]
+}
+
+// tryShell runs a command in a folder, as a reader of the documentation does.
+func tryShell(t *testing.T, folder, command string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
+	cmd.Dir, cmd.Env = folder, environment()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// shell runs commands that may not fail, and returns what the last one printed.
+func shell(t *testing.T, folder string, commands ...string) string {
+	t.Helper()
+	var last string
+	for _, command := range commands {
+		out, err := tryShell(t, folder, command)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		last = out
+	}
+	return last
+}

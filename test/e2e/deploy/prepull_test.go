@@ -1,0 +1,46 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"strings"
+	"testing"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestPrepull: the commands of docs/install.md see that every GPU node has the image,
+// and do not take a cluster in which no node was chosen for one that is done.
+func TestPrepull(t *testing.T) {
+	apply(t, "-k", overlay("example"))
+	for _, pod := range podsOf(t, "gpuledger", "gpuledger-prepull") {
+		if got := pod.Spec.ImagePullSecrets; len(got) != 1 || got[0].Name != "registry" {
+			t.Errorf("the pod pulls with %v", got)
+		}
+		bind(t, &pod)
+		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // as a kubelet says
+		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
+		check(t, err)
+	}
+	commands := documented(t, "### Pull before", "")
+	shell(t, "", containing(t, commands, "rollout status"))
+	if out := shell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); strings.Count(out, "condition met") != 2 {
+		t.Errorf("not a line for each node:\n%s", out)
+	}
+
+	// On nodes without labels.
+	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
+	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
+	eventually(t, "no node is chosen", func() bool {
+		d, err := world.Client.AppsV1().DaemonSets("gpuledger").Get(t.Context(), "gpuledger-prepull", meta.GetOptions{})
+		check(t, err)
+		return d.Status.DesiredNumberScheduled == 0
+	})
+	forget(t, "gpuledger")
+	shell(t, "", containing(t, commands, "rollout status"))
+	if out, err := tryShell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); err == nil || !strings.Contains(out, "no matching resources found") {
+		t.Errorf("without any node: %v\n%s", err, out)
+	}
+	shell(t, "", containing(t, commands, "delete daemonset"))
+}

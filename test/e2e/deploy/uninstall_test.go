@@ -1,0 +1,259 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+// TestUninstall applies every overlay and removes it as docs/install.md says. Then the
+// cluster has exactly the objects that it had, of all kinds.
+func TestUninstall(t *testing.T) {
+	overlays, err := filepath.Glob(manifests + "overlays/*")
+	check(t, err)
+	if len(overlays) < 10 {
+		t.Fatalf("only %d overlays", len(overlays))
+	}
+	reconciler := program(t, "gpuledger-reconciler")
+	for _, folder := range overlays {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			before := everything(t)
+			text := kubectl(t, "kustomize", folder)
+			kubectl(t, "apply", "--server-side", "-k", folder)
+			t.Cleanup(func() { remove(t, "-k", folder) }) // nothing, unless the test failed
+			if added := len(everything(t)) - len(before); added < 20 {
+				t.Errorf("only %d objects came: this test would not see what is left behind", added)
+			}
+			uninstall(t, reconciler, strings.Contains(text, "kind: MutatingAdmissionPolicy\n"), strings.Contains(text, "gpuledger-reconciler-labels-write"))
+			if strings.Contains(text, "kind: SecurityContextConstraints") {
+				kubectl(t, "delete", "securitycontextconstraints", "--selector=app.kubernetes.io/part-of=gpuledger")
+			}
+			nothingLeft(t, before)
+		})
+	}
+}
+
+// TestReinstall: who removed everything in the order of docs/install.md can install it
+// again. In another order the API server would never again see the parameters change.
+func TestReinstall(t *testing.T) {
+	static := installers[0]
+	pod := example(t, static)
+	asked := func() *core.Pod {
+		got, err := createAs(t, daemonSetController, static.namespace, pod)
+		check(t, err)
+		return got
+	}
+	for _, command := range documented(t, "## Uninstall", "") {
+		switch {
+		case strings.Contains(command, "gpuledger-sidecar"), strings.Contains(command, "mutatingadmissionpolicybinding"):
+			shell(t, "", command)
+			eventually(t, "the policy acts no more", func() bool { return !hasSidecar(asked()) })
+		case strings.Contains(command, "kubectl delete --all-namespaces"):
+			shell(t, "", command)
+		}
+	}
+	kubectl(t, "apply", "--server-side", "-k", overlay("static"))
+	eventually(t, "the policy acts again", func() bool { return hasSidecar(asked()) })
+	patchParameter(t, "image", "registry.example.com/another")
+	eventually(t, "the parameters are in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
+}
+
+// uninstall runs the commands of the section, for what is installed. The device plugin,
+// if there is one, is restarted by the caller.
+func uninstall(t *testing.T, reconciler string, policy, labels bool) {
+	t.Helper()
+	commands := documented(t, "## Uninstall", t.TempDir())
+	if policy {
+		shell(t, "", containing(t, commands, "delete configmap"))
+		shell(t, "", containing(t, commands, "delete mutatingadmissionpolicybinding"))
+	}
+	if labels {
+		shell(t, "", containing(t, commands, "delete deployment"))
+		ended := runJob(t, reconciler)
+		shell(t, "", containing(t, commands, "uninstall/labels"))
+		<-ended
+	}
+	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
+}
+
+// nothingLeft compares the cluster with what it was, and asks it in the way that the
+// documentation shows.
+func nothingLeft(t *testing.T, before []object) {
+	t.Helper()
+	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	left := containing(t, documented(t, "## Uninstall", t.TempDir()), "kubectl get --all-namespaces")
+	for line := range strings.Lines(shell(t, "", left)) {
+		if !strings.HasPrefix(line, "Warning: ") { // of kinds that have another name now
+			t.Errorf("left behind: %s", line)
+		}
+	}
+}
+
+// runJob does for the Job's pod what a kubelet does: it runs the program with the
+// arguments of the container and the rights of its account, and says how it ended.
+func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
+	t.Helper()
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	flags := access(t)
+	go func() {
+		defer close(done)
+		pods := world.Client.CoreV1().Pods("gpuledger")
+		for ctx.Err() == nil {
+			list, err := pods.List(ctx, meta.ListOptions{LabelSelector: "job-name=gpuledger-cleanup"})
+			if err != nil || len(list.Items) == 0 {
+				<-time.After(50 * time.Millisecond)
+				continue
+			}
+			phase := core.PodSucceeded
+			if out, err := exec.CommandContext(ctx, binary, append(list.Items[0].Spec.Containers[0].Args, flags...)...).CombinedOutput(); err != nil {
+				t.Errorf("the Job's program: %v\n%s", err, out)
+				phase = core.PodFailed
+			}
+			patch := []byte(`{"status": {"phase": "` + string(phase) + `"}}`)
+			if _, err := pods.Patch(ctx, list.Items[0].Name, types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
+				t.Errorf("report the Job's pod: %v", err)
+			}
+			return
+		}
+	}()
+	return done
+}
+
+// TestUninstallHost runs the program of the DaemonSet that cleans the nodes, with its
+// arguments, on folders that stand for the host's.
+func TestUninstallHost(t *testing.T) {
+	exporter := program(t, "gpuledger")
+	for _, name := range []string{"host", "host-openshift"} {
+		t.Run(name, func(t *testing.T) {
+			before := everything(t)
+			kubectl(t, "apply", "--server-side", "--validate=strict", "-k", manifests+"uninstall/"+name)
+			if pods := podsOf(t, "gpuledger-uninstall", "gpuledger-uninstall"); len(pods) != 2 {
+				t.Errorf("%d pods", len(pods))
+			}
+			daemonSet, err := world.Client.AppsV1().DaemonSets("gpuledger-uninstall").Get(t.Context(), "gpuledger-uninstall", meta.GetOptions{})
+			check(t, err)
+
+			host := t.TempDir()
+			books, unused := filepath.Join(host, "/run/gpuledger"), filepath.Join(host, "/var/lib/kubelet/pods-api")
+			check(t, os.MkdirAll(unused, 0o755))
+			running, err := state.Open(books, "boot")
+			check(t, err)
+			check(t, running.Save(1))
+			if out, err := cleanHost(t, exporter, host, daemonSet); err == nil || !strings.Contains(out, "locked by another gpuledger") {
+				t.Errorf("beside a running exporter: %v\n%s", err, out)
+			}
+			check(t, running.Close())
+			if out, err := cleanHost(t, exporter, host, daemonSet); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for _, folder := range []string{books, unused} {
+				if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is still there: %v", folder, err)
+				}
+			}
+			kubectl(t, "delete", "-k", manifests+"uninstall/"+name)
+			nothingLeft(t, before)
+		})
+	}
+}
+
+// cleanHost runs the init container's program. A path in its arguments leads where its
+// mounts lead: below the folder that stands for the host.
+func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, error) {
+	t.Helper()
+	pod := d.Spec.Template.Spec
+	c := pod.InitContainers[0]
+	args := slices.Clone(c.Args)
+	for _, m := range c.VolumeMounts {
+		volume := slices.IndexFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name })
+		for i := range args {
+			args[i] = strings.Replace(args[i], "="+m.MountPath+"/", "="+host+pod.Volumes[volume].HostPath.Path+"/", 1)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), exporter, args...).CombinedOutput()
+	return string(out), err
+}
+
+// program builds one of our programs.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), name)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "-ldflags=-extldflags=-Wl,-z,lazy", "github.com/gpuledger/gpuledger/cmd/"+name)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+// object is what is compared of an object: what it is called, and whether it mentions
+// us. One that has a controller goes by that one's name, since its own is made up.
+type object struct {
+	name string
+	ours bool
+}
+
+// everything returns all objects of all kinds of the cluster, but for events, which go
+// by themselves, and leases, by which servers show that they live.
+func everything(t *testing.T) []object {
+	t.Helper()
+	groups, err := restmapper.GetAPIGroupResources(world.Client.Discovery())
+	check(t, err)
+	client, err := dynamic.NewForConfig(world.Admin)
+	check(t, err)
+	var found []object
+	for _, group := range groups {
+		version := group.Group.PreferredVersion.Version
+		for _, resource := range group.VersionedResources[version] {
+			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" || resource.Kind == "Lease" {
+				continue
+			}
+			kind := schema.GroupVersionResource{Group: group.Group.Name, Version: version, Resource: resource.Name}
+			list, err := client.Resource(kind).List(t.Context(), meta.ListOptions{})
+			check(t, err)
+			for i := range list.Items {
+				found = append(found, describe(t, resource.Kind, &list.Items[i]))
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b object) int { return strings.Compare(a.name, b.name) })
+	return slices.Compact(found)
+}
+
+func describe(t *testing.T, kind string, o *unstructured.Unstructured) object {
+	t.Helper()
+	text, err := o.MarshalJSON()
+	check(t, err)
+	name := o.GetName()
+	if owner := meta.GetControllerOf(o); owner != nil {
+		name = "of " + owner.Kind + " " + owner.Name
+	}
+	return object{name: kind + " " + o.GetNamespace() + "/" + name, ours: strings.Contains(string(text), "gpuledger")}
+}

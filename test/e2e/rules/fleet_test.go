@@ -1,0 +1,181 @@
+//go:build e2e
+
+package rules_test
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	allocationEnergy = "gpuledger_allocation_energy_joules_total"
+	boardEnergy      = "gpuledger_board_energy_joules_total"
+)
+
+// fleet is simulated second by second: boards draw power, pods are charged for it, and
+// the record is scraped. Whatever the queries say is held against what was drawn.
+type fleet struct {
+	*history
+	boards []board
+	pods   []pod
+	off    map[string][]span // nodes that are down: their counters begin anew
+	silent map[string][]span // nodes whose exporter is away; it goes on counting
+	blind  []span            // nobody scrapes
+	second []span            // the other one of two scrapers, which scrapes at another moment
+
+	meters map[account]*meter
+	truth  truth
+}
+
+type span struct{ from, to time.Duration }
+
+func within(spans []span, at time.Duration) bool {
+	for _, s := range spans {
+		if s.from <= at && at < s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// board is on one node after the other.
+type board struct {
+	uuid, serial string
+	stays        map[string]span
+	watts        int
+}
+
+type pod struct {
+	namespace, name, uid, board string
+	span
+	share float64 // of the board
+}
+
+// account is what a counter is of: a board on a node, or a pod on it.
+type account struct{ node, board, pod string }
+
+// meter is a counter of the record.
+type meter struct {
+	series  string
+	joules  float64
+	ended   time.Duration // when its pod ended; 0 while it lives
+	scraped bool
+}
+
+// truth is what was drawn, in joules.
+type truth struct {
+	board      float64
+	namespaces map[string]float64
+}
+
+const (
+	retention = 5 * time.Minute
+	scrape    = time.Minute
+)
+
+// simulate lets the fleet run. The truth is what was drawn between two moments.
+func (f *fleet) simulate(until time.Duration, counted span) {
+	random := rand.New(rand.NewPCG(1, 2))
+	f.meters = make(map[account]*meter)
+	f.truth.namespaces = make(map[string]float64)
+	for at := time.Duration(0); at < until; at += time.Second {
+		for _, b := range f.boards {
+			watts := float64(b.watts/2 + random.IntN(b.watts))
+			for node, stay := range b.stays {
+				if within([]span{stay}, at) && !within(f.off[node], at) {
+					f.draw(b, node, watts, at, within([]span{counted}, at))
+				}
+			}
+		}
+		f.retire(at)
+		if at%f.interval == 0 {
+			f.scrape(at)
+		}
+	}
+}
+
+// draw charges the energy of a second.
+func (f *fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
+	f.meter(b, node, pod{}).joules += joules
+	if counts {
+		f.truth.board += joules
+	}
+	for _, p := range f.pods {
+		if p.board != b.uuid || !within([]span{p.span}, at) {
+			continue
+		}
+		m := f.meter(b, node, p)
+		m.joules += joules * p.share
+		if at+time.Second >= p.to {
+			m.ended = p.to
+		}
+		if counts {
+			f.truth.namespaces[p.namespace] += joules * p.share
+		}
+	}
+}
+
+// meter is that of a pod on a board, or without a pod that of the board.
+func (f *fleet) meter(b board, node string, p pod) *meter {
+	a := account{node, b.uuid, p.uid}
+	if f.meters[a] == nil {
+		labels := map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}
+		m := &meter{series: series(boardEnergy, labels)}
+		if p.uid != "" {
+			m.series = series(allocationEnergy, with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid))
+		}
+		f.meters[a] = m
+	}
+	return f.meters[a]
+}
+
+// retire ends the series of pods that ended a while ago, of boards that left, and of
+// nodes that are down. A scraper that looks writes a marker.
+func (f *fleet) retire(at time.Duration) {
+	for a, m := range f.meters {
+		over := m.ended > 0 && at >= m.ended+retention
+		if over || within(f.off[a.node], at) || a.pod == "" && !f.sits(a, at) {
+			if m.scraped && !within(f.blind, at) {
+				f.end(m.series, at.Truncate(f.interval)+f.interval)
+			}
+			delete(f.meters, a)
+		}
+	}
+}
+
+// sits says whether the board is on the node.
+func (f *fleet) sits(a account, at time.Duration) bool {
+	for _, b := range f.boards {
+		if b.uuid == a.board {
+			return within([]span{b.stays[a.node]}, at)
+		}
+	}
+	return false
+}
+
+// scrape writes a sample of each counter. Each node has a moment in the minute, and so
+// has each of the two scrapers.
+func (f *fleet) scrape(at time.Duration) {
+	if within(f.blind, at) {
+		return
+	}
+	phase := map[string]time.Duration{"a": 15 * time.Second, "b": 30 * time.Second}
+	for a, m := range f.meters {
+		moment := phase[a.node]
+		if within(f.second, at) {
+			moment += 15 * time.Second
+		}
+		if at%scrape != moment {
+			continue
+		}
+		if within(f.silent[a.node], at) {
+			if m.scraped {
+				f.end(m.series, at)
+			}
+			m.scraped = false
+			continue
+		}
+		m.scraped = true
+		f.add(m.series, at, m.joules)
+	}
+}

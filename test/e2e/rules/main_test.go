@@ -1,0 +1,173 @@
+//go:build e2e
+
+// Package rules_test asks the queries of the documents that need no server, and checks
+// the recording rules and alerts. promtool evaluates both on histories that the tests
+// make up: boards that move, nodes that reboot, scrapers that look away.
+package rules_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/promdoc"
+)
+
+// prometheusEnv names the folder with promtool.
+const prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
+
+const (
+	ruleFiles = "../../../dashboards/rules/*.yaml"
+	ruleTests = "../../../dashboards/rules/tests/*.yaml"
+)
+
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	dir := os.Getenv(prometheusEnv)
+	if dir == "" {
+		t.Fatalf("%s is not set: run the test with make check-rules", prometheusEnv)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "promtool"), args...).CombinedOutput(); err != nil {
+		t.Fatalf("promtool %s: %v\n%s", args[0], err, out)
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	check(t, err)
+	if len(files) == 0 {
+		t.Fatalf("no file is %s", pattern)
+	}
+	for i := range files {
+		files[i], err = filepath.Abs(files[i])
+		check(t, err)
+	}
+	return files
+}
+
+// rules is the path of a file of rules.
+func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
+
+// TestRules: promtool finds nothing to say about the rules, and their tests pass.
+func TestRules(t *testing.T) {
+	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, ruleFiles)...)...)
+	promtool(t, append([]string{"test", "rules"}, glob(t, ruleTests)...)...)
+}
+
+// world is a history and what is asked of it: in promtool, which evaluates the rules
+// as it goes, or, if that is too much for its engine, in a server with the rules of
+// some files filled in afterwards.
+type world struct {
+	name      string
+	history   *history
+	evaluate  time.Duration // how often promtool evaluates the rules
+	rules     []string      // of the server
+	record    bool          // what asks the roll-up can ask the record as well
+	questions []question
+}
+
+// question is asked at a moment, counted from the beginning of the history.
+type question struct {
+	title     string // of the query in the document
+	at        time.Duration
+	variables map[string]string
+	want      map[string]float64 // by the labels of a sample, as promtool writes them
+}
+
+// TestQueries: every query of the documents gives the right answer, as it stands.
+func TestQueries(t *testing.T) {
+	boards, err := promdoc.Read("../../../docs/queries.md")
+	check(t, err)
+	joins, err := promdoc.Read("../../../docs/joins.md")
+	check(t, err)
+	doc := append(boards.Part("Boards and history"), joins...)
+	asked := make(map[string]bool)
+	for _, w := range worlds() {
+		t.Run(w.name, func(t *testing.T) {
+			w.run(t, doc)
+		})
+		for _, q := range w.questions {
+			asked[q.title] = true
+		}
+	}
+	for _, q := range doc {
+		if !asked[q.Title] {
+			t.Errorf("no answer is known to %q", q.Title)
+		}
+	}
+}
+
+func worlds() []world {
+	return []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+}
+
+func (w world) run(t *testing.T, doc promdoc.Doc) {
+	t.Helper()
+	var tests []expressionTest
+	ask := func(text string, q question) { tests = append(tests, expect(text, q.at, q.want)) }
+	if w.evaluate == 0 {
+		s := w.history.serve(t, w.rules)
+		ask = func(text string, q question) { s.ask(t, text, q) }
+	}
+	for _, q := range w.questions {
+		text, err := doc.Query(q.title, q.variables)
+		check(t, err)
+		ask(text, q)
+		if raw := strings.ReplaceAll(text, rollup, placement); w.record && raw != text {
+			ask(raw, q)
+		}
+	}
+	if w.evaluate > 0 {
+		w.history.test(t, w.evaluate, tests)
+	}
+}
+
+// expressionTest is promtool's: an expression, and the samples it gives.
+type expressionTest struct {
+	Expr     string           `json:"expr"`
+	EvalTime string           `json:"eval_time"`
+	Samples  []expectedSample `json:"exp_samples"`
+}
+
+type expectedSample struct {
+	Labels string  `json:"labels"`
+	Value  float64 `json:"value"`
+}
+
+func expect(expr string, at time.Duration, want map[string]float64) expressionTest {
+	test := expressionTest{Expr: expr, EvalTime: at.String(), Samples: []expectedSample{}}
+	for labels, value := range want {
+		test.Samples = append(test.Samples, expectedSample{labels, value})
+	}
+	return test
+}
+
+// test lets promtool evaluate the rules along the history, and then the expressions.
+// Sums of floating-point numbers may be off in their last digits.
+func (h *history) test(t *testing.T, evaluate time.Duration, tests []expressionTest) {
+	t.Helper()
+	document, err := json.Marshal(map[string]any{
+		"rule_files":          glob(t, ruleFiles),
+		"evaluation_interval": evaluate.String(),
+		"fuzzy_compare":       true,
+		"tests": []any{map[string]any{
+			"interval": h.interval.String(), "input_series": h.render(), "promql_expr_test": tests,
+		}},
+	})
+	check(t, err)
+	file := filepath.Join(t.TempDir(), "test.json")
+	check(t, os.WriteFile(file, document, 0o600))
+	promtool(t, "test", "rules", file)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,103 @@
+// Package promdoc reads the queries of the documentation, so that what is tested is
+// the text that people copy.
+package promdoc
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// A Query is a block of PromQL in a document, and where it stands.
+type Query struct {
+	Part  string // the heading of the first level above it
+	Title string // the heading of the third level above it: the question
+	Text  string // as it is written, with variables such as $serial
+}
+
+// Doc is the queries of a document, in their order.
+type Doc []Query
+
+// Read reads the queries of a Markdown file. A question has one query, and no two
+// have the same title.
+func Read(file string) (Doc, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read queries: %w", err)
+	}
+	var doc Doc
+	var at Query
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case strings.HasPrefix(line, "```promql"):
+			inside, at.Text = true, ""
+		case inside && strings.HasPrefix(line, "```"):
+			inside = false
+			if _, err := doc.find(at.Title); err == nil {
+				return nil, fmt.Errorf("read queries: %s: %q has two queries", file, at.Title)
+			}
+			doc = append(doc, at)
+		case inside:
+			at.Text += line
+		case strings.HasPrefix(line, "# "):
+			at = Query{Part: strings.TrimSpace(line[2:])}
+		case strings.HasPrefix(line, "### "):
+			at.Title = strings.TrimSpace(line[4:])
+		}
+	}
+	return doc, nil
+}
+
+// Part returns the queries of one part of the document.
+func (d Doc) Part(heading string) Doc {
+	var part Doc
+	for _, q := range d {
+		if q.Part == heading {
+			part = append(part, q)
+		}
+	}
+	return part
+}
+
+// Query returns the query that answers a question, with its variables filled. Each
+// variable of the query must be given; others may be.
+func (d Doc) Query(title string, variables map[string]string) (string, error) {
+	q, err := d.find(title)
+	if err != nil {
+		return "", err
+	}
+	return q.Fill(variables)
+}
+
+func (d Doc) find(title string) (Query, error) {
+	for _, q := range d {
+		if q.Title == title {
+			return q, nil
+		}
+	}
+	return Query{}, fmt.Errorf("the document does not ask %q", title)
+}
+
+// variable is what Grafana calls so; $1 is a group of label_replace.
+var variable = regexp.MustCompile(`\$[A-Za-z_]+`)
+
+// Variables returns the names of the query's variables, without the dollar sign.
+func (q Query) Variables() []string {
+	var names []string
+	for _, v := range variable.FindAllString(q.Text, -1) {
+		names = append(names, v[1:])
+	}
+	return names
+}
+
+// Fill puts values in the place of variables.
+func (q Query) Fill(variables map[string]string) (string, error) {
+	for _, name := range q.Variables() {
+		if _, ok := variables[name]; !ok {
+			return "", fmt.Errorf("fill %q: no value for $%s", q.Title, name)
+		}
+	}
+	return variable.ReplaceAllStringFunc(q.Text, func(v string) string { return variables[v[1:]] }), nil
+}

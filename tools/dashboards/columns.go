@@ -1,0 +1,66 @@
+package main
+
+import "github.com/grafana/grafana-foundation-sdk/go/dashboard"
+
+// Links from a cell of a table. They keep data source, cluster and time range.
+const (
+	kept       = "?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+	toIncident = "/d/" + uidIncident + kept
+	toNode     = toIncident + "&var-node=${__value.text}"
+	toGPU      = toIncident + "&var-UUID=${__value.text}"
+	toLife     = "/d/" + uidLife + kept + "&var-serial=${__value.text}"
+	toChassis  = "/d/" + uidChassis + kept + "&var-chassis_serial=${__value.text}"
+	toPod      = toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"
+	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
+)
+
+// presence is what the values of states mean.
+var presence = []dashboard.ValueMapping{
+	state("1", "present", "green"),
+	state("0", "LOST", "red"),
+	state("-1", "silent", "orange"),
+	state("-2", "gone", "orange"),
+}
+
+// xids are the XIDs that a board is sent back for, or a node drained.
+var xids = []dashboard.ValueMapping{
+	state("31", "31: memory page fault of an application", "orange"),
+	state("48", "48: double-bit memory error", "red"),
+	state("63", "63: memory row is to be remapped", "orange"),
+	state("64", "64: memory row could not be remapped", "red"),
+	state("74", "74: NVLink error", "red"),
+	state("79", "79: fell off the bus", "red"),
+	state("94", "94: memory error, contained", "orange"),
+	state("95", "95: memory error, not contained", "red"),
+	state("119", "119: GSP does not answer", "red"),
+	state("120", "120: GSP error", "red"),
+}
+
+// place are the columns that say what state a GPU is in, where it is and who has it.
+func place() []column {
+	return []column{
+		{field: "Value", title: "State", states: presence, width: 90},
+		{field: "node", title: "Node", link: toNode, width: 120},
+		{field: "serial", title: "Serial number", link: toLife, width: 140},
+		{field: "holder", title: "Holder"},
+		{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
+		{field: "tray_index", title: "Tray", width: 60},
+		{field: "module_id", title: "Module", width: 70},
+		{field: "pci_bus_id", title: "PCI address", width: 150},
+		{field: "model", title: "Model", width: 200},
+		{field: "UUID", title: "UUID", link: toGPU, width: 350},
+	}
+}
+
+// placed are the columns of a place in the record, from when until when.
+var placed = []column{
+	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
+	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
+	{field: "node", title: "Node", link: toNode},
+	{field: "serial", title: "Serial number", link: toLife, width: 140},
+	{field: "chassis_serial", title: "Chassis", link: toChassis},
+	{field: "chassis_slot", title: "Slot", width: 70},
+	{field: "tray_index", title: "Tray", width: 70},
+	{field: "pci_bus_id", title: "PCI address"},
+	{field: "UUID", title: "UUID", link: toGPU, width: 350},
+}

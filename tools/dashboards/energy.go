@@ -1,0 +1,89 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+// sumOfHours adds up the full hours of the time range. An hour's joules are known when it
+// is over, hence the offset: see docs/queries.md.
+func sumOfHours(rule string) string {
+	return fill(`sum_over_time(last_over_time(RULE[1h])[$__range:1h] offset -1h)`, "RULE", rule)
+}
+
+// cost is what joules cost: the price of a kilowatt-hour, and what cooling and
+// distribution add.
+func cost(kilowattHours string) string { return kilowattHours + ` * $price * $pue` }
+
+const noRules = "no full hour yet, or the rules are not loaded"
+
+func energy() *dashboard.DashboardBuilder {
+	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:board_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`), "KWH", kWh)
+	b := board(uidEnergy, "gpuledger / Energy and cost", "How many kilowatt-hours, whose, what they cost, and what was wasted. It is the boards' energy: not CPUs, network, or losses, but for the PUE.", "now-24h").
+		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}, namespace)`)).
+		WithVariable(variable("workload", "Workload", `label_values(gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}, workload_name)`)).
+		WithVariable(variable("pod", "Pod", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}, pod)`)).
+		WithVariable(text("price", "Price of a kWh", "0.20")).
+		WithVariable(text("pue", "PUE", "1.3")).
+		WithPanel(number(words{"Energy of all GPUs", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, sixth, "kwatth", boards).
+			Thresholds(from("text")).Decimals(1)).
+		WithPanel(number(words{"Charged to pods", "Of that, what the pods of the chosen namespaces are charged for. The rest is idle, or used from outside of pods.", noRules}, sixth, "kwatth", charged).
+			Thresholds(from("text")).Decimals(1)).
+		WithPanel(number(words{"Cost of the pods", "The charged energy at the price and with the PUE at the top, in the price's currency.", noRules}, sixth, "none", cost(charged)).
+			Thresholds(from("text")).Decimals(2)).
+		WithPanel(number(words{"Power now", "What all GPUs draw together.", "no energy was read"}, sixth, "watt",
+			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
+		WithPanel(number(words{"Held and idle", "Part of the power that goes to GPUs which a pod holds while nothing runs on them.", "no pod holds a GPU"}, sixth, "percentunit",
+			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
+			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
+		WithPanel(number(words{"Held by nobody", "Part of the power that goes to GPUs which nobody holds or uses.", "no energy was read"}, sixth, "percentunit",
+			`sum(rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
+			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
+	return energyWhose(b)
+}
+
+// energyWhose adds who used it, and who wasted it.
+func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
+	namespaces := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
+	workloads := fill(`label_replace(topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
+	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (JOULES) > 0) / KWH`, "KWH", kWh,
+		"JOULES", joules(`gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
+	return b.
+		WithPanel(rows(words{"Namespaces", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Cost"},
+		}, namespaces, cost(namespaces)).SortBy(descending("Energy")).Decimals(2)).
+		WithPanel(rows(words{"Workloads", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "workload_kind", title: "Kind", width: 110},
+			{field: "workload_name", title: "Workload"},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Cost"},
+		}, workloads, cost(workloads)).SortBy(descending("Energy")).Decimals(2)).
+		WithPanel(stacked(words{
+			"Where the power goes",
+			"Power of all GPUs: what pods work with, what they hold while nothing runs, and what no pod is charged for, by reason: docs/metrics.md says what each means.",
+			"no energy was read",
+		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
+			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
+			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
+		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods whose GPUs draw most power while nothing runs on them: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "pod", title: "Pod", link: toPod},
+			{field: "Value", title: "Idle power", unit: "watt"},
+		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 0.5)`).
+			SortBy(descending("Idle power"))).
+		WithPanel(rows(words{"Pods", "Energy and cost of each pod in the whole time range, of the 100 that used most. Choose a namespace before you ask for many days.", "no record: is the job gpuledger-record scraped?"}, half, []column{
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "pod", title: "Pod"},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Cost"},
+		}, pods, cost(pods)).SortBy(descending("Energy")).Decimals(3)).
+		WithPanel(stacked(words{"Power by namespace", "Power that the pods of each namespace are charged for.", "no pod holds or uses a GPU"}, full, "watt",
+			`sum by (namespace) (rate(gpuledger_container_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))`, "{{namespace}}").
+			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)))
+}

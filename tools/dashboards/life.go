@@ -1,0 +1,65 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+// kWh is a kilowatt-hour in joules.
+const kWh = "3.6e6"
+
+// The record of one board.
+const (
+	boardPlace  = `gpuledger_placement_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	boardEnergy = `gpuledger_board_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	podEnergy   = `gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	podSeconds  = `gpuledger_allocation_seconds_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+)
+
+const noRecord = "never present in the time range, or no record"
+
+func gpuLife() *dashboard.DashboardBuilder {
+	return board(uidLife, "gpuledger / GPU life", "The life of one board: where it was, who used it, and for how much energy.", "now-7d").
+		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
+		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
+		WithPanel(number(words{"Places it had", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
+			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
+			Thresholds(from("text", step(2, "orange")))).
+		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to.", noRecord}, quarter, "kwatth",
+			fill(`sum(JOULES) / KWH`, "JOULES", joules(boardEnergy), "KWH", kWh)).Thresholds(from("text")).Decimals(2)).
+		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
+			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
+		WithPanel(number(words{"XIDs in the time range", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
+			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)).
+			Thresholds(from("green", step(1, "red")))).
+		WithPanel(bands(words{"Where it was", "One band for each place that a GPU of the board had; a gap means that it was lost, or that nothing was scraped.", noRecord}, full,
+			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
+			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
+		WithPanel(rows(words{"Places", "From when until when each GPU of the board was where, as far as the time range goes, the newest first.", noRecord}, full, placed,
+			seen(boardPlace, "cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", "")...).
+			Interval("1m").SortBy(descending("From")).Height(7)).
+		WithPanel(rows(words{
+			"Who used it",
+			"Every pod that held or used a GPU of the board in the time range, the last one first. GPU time counts each GPU that it held. Without the reconciler the pod stands for its workload.",
+			"no pod used it",
+		}, full, []column{
+			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
+			{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "workload_kind", title: "Kind", width: 110},
+			{field: "workload_name", title: "Workload"},
+			{field: "pod", title: "Pod"},
+			{field: "node", title: "Node", link: toNode},
+			{field: "Value #C", title: "GPU time", unit: "s"},
+			{field: "Value #D", title: "Energy", unit: "kwatth"},
+		}, append(seen(podEnergy, podLabels, ""),
+			fill(`sum by (LABELS) (JOULES)`, "LABELS", podLabels, "JOULES", joules(podSeconds)),
+			workloads(fill(`(sum by (LABELS) (JOULES) / KWH)`, "LABELS", podLabels, "JOULES", joules(podEnergy), "KWH", kWh)))...).
+			Interval("1m").SortBy(descending("Until")).Height(9)).
+		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods.", noRecord}, full, "watt",
+			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
+			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,
+				"BOARD", boardEnergy, "ENERGY", podEnergy), "nobody")))
+}
+
+// podLabels tell a pod's use of a node apart.
+const podLabels = "cluster, node, namespace, pod, pod_uid"

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+)
+
+// The grid is 24 wide.
+const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
+
+// words is what a panel says of itself.
+type words struct {
+	title string
+	// about says what is seen, and what it means.
+	about string
+	// none is shown where there is no data.
+	none string
+}
+
+// number shows the last value of one query in large digits.
+func number(w words, width uint32, unit, expr string) *stat.PanelBuilder {
+	return stat.NewPanelBuilder().
+		Title(w.title).Description(w.about).NoValue(w.none).
+		Span(width).Height(4).
+		Datasource(source).
+		Unit(unit).
+		GraphMode(common.BigValueGraphModeNone).
+		Orientation(common.VizOrientationAuto).
+		ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"})).
+		WithTarget(now("A", expr))
+}
+
+// lines draws one line for each series.
+func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
+	return timeseries.NewPanelBuilder().
+		Title(w.title).Description(w.about).NoValue(w.none).
+		Span(width).Height(8).
+		Datasource(source).
+		Unit(unit).
+		Min(0).
+		FillOpacity(0).
+		ShowPoints(common.VisibilityModeNever).
+		Legend(common.NewVizLegendOptionsBuilder().
+			ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)).
+		WithTarget(over("A", expr, legend))
+}
+
+// stacked draws the series on top of each other: for what adds up.
+func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
+	return lines(w, width, unit, expr, legend).
+		FillOpacity(60).
+		LineWidth(0).
+		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
+}
+
+// bands draws one band for each series, coloured by its state.
+func bands(w words, width uint32, expr, legend string, states ...dashboard.ValueMapping) *statetimeline.PanelBuilder {
+	return statetimeline.NewPanelBuilder().
+		Title(w.title).Description(w.about).NoValue(w.none).
+		Span(width).Height(8).
+		Datasource(source).
+		Unit("none").
+		Mappings(states).
+		ShowValue(common.VisibilityModeNever).
+		MergeValues(true).
+		RowHeight(0.8).
+		FillOpacity(80).
+		PerPage(20).
+		Legend(common.NewVizLegendOptionsBuilder().
+			ShowLegend(false).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeSingle).Sort(common.SortOrderNone)).
+		WithTarget(over("A", expr, legend))
+}
+
+// now is an instant query for a number or a table.
+func now(id, expr string) *prometheus.DataqueryBuilder {
+	return prometheus.NewDataqueryBuilder().
+		RefId(id).Expr(expr).Datasource(source).Instant().Format(prometheus.PromQueryFormatTable)
+}
+
+// over is a query over the time range.
+func over(id, expr, legend string) *prometheus.DataqueryBuilder {
+	return prometheus.NewDataqueryBuilder().
+		RefId(id).Expr(expr).Datasource(source).Range().LegendFormat(legend)
+}
+
+// from colours values: base below the first step, then each step's colour from its
+// value on.
+func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
+	return dashboard.NewThresholdsConfigBuilder().
+		Mode(dashboard.ThresholdsModeAbsolute).
+		Steps(append([]dashboard.Threshold{{Color: base}}, steps...))
+}
+
+func step(value float64, color string) dashboard.Threshold {
+	return dashboard.Threshold{Value: &value, Color: color}
+}
+
+// state says in words, and in a colour, what a value means.
+func state(value, text, color string) dashboard.ValueMapping {
+	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
+		Type:    dashboard.MappingTypeValueToText,
+		Options: map[string]dashboard.ValueMappingResult{value: {Text: &text, Color: &color}},
+	}}
+}

@@ -1,0 +1,91 @@
+package main
+
+import "strings"
+
+// Expressions that several panels ask. Series of different clusters and nodes are
+// never taken for one another, so every join is on (cluster, node, UUID); cluster is
+// empty where only one cluster is asked.
+
+// The selectors of the variables.
+const (
+	inCluster = `cluster=~"$cluster"`
+	onNode    = inCluster + `, node=~"$node"`
+	inPod     = `namespace=~"$namespace", pod=~"$pod"`
+)
+
+// remembered is gpuledger_gpu_info of the GPUs that the selector picks, and picked within
+// the last hour.
+func remembered(selector string) string {
+	return fill(`(gpuledger_gpu_info{SELECTOR}
+  or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
+}
+
+// unlessGone leaves out GPUs that a node which answers knows no longer.
+func unlessGone(gpus string) string {
+	return fill(`(GPUS unless on (cluster, node, UUID)
+    (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
+}
+
+// states has the labels of the GPUs' identity. It is 1 for a GPU that is present, 0 for one
+// that is lost, -1 for one whose node says nothing, and -2 for one that its node, which
+// answers, knows no longer: the board was taken out.
+func states(gpus string) string {
+	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
+  or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
+  or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
+}
+
+// holders has one series for every GPU that the selector picks, with the label holder:
+// the pod that holds or uses it, that there are several, that there is nobody, or that it is
+// not known because nothing was scraped.
+func holders(selector string) string {
+	pods := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR})`
+	return fill(`(label_join(PODS and on (cluster, node, UUID) (count by (cluster, node, UUID) (PODS) == 1), "holder", "/", "namespace", "pod")
+  or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (PODS), "holder", "several pods", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "nobody", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (last_over_time(gpuledger_gpu_present{SELECTOR}[1h])), "holder", "not known", "", "")) ^ 0`,
+		"PODS", pods, "SELECTOR", selector)
+}
+
+// workloads adds workload_kind and workload_name to series that have pod_uid; without
+// the reconciler the pod itself stands for its workload.
+func workloads(series string) string {
+	return fill(`(SERIES * on (cluster, pod_uid) group_left (workload_kind, workload_name)
+    topk by (cluster, pod_uid) (1, group by (cluster, pod_uid, workload_kind, workload_name) (last_over_time(gpuledger_pod_info{cluster=~"$cluster"}[$__range]))))
+  or on (cluster, namespace, pod_uid)
+    label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`, "SERIES", series)
+}
+
+// seen asks when series were first and when they were last there, in the time range; only
+// restricts the answer. Grafana's milliseconds make dates of them.
+func seen(series, labels, only string) []string {
+	both := make([]string, 2)
+	for i, f := range []string{"min", "max"} {
+		both[i] = fill(`1000 * F by (LABELS) (F_over_time(timestamp(SERIES)[$__range:$__interval]))ONLY`,
+			"F", f, "LABELS", labels, "SERIES", series, "ONLY", only)
+	}
+	return both
+}
+
+// joules is what each counter counted in the time range, to the joule: what it says at
+// the end, less what it said before. increase would extrapolate, and miss what came
+// before the first scrape of a short life.
+func joules(counter string) string {
+	return fill(`((increase(COUNTER[$__range]) and resets(COUNTER[$__range]) > 0)
+  or last_over_time(COUNTER[$__range])
+    - (last_over_time(COUNTER[1d] offset $__range) <= min_over_time(COUNTER[$__range]) or 0 * last_over_time(COUNTER[$__range])))`, "COUNTER", counter)
+}
+
+// reported counts the XIDs of the GPUs that were reported in the time range.
+func reported(gpus string) string {
+	return fill(`sum(gpuledger_gpu_xid_last_timestamp_seconds{cluster=~"$cluster"} > bool (time() - $__range_s) and on (cluster, node, UUID) GPUS)
+  or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
+}
+
+// fill puts the values in the place of their names; a value may hold later names.
+func fill(expr string, pairs ...string) string {
+	for i := 0; i < len(pairs); i += 2 {
+		expr = strings.ReplaceAll(expr, pairs[i], pairs[i+1])
+	}
+	return expr
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+)
+
+// column is a column of a table.
+type column struct {
+	// field is the label, or "Value" and with several queries "Value #A".
+	field string
+	title string
+	unit  string
+	// link is the dashboard that a click leads to.
+	link string
+	// states says what the values mean.
+	states []dashboard.ValueMapping
+	width  int
+}
+
+// rows shows the answers of instant queries as one table: the columns in their order,
+// and no others. Answers of several queries are put together by the labels that they
+// have in common.
+func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
+	p := table.NewPanelBuilder().
+		Title(w.title).Description(w.about).NoValue(w.none).
+		Span(width).Height(8).
+		Datasource(source).
+		Unit("none").
+		Filterable(true).
+		CellHeight(common.TableCellHeightSm)
+	for i, expr := range exprs {
+		p.WithTarget(now(string(rune('A'+i)), expr))
+	}
+	if len(exprs) > 1 {
+		p.WithTransformation(transformation("merge", map[string]any{}))
+	}
+	names := make([]string, len(columns))
+	order := make(map[string]int, len(columns))
+	titles := make(map[string]string, len(columns))
+	for i, c := range columns {
+		names[i], order[c.field], titles[c.field] = c.field, i, c.title
+		if properties := c.properties(); len(properties) > 0 {
+			p.OverrideByName(c.title, properties)
+		}
+	}
+	return p.
+		WithTransformation(transformation("filterFieldsByName", map[string]any{"include": map[string]any{"names": names}})).
+		WithTransformation(transformation("organize", map[string]any{"indexByName": order, "renameByName": titles}))
+}
+
+func transformation(id string, options map[string]any) dashboard.DataTransformerConfig {
+	return dashboard.DataTransformerConfig{Id: id, Options: options}
+}
+
+// properties are the overrides of the column.
+func (c column) properties() []dashboard.DynamicConfigValue {
+	var ps []dashboard.DynamicConfigValue
+	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
+	if c.unit != "" {
+		set("unit", c.unit)
+	}
+	if c.width != 0 {
+		set("custom.width", c.width)
+	}
+	if c.link != "" {
+		set("links", []map[string]any{{"title": "Open " + c.title, "url": c.link}})
+	}
+	if c.states != nil {
+		set("mappings", c.states)
+		set("custom.cellOptions", map[string]any{"type": "color-text"})
+	}
+	return ps
+}
+
+func ascending(title string) []cog.Builder[common.TableSortByFieldState] {
+	return []cog.Builder[common.TableSortByFieldState]{common.NewTableSortByFieldStateBuilder().DisplayName(title)}
+}
+
+func descending(title string) []cog.Builder[common.TableSortByFieldState] {
+	return []cog.Builder[common.TableSortByFieldState]{common.NewTableSortByFieldStateBuilder().DisplayName(title).Desc(true)}
+}
