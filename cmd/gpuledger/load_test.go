@@ -66,17 +66,6 @@ func ask(t *testing.T, c net.Conn, path string) {
 	}
 }
 
-// askInVain asks for more than the kernel's buffers hold, and reads nothing.
-func askInVain(t *testing.T, c net.Conn) {
-	t.Helper()
-	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 1000)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // withLimits is the environment of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 

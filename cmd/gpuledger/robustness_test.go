@@ -32,7 +32,10 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--log.format=xml"}, "--log.format=xml"},
 		{[]string{"--collector.process=sometimes"}, `"sometimes" for flag -collector.process`},
 		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
+		{[]string{"--web.max-requests=0"}, "--web.max-requests=0: want at least 1"},
 		{[]string{"serve"}, `unexpected argument "serve"`},
+		{[]string{"status", "--tick=1s"}, "-tick"},
+		{[]string{"status", "now"}, `unexpected argument "now"`},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
 	}
 	for _, tt := range tests {
@@ -55,6 +58,10 @@ func TestBadFlags(t *testing.T) {
 func TestHelp(t *testing.T) {
 	out, err := exec.Command(binary, "--help").Output()
 	if err != nil || !strings.Contains(string(out), "-kubelet.pod-resources-socket") {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, err = exec.Command(binary, "status", "--help").Output()
+	if err != nil || !strings.Contains(string(out), "-http.config.file") {
 		t.Errorf("%v: %s", err, out)
 	}
 	out, err = exec.Command(binary, "--version").Output()

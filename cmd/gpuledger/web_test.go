@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -26,6 +27,37 @@ const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
+
+// TestPageForPeople: it names the boards, may load nothing but its own style, and is of
+// this moment.
+func TestPageForPeople(t *testing.T) {
+	t.Parallel()
+	e := start(t, newNode(t, "gb200"))
+	response, err := http.Get(e.url + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1761925340118", "1820925190655", "research/moe-train-0", `<a href="/metrics">`} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	for header, want := range map[string]string{
+		"Content-Type":            "text/html; charset=utf-8",
+		"Content-Security-Policy": "default-src 'none'; style-src 'sha256-",
+		"X-Content-Type-Options":  "nosniff",
+		"Cache-Control":           "no-store",
+	} {
+		if got := response.Header.Get(header); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+}
 
 // TestStatus: the command prints what the exporter knows, or says what is wrong.
 func TestStatus(t *testing.T) {

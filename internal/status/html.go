@@ -68,11 +68,8 @@ type card struct {
 	NoEnergy       string
 }
 
-// fact is a line of a card. An ID is something to copy.
-type fact struct {
-	Name, Value string
-	ID          bool
-}
+// fact is a line of a card. Its kind is a class of the style sheet.
+type fact struct{ Name, Value, Kind string }
 
 type holder struct{ Pod, Container, How, Energy string }
 
@@ -126,14 +123,17 @@ func newHolder(g *GPU, c Container, u unit) holder {
 }
 
 func facts(g *GPU) []fact {
-	const silent = "the GPU does not say"
-	out := []fact{
-		{"Serial", cmp.Or(printable(g.Serial), silent), g.Serial != ""},
-		{"Chassis", cmp.Or(printable(g.ChassisSerial), silent), g.ChassisSerial != ""},
-		{"PCI address", or(g.PCIBusID), true},
-		{"UUID", or(g.UUID), true},
+	serial := func(name, value string) fact {
+		if value == "" {
+			return fact{name, "the GPU does not say", "quiet"}
+		}
+		return fact{name, printable(value), "serial"}
 	}
-	add := func(name, value string) { out = append(out, fact{name, value, false}) }
+	out := []fact{
+		serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial),
+		{"PCI address", or(g.PCIBusID), "id"}, {"UUID", or(g.UUID), "id"},
+	}
+	add := func(name, value string) { out = append(out, fact{name, value, ""}) }
 	if position := g.Position(); position != "" {
 		add("Position", position)
 	}
@@ -155,10 +155,13 @@ func facts(g *GPU) []fact {
 		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
 	}
 	switch {
-	case g.errors() != "":
-		add("Errors", g.errors())
+	case g.Errors() != "":
+		add("Errors", g.Errors())
 	case g.XIDErrors != nil:
 		add("Errors", "no XID error in this boot")
+	}
+	if rows := g.Rows(); rows != "" {
+		add("Memory rows", rows)
 	}
 	if g.MIG != nil {
 		var instances []string

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,14 +36,6 @@ func (g *GPU) Number() string {
 	return fmt.Sprint(*g.Index)
 }
 
-// Called is what the GPU is called for now.
-func (g *GPU) Called() string {
-	if g.Index == nil {
-		return "the lost GPU"
-	}
-	return "GPU " + g.Number()
-}
-
 // Name names the GPU in a sentence by what does not shift: its board and its place.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
@@ -76,13 +67,28 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// errors says what errors the GPU had, or nothing.
-func (g *GPU) errors() string {
+// Errors says what errors the GPU had, or nothing.
+func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s in this boot, the last one XID %d at %s",
 		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
+}
+
+const rowsGood = "no faulty row waits for a spare one"
+
+// Rows says how the GPU's memory fares, or nothing where the GPU does not say.
+func (g *GPU) Rows() string {
+	switch {
+	case g.RowRemapFailed == nil || g.RowRemapPending == nil:
+		return ""
+	case *g.RowRemapFailed:
+		return "A faulty row of its memory could not be replaced: there is no spare one left"
+	case *g.RowRemapPending:
+		return "A faulty row of its memory waits for a reset of the GPU to be replaced"
+	}
+	return rowsGood
 }
 
 // Others says who else is on the GPU.
@@ -211,50 +217,6 @@ func (p *Page) NoEnergy(g *GPU) string {
 	return "Nothing was charged yet."
 }
 
-// Problems lists what somebody should look at, the worst first. Each is a sentence.
-func (p *Page) Problems() []string {
-	var out []string
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if p.old() {
-		say("This state is old: it was read %s, at %s.", ago(p.AgeSeconds), moment(p.Time))
-	}
-	for i := range p.GPUs {
-		if g := &p.GPUs[i]; !g.Present {
-			had := cmp.Or(g.errors(), "no XID error that is known")
-			say("GPU LOST: %s. It last answered %s, and had %s.", g.Name(), g.LastAnswer(), had)
-		}
-	}
-	if !p.DriverUp {
-		say("The driver does not answer. What is said of the GPUs is what was true before.")
-	}
-	for i := range p.GPUs {
-		if g := &p.GPUs[i]; p.DriverUp && !p.old() && g.Present && !g.Answers {
-			say("No answer from %s: %s. It last answered %s.", g.Called(), g.Name(), g.LastAnswer())
-		}
-	}
-	if p.PCIGPUs != nil && p.DriverGPUs != nil && *p.PCIGPUs != *p.DriverGPUs {
-		say("%s on the PCI bus, but the driver answers for %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs)
-	}
-	for i := range p.GPUs {
-		if g := &p.GPUs[i]; g.Present && g.errors() != "" {
-			say("There was trouble with %s: %s. It had %s.", g.Called(), g.Name(), g.errors())
-		}
-	}
-	for i := range p.GPUs {
-		for _, c := range p.GPUs[i].Containers {
-			if c.Holds && c.Sharing == gpu.SharingNone {
-				say("Pod %s uses %s without an allocation that the kubelet tells of.", c.PodName(), p.GPUs[i].Called())
-			}
-		}
-	}
-	for i := range p.Stages {
-		if s := &p.Stages[i]; s.Down() {
-			say("Stage %s is down (%s). Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo())
-		}
-	}
-	return out
-}
-
 // State says in a word how the stage is.
 func (s *Stage) State() string {
 	switch {
@@ -310,9 +272,6 @@ func (p *Page) Summary() string {
 	}
 	return strings.Join(parts, ", ")
 }
-
-// old reports whether the exporter stands still.
-func (p *Page) old() bool { return p.AgeSeconds > stale.Seconds() }
 
 // Read says when the state was read.
 func (p *Page) Read() string {

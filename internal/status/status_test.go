@@ -62,7 +62,10 @@ func busyNode() *gpu.Snapshot {
 
 	stray := newGPU(3, account("team-d", "stray-0", "main", gpu.ByMethod{}))
 	stray.Holders = []gpu.Holder{hold(stray, 0, gpu.SharingNone, 0)}
-	stray.Platform = gpu.Platform{}
+	stray.Platform, stray.EnergySource = gpu.Platform{}, gpu.EnergyPower
+	stray.Reading.RowRemap = &gpu.RowRemap{Failed: true}
+	whole.Reading.RowRemap = &gpu.RowRemap{}
+	shared.Reading.RowRemap = &gpu.RowRemap{Pending: true}
 	stray.XIDs.Count, stray.XIDs.Last = 3, map[uint64]time.Time{31: at(time.Hour).Wall, 13: at(2 * time.Hour).Wall}
 	return node(whole, shared, divided, stray)
 }
