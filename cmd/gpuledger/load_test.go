@@ -75,12 +75,13 @@ func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
-	e.scrape() // on a connection that stays
+	connected := elsewhere(true)
+	e.timeScrape(connected, "a scraper alone")
 	for _, c := range e.dial(1000) {
 		ask(t, c, "/metrics")
 	}
-	e.timeScrape(http.DefaultClient, "a connected scraper")
-	e.timeScrape(newClient(), "a new scraper")
+	e.timeScrape(connected, "a connected scraper")
+	e.timeScrape(elsewhere(false), "a new scraper")
 	e.checkMemory("with a thousand idle connections")
 	e.stop()
 }
@@ -90,23 +91,25 @@ func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
-	e.scrape()
+	connected := elsewhere(true)
+	e.timeScrape(connected, "a scraper alone")
 	e.dial(2000)
-	e.timeScrape(http.DefaultClient, "a connected scraper")
-	e.timeScrape(newClient(), "a new scraper")
+	e.timeScrape(connected, "a connected scraper")
+	e.timeScrape(elsewhere(false), "a new scraper")
 	e.checkMemory("with 2,000 silent connections")
 	e.stop()
 }
 
-// newClient returns a client with connections of its own.
+// newClient returns a client with connections of its own, one for each request.
 func newClient() *http.Client {
-	return newClientAt(net.IPv4(127, 0, 0, 1))
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 }
 
-// newClientAt returns a client with an address of its own.
-func newClientAt(ip net.IP) *http.Client {
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: ip}}
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: time.Minute}
+// elsewhere returns a client at another address than the others'. It keeps its
+// connection if it is told to.
+func elsewhere(keep bool) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: time.Minute}
 }
 
 // timeScrape scrapes and prints how long that took.
@@ -152,7 +155,7 @@ func TestSlowReaders(t *testing.T) {
 	if status, _ := e.get("/-/healthy"); status != http.StatusOK {
 		t.Errorf("busy, and not healthy: status %d", status)
 	}
-	e.timeScrape(newClientAt(net.IPv4(127, 0, 0, 2)), "a scraper at another address")
+	e.timeScrape(elsewhere(false), "a scraper at another address")
 	for deadline := began.Add(2 * time.Minute); busy(); <-time.After(time.Second) {
 		if time.Now().After(deadline) {
 			t.Fatal("the slow readers were never cut off")
