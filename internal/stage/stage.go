@@ -14,18 +14,18 @@ import (
 // Name is one of the closed list of stages.
 type Name string
 
-// The stages, in the order in which they are shown.
+// The stages, in the order in which they are shown. [About] says what each is.
 const (
-	Driver        Name = "driver"         // reading the GPUs
-	XID           Name = "xid"            // waiting for the driver's error events
-	PCI           Name = "pci"            // counting GPUs on the PCI bus
-	DMI           Name = "dmi"            // the machine's identity
-	Processes     Name = "processes"      // /proc: whose process is it
-	HostPIDs      Name = "host_pids"      // /proc: are its PIDs those of the driver
-	ContainerLogs Name = "container_logs" // /var/log/containers: names of containers
-	PodResources  Name = "pod_resources"  // the kubelet: who holds which device
-	PodsAPI       Name = "pods_api"       // the kubelet, where it has that API: which pods there are
-	State         Name = "state"          // the ledger's file
+	Driver        Name = "driver"
+	XID           Name = "xid"
+	PCI           Name = "pci"
+	DMI           Name = "dmi"
+	Processes     Name = "processes"
+	HostPIDs      Name = "host_pids"
+	ContainerLogs Name = "container_logs"
+	PodResources  Name = "pod_resources"
+	PodsAPI       Name = "pods_api"
+	State         Name = "state"
 )
 
 // Names lists every stage.

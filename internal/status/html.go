@@ -129,14 +129,12 @@ func facts(g *GPU) []fact {
 		}
 		return fact{name, printable(value), "serial"}
 	}
-	out := []fact{
-		serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial),
-		{"PCI address", or(g.PCIBusID), "id"}, {"UUID", or(g.UUID), "id"},
-	}
+	out := []fact{serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial)}
 	add := func(name, value string) { out = append(out, fact{name, value, ""}) }
 	if position := g.Position(); position != "" {
 		add("Position", position)
 	}
+	out = append(out, fact{"PCI address", or(g.PCIBusID), "id"}, fact{"UUID", or(g.UUID), "id"})
 	if g.PowerWatts != nil {
 		power := watts(g.PowerWatts)
 		if g.PowerLimitWatts != nil {
