@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
@@ -93,17 +92,20 @@ func (g *GPU) Rows() string {
 
 // Others says who else is on the GPU.
 func (g *GPU) Others() string {
-	var others []string
+	var others, on []string
 	if n := g.HostProcesses; n > 0 {
-		others = append(others, "also "+plural(n, "process of the host", "processes of the host"))
+		on = append(on, plural(n, "process of the host", "processes of the host"))
 	}
 	if n := g.UnmappedProcesses; n > 0 {
-		others = append(others, "also "+plural(n, "process whose container is not known", "processes whose container is not known"))
+		on = append(on, plural(n, "process whose container is not known", "processes whose container is not known"))
+	}
+	if on != nil {
+		others = append(others, "on it: "+strings.Join(on, ", "))
 	}
 	if holders, _ := g.holders(); len(holders) > 0 && g.Present && !g.HoldersKnown {
 		others = append(others, "who else is on it is not known")
 	}
-	return strings.Join(others, ", ")
+	return strings.Join(others, "; ")
 }
 
 // holders returns the containers that hold or use the GPU, ended the others.
@@ -159,64 +161,7 @@ func (g *GPU) How(c Container) string {
 	return printable(how)
 }
 
-// A Part is one of the amounts that a GPU's energy is made of.
-type Part struct {
-	// Key names the part in the style of the page.
-	Key string
-	// Name is the word of the metrics page, About what it means.
-	Name, About string
-	Joules      float64
-}
-
 // Parts returns the parts of the energy, from the most to the least certain. Together
-// they are the total.
-func (e *Energy) Parts() []Part {
-	var unattributed float64
-	for _, joules := range e.Unattributed {
-		unattributed += joules
-	}
-	return []Part{
-		{"exclusive", "exclusive", "measured: nobody else was on the GPU", e.Exclusive},
-		{"shared", "shared", "split among several by their measured activity", e.Shared},
-		{"allocated", "allocated", "charged for holding the GPU, without any signal of use", e.Allocated},
-		{"unattributed", "unattributed", "charged to no container", unattributed},
-		{"retired", "retired", "was charged to containers that ended and are no longer shown", e.Retired},
-	}
-}
-
-// reasons says what the unattributed energy is made of.
-func (e *Energy) reasons(u unit) string {
-	var parts []string
-	for r := range gpu.NumReasons {
-		if joules := e.Unattributed[r.String()]; joules > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s %s", r, u.format(joules), u.Name))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Charge is what the energy is of.
-func (g *GPU) Charge() string {
-	if g.EnergyScope == gpu.ScopeModule {
-		return "the whole module"
-	}
-	return "the GPU"
-}
-
-// NoEnergy says why nothing is charged for a GPU.
-func (p *Page) NoEnergy(g *GPU) string {
-	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && s.Down() })
-	switch {
-	case stateDown:
-		return "Nothing is charged here: the stage state is down."
-	case !g.Present:
-		return "Its book was closed some time after it was lost."
-	case g.EnergySource == gpu.EnergyNone:
-		return "It reports neither energy nor power."
-	}
-	return "Nothing was charged yet."
-}
-
 // State says in a word how the stage is.
 func (s *Stage) State() string {
 	switch {
@@ -260,7 +205,7 @@ func (p *Page) Summary() string {
 	if p.DriverUp {
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
 	} else {
-		parts = append(parts, plural(len(p.GPUs)-lost, "GPU seen before", "GPUs seen before"))
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
 	}
 	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d LOST", lost))
@@ -284,14 +229,4 @@ func (p *Page) title() string {
 		return "this node"
 	}
 	return printable(p.Node)
-}
-
-// span says what time a book covers.
-func (e *Energy) span() string {
-	from, to := e.From.UTC(), e.To.UTC()
-	layout := time.DateTime
-	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
-		layout = time.TimeOnly
-	}
-	return fmt.Sprintf("%s to %s UTC", from.Format(time.DateTime), to.Format(layout))
 }

@@ -24,7 +24,7 @@ func (p *Page) Problems() []string {
 	}
 	each((*GPU).loss)
 	if !p.DriverUp {
-		out = append(out, "The driver does not answer. What is said of the GPUs is what was true before.")
+		out = append(out, "The driver does not answer: what is said of GPUs was true before.")
 	} else if !p.old() {
 		each((*GPU).silence)
 	}
@@ -35,7 +35,7 @@ func (p *Page) Problems() []string {
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Down() {
-			out = append(out, fmt.Sprintf("Stage %s is down (%s). Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo()))
+			out = append(out, fmt.Sprintf("Stage %s is down (%s), the log says why. Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo()))
 		}
 	}
 	return out
