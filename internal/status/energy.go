@@ -12,13 +12,12 @@ import (
 
 // A Part is one of the amounts that a GPU's energy is made of.
 type Part struct {
-	// Key names the part in the style of the page.
-	Key string
-	// Name is the word of the metrics page, About what it means.
+	// Name is the word of the metrics page and of the style sheet, About what it means.
 	Name, About string
 	Joules      float64
 }
 
+// Parts returns the parts of the energy, from the most to the least certain. Together
 // they are the total.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
@@ -26,11 +25,11 @@ func (e *Energy) Parts() []Part {
 		unattributed += joules
 	}
 	return []Part{
-		{"exclusive", "exclusive", "measured: nobody else was on the GPU", e.Exclusive},
-		{"shared", "shared", "split among several by their measured activity", e.Shared},
-		{"allocated", "allocated", "charged for holding the GPU, without any signal of use", e.Allocated},
-		{"unattributed", "unattributed", "charged to no container", unattributed},
-		{"retired", "retired", "was charged to containers that ended and are no longer shown", e.Retired},
+		{"exclusive", "measured: nobody else was on the GPU", e.Exclusive},
+		{"shared", "split among several by their measured activity", e.Shared},
+		{"allocated", "charged for holding the GPU, without any signal of use", e.Allocated},
+		{"unattributed", "charged to no container", unattributed},
+		{"retired", "was charged to containers that ended and are no longer shown", e.Retired},
 	}
 }
 

@@ -74,10 +74,10 @@ type fact struct{ Name, Value, Kind string }
 type holder struct{ Pod, Container, How, Energy string }
 
 // segment is a part of a bar, in percent of its length.
-type segment struct{ Key, X, Width string }
+type segment struct{ Name, X, Width string }
 
 // amount is a row of the table below a bar.
-type amount struct{ Key, Name, About, Energy, Share, Reasons string }
+type amount struct{ Name, Energy, Share, Reasons string }
 
 func newCard(p *Page, g *GPU, u unit) card {
 	c := card{GPU: g, Facts: facts(g)}
@@ -102,13 +102,13 @@ func newCard(p *Page, g *GPU, u unit) card {
 		if part.Joules == 0 {
 			continue
 		}
-		a := amount{part.Key, part.Name, part.About, u.format(part.Joules), percent(part.Joules, e.Total), ""}
-		if part.Key == "unattributed" {
+		a := amount{part.Name, u.format(part.Joules), percent(part.Joules, e.Total), ""}
+		if part.Name == "unattributed" {
 			a.Reasons = e.reasons(u)
 		}
 		c.Energy = append(c.Energy, a)
 		width := 100 * part.Joules / e.Total
-		c.Bar = append(c.Bar, segment{part.Key, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
+		c.Bar = append(c.Bar, segment{part.Name, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
 		x += width
 	}
 	return c

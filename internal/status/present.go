@@ -161,7 +161,6 @@ func (g *GPU) How(c Container) string {
 	return printable(how)
 }
 
-// Parts returns the parts of the energy, from the most to the least certain. Together
 // State says in a word how the stage is.
 func (s *Stage) State() string {
 	switch {
