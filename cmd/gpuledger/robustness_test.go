@@ -39,7 +39,10 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--dcgm.fields=default"}, "--dcgm.fields=default: --dcgm.address must say"},
 		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/does/not/exist"}, "--dcgm.fields: open /does/not/exist"},
 		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no field to show"},
+		{[]string{"--web.max-requests=0"}, "--web.max-requests=0: want at least 1"},
 		{[]string{"serve"}, `unexpected argument "serve"`},
+		{[]string{"status", "--tick=1s"}, "-tick"},
+		{[]string{"status", "now"}, `unexpected argument "now"`},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
 	}
 	for _, tt := range tests {
@@ -62,6 +65,10 @@ func TestBadFlags(t *testing.T) {
 func TestHelp(t *testing.T) {
 	out, err := exec.Command(binary, "--help").Output()
 	if err != nil || !strings.Contains(string(out), "-kubelet.pod-resources-socket") {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, err = exec.Command(binary, "status", "--help").Output()
+	if err != nil || !strings.Contains(string(out), "-http.config.file") {
 		t.Errorf("%v: %s", err, out)
 	}
 	out, err = exec.Command(binary, "--version").Output()

@@ -16,15 +16,17 @@ func greet(w io.Writer, opts options, dir string) {
 	fmt.Fprintf(w, `
 gpuledger on a simulated node, %s: %s
 
-  metrics             %s/metrics
+  to look at          %s/
+  the same here       %[5]s status --url=%[3]s
+  metrics             %[3]s/metrics
   joules of each pod  curl -s %[3]s/metrics | grep ^gpuledger_container_energy
   which board is it   curl -s %[3]s/metrics | grep ^gpuledger_gpu_info
-  for other programs  curl -s %[3]s/inventory%s
-  what is really true %s
+  for other programs  curl -s %[3]s/inventory%[6]s
+  what is really true %[4]s
 
 Ctrl-C ends both.
 
-`, opts.scenario.Name, opts.scenario.Description, url, fields, filepath.Join(dir, "truth.json"))
+`, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), opts.exporter, fields)
 }
 
 // baseURL is the address as a client on this machine writes it.

@@ -71,10 +71,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return nil
 	}
 	node := NewNode(cfg, host.Now, log)
-	handler, err := newHandler(node.Sampler.Latest, cfg, log)
-	if err != nil {
-		return err
-	}
+	handler := newHandler(node.Sampler.Latest, host.Now, cfg, log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.NVML.Run(ctx) })
@@ -83,7 +80,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return node.Sampler.Run(ctx)
 	})
 	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
-	err = g.Wait()
+	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
 		log.Warn("leave the driver as it is", "err", stuck)
 	}

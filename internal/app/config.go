@@ -40,8 +40,9 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
-	// Command is [Cleanup] or [Wait], or empty to serve.
+	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
 	Command string
+	Status  StatusConfig
 	Version bool
 }
 
@@ -77,19 +78,31 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 // Parse reads the command line: flags, and a command before them if that is what is
 // wanted. Its errors name the flag and what is wrong in one line; [flag.ErrHelp] asks
-// for the usage.
+// for the usage of the command in the result.
 func Parse(args []string, getenv func(string) string) (Config, error) {
+	if len(args) > 0 && args[0] == Status {
+		fs, c := StatusFlags()
+		err := parse(fs, args[1:])
+		return Config{Command: Status, Status: *c}, err
+	}
 	fs, c := Flags(getenv)
 	if len(args) > 0 && (args[0] == Cleanup || args[0] == Wait) {
 		c.Command, args = args[0], args[1:]
 	}
-	if err := fs.Parse(args); err != nil {
+	if err := parse(fs, args); err != nil {
 		return Config{}, err
 	}
-	if fs.NArg() > 0 {
-		return Config{}, fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
-	}
 	return *c, c.validate()
+}
+
+func parse(fs *flag.FlagSet, args []string) error {
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
+	}
+	return nil
 }
 
 func (c *Config) validate() error {

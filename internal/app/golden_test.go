@@ -185,6 +185,7 @@ func TestGolden(t *testing.T) {
 			got := play(t, sc.Name, false)
 			checkGolden(t, sc.Name, got.page())
 			checkGolden(t, sc.Name+".record", got.record())
+			got.checkStatus(sc.Name)
 		})
 	}
 }

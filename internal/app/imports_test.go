@@ -24,8 +24,9 @@ var allowed = map[string][]string{
 	"podmapper":        {"internal/gpu", "internal/stage"},
 	"collector":        {"internal/gpu", "internal/labelvalue"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
+	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},
 	"internal/app": {
-		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
+		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
 		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
