@@ -61,7 +61,7 @@ E2E           = go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run SCENARIO=gb200  another simulated node"
 	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
@@ -125,15 +125,15 @@ check-rules: ## check the rules and alerts, and ask the queries about boards of 
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
 
 .PHONY: e2e-queries
-e2e-queries: ## ask the queries about workloads of real servers
+e2e-queries:
 	@$(IN_SERVERS) $(IN_STATE) $(IN_PROMETHEUS) $(E2E) ./test/e2e/queries
 
 .PHONY: e2e-history
-e2e-history: build ## keep the record of simulated nodes in a real Prometheus and Thanos, and ask it
+e2e-history: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
 
 .PHONY: e2e-dashboards
-e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
+e2e-dashboards: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(E2E) ./test/e2e/dashboards
 
 .PHONY: bench-reconciler
