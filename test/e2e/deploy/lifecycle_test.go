@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestLifeCycle goes with the GPU Operator from installation to removal, by the commands
@@ -109,19 +111,19 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("two at once: %v\n%s", err, out)
 	}
-	// An image that does not start stops the upgrade at the first pod.
-	if out, err := run("registry.example.com/broken", "1"); err == nil || !strings.Contains(out, "not ready") {
-		t.Errorf("a broken image: %v\n%s", err, out)
-	}
-	broken := 0
-	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
-		if container(&pod).Image == "registry.example.com/broken" {
-			broken++
+	// An image that does not start, or does not stay up, stops the upgrade at the first pod,
+	// however often it is tried.
+	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
+		for _, want := range []string{"stopping", "nothing was done"} {
+			if out, err := run(image, "1"); err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v, want %q:\n%s", image, err, want, out)
+			}
+			if got := withImage(t, i, image); len(got) != 1 {
+				t.Errorf("%s reached %q", image, got)
+			}
 		}
 	}
-	if broken != 1 {
-		t.Errorf("the broken image reached %d pods", broken)
-	}
+	unreachable(t, i, run)
 	now, err := world.Client.CoreV1().Pods(stranger.Namespace).Get(t.Context(), stranger.Name, meta.GetOptions{})
 	check(t, err)
 	if got := container(now).Image; got != "x" {
@@ -129,11 +131,46 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	}
 }
 
+// unreachable: the upgrade leaves out what it cannot reach, says so, and does the rest.
+func unreachable(t *testing.T, i installer, run func(args ...string) (string, error)) {
+	t.Helper()
+	ready := func(status string) {
+		patch := fmt.Appendf(nil, `{"status": {"conditions": [{"type": "Ready", "status": %q}]}}`, status)
+		_, err := world.Client.CoreV1().Nodes().Patch(t.Context(), "gpu-2", types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+		check(t, err)
+	}
+	ready("Unknown")
+	out, err := run("registry.example.com/gpuledger:3")
+	if got := withImage(t, i, "registry.example.com/gpuledger:3"); err == nil || !strings.Contains(out, "gpu-2 is not ready") || len(got) != 1 {
+		t.Errorf("with a node that is not ready: %v, upgraded %q:\n%s", err, got, out)
+	}
+	ready("True")
+	if out, err := run("registry.example.com/gpuledger:3"); err != nil || len(withImage(t, i, "registry.example.com/gpuledger:3")) != 2 {
+		t.Errorf("once it is ready: %v\n%s", err, out)
+	}
+	if out, err := run("--one", "registry.example.com/gpuledger:3", i.namespace, "gone"); err == nil || err.Error() != "exit status 1" ||
+		!strings.Contains(out, i.namespace+"/gone: left out, it is gone") {
+		t.Errorf("a pod that is gone: %v\n%s", err, out)
+	}
+}
+
+// withImage returns the pods whose exporter is to have an image.
+func withImage(t *testing.T, i installer, image string) []string {
+	t.Helper()
+	var names []string
+	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
+		if container(&pod).Image == image {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
 // upgrade runs the script, for all nodes or for some.
 func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), manifests+"upgrade", args...)
-	cmd.Env = append(environment(), "TIMEOUT=5", "NODES="+nodes)
+	cmd.Env = append(environment(), "TIMEOUT=5", "STABLE=2", "NODES="+nodes)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
