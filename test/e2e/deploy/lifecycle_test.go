@@ -48,35 +48,56 @@ func TestLifeCycle(t *testing.T) {
 	for _, pod := range pods {
 		checkPod(t, &pod, operator.plugin)
 	}
-	verified := shell(t, "", containing(t, documented(t, "## Verify", ""), "custom-columns="))
 	for _, pod := range pods {
-		if !strings.Contains(verified, pod.Name) {
-			t.Errorf("the command that docs/install.md verifies with does not show %s:\n%s", pod.Name, verified)
-		}
+		wantVerified(t, "<none>", pod.Name) // no kubelet has started it
 	}
 
 	t.Run("upgrade", func(t *testing.T) { upgrades(t, operator, pods) })
 	forget(t, operator.namespace) // they were bound
 	pods = podsOf(t, operator.namespace, operator.daemonSet)
 
-	uninstall(t, "", true, false)
+	// By the order of the page, its restart before the policy is deleted.
+	commands := documented(t, "## Uninstall", "")
+	shell(t, "", containing(t, commands, "delete configmap"))
 	eventually(t, "the policy acts no more", func() bool {
 		pod, err := createAs(t, daemonSetController, operator.namespace, fresh(&first[0]))
 		check(t, err)
 		return !hasSidecar(pod)
 	})
-	for _, pod := range renew(t, operator, pods) {
+	left := containing(t, commands, "custom-columns=")
+	if out := shell(t, "", left); strings.Count(out, "\n") != 3 {
+		t.Errorf("before the restart, this is to show two pods:\n%s", out)
+	}
+	shell(t, "", "N="+operator.namespace+" D="+operator.daemonSet+"; "+containing(t, commands, "rollout restart"))
+	eventually(t, "the page's command shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
+	for _, pod := range podsOf(t, operator.namespace, operator.daemonSet) {
 		if hasSidecar(&pod) || pod.Spec.HostPID {
 			t.Error("a pod still has the container")
 		}
 	}
+	shell(t, "", containing(t, commands, "delete mutatingadmissionpolicybinding"), containing(t, commands, "kubectl delete --all-namespaces"))
 	nothingLeft(t, before)
+}
+
+// wantVerified runs the command that docs/install.md verifies with.
+func wantVerified(t *testing.T, ready, pod string) {
+	t.Helper()
+	out := shell(t, "", containing(t, documented(t, "## Verify", ""), `@.name=="gpuledger"`))
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); fields[1] == pod && fields[2] == ready {
+			return
+		}
+	}
+	t.Errorf("not shown as ready %s: %s\n%s", ready, pod, out)
 }
 
 // upgrades runs the script that gives running pods another image.
 func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	kubelet := startKubelet(t, i.namespace)
 	eventually(t, "the first containers are ready", kubelet.settled)
+	for _, pod := range pods {
+		wantVerified(t, "true", pod.Name)
+	}
 	for n := range pods {
 		bind(t, &pods[n])
 	}

@@ -91,7 +91,7 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	if labels {
 		shell(t, "", containing(t, commands, "delete deployment"))
 		ended := runJob(t, reconciler)
-		shell(t, "", containing(t, commands, "uninstall/labels"))
+		shell(t, "", containing(t, commands, "uninstall/labels"), containing(t, commands, "get job"))
 		<-ended
 	}
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
@@ -122,7 +122,7 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 		cancel()
 		<-done
 	})
-	flags := access(t)
+	flags := append(access(t), "--leader-election.namespace=gpuledger", "--leader-election.identity=cleanup")
 	go func() {
 		defer close(done)
 		pods := world.Client.CoreV1().Pods("gpuledger")
