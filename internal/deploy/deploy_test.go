@@ -1,7 +1,9 @@
 package deploy_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -117,6 +119,40 @@ func TestOneNamespace(t *testing.T) {
 	}
 	if policies < 3 {
 		t.Errorf("only %d policies", policies)
+	}
+}
+
+// TestNamespaces: the documentation names every place where the device plugin's
+// namespace stands, for whoever has another.
+func TestNamespaces(t *testing.T) {
+	page, err := os.ReadFile("../../docs/install.md")
+	check(t, err)
+	_, text, _ := strings.Cut(string(page), "\n### Another namespace or release name\n")
+	text, _, _ = strings.Cut(text, "\n#")
+	namespace := regexp.MustCompile(`(?m)(^  namespace: |matchNames: .*|names: .*)\b(kube-system|gpu-operator|nvidia-device-plugin)\b`)
+	places := 0
+	for _, folder := range []string{"base", "components", "prometheus"} {
+		check(t, filepath.WalkDir(manifests+folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			manifest, err := os.ReadFile(path)
+			if err != nil || !namespace.Match(manifest) {
+				return err
+			}
+			places++
+			place, _ := filepath.Rel(manifests, path)
+			if folder == "components" {
+				place = filepath.Dir(place)
+			}
+			if !strings.Contains(text, "`"+place+"`") {
+				t.Errorf("%s has the namespace, and the page does not say so", place)
+			}
+			return nil
+		}))
+	}
+	if places != 5 {
+		t.Errorf("%d places", places)
 	}
 }
 

@@ -24,14 +24,22 @@ func TestLifeCycle(t *testing.T) {
 	first := podsOf(t, operator.namespace, operator.daemonSet)
 	before := everything(t)
 
-	apply(t, "-k", overlay("operator"))
 	canary := documented(t, "### Canary", "")
+	of := "N=" + operator.namespace + " D=" + operator.daemonSet + "; "
+	shell(t, "", containing(t, canary, "create namespace"))
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
+	apply(t, "-k", overlay("operator"))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
 	// To apply the manifests again is in no conflict with the canary, and does not end it.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
+	preflight := containing(t, canary, "--dry-run=server")
+	for name, want := range map[string]string{"gpu-1": operator.plugin + " gpuledger", "gpu-2": operator.plugin} {
+		if got := shell(t, "", of+"POD="+onTheNode(t, first, name).Name+"; "+preflight); got != want {
+			t.Errorf("%s: the preflight prints %q, want %q", name, got, want)
+		}
+	}
 	pods := renew(t, operator, first)
 	for _, pod := range pods {
 		if got, want := hasSidecar(&pod), node(&pod) == "gpu-1"; got != want {
@@ -44,7 +52,11 @@ func TestLifeCycle(t *testing.T) {
 		check(t, err)
 		return hasSidecar(pod)
 	})
-	pods = renew(t, operator, pods)
+	shell(t, "", of+containing(t, canary, "rollout restart"))
+	eventually(t, "every node has the container", func() bool {
+		pods = podsOf(t, operator.namespace, operator.daemonSet)
+		return !slices.ContainsFunc(pods, func(p core.Pod) bool { return !hasSidecar(&p) })
+	})
 	for _, pod := range pods {
 		checkPod(t, &pod, operator.plugin)
 	}
@@ -68,7 +80,7 @@ func TestLifeCycle(t *testing.T) {
 	if out := shell(t, "", left); strings.Count(out, "\n") != 3 {
 		t.Errorf("before the restart, this is to show two pods:\n%s", out)
 	}
-	shell(t, "", "N="+operator.namespace+" D="+operator.daemonSet+"; "+containing(t, commands, "rollout restart"))
+	shell(t, "", of+containing(t, commands, "rollout restart"))
 	eventually(t, "the page's command shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
 	for _, pod := range podsOf(t, operator.namespace, operator.daemonSet) {
 		if hasSidecar(&pod) || pod.Spec.HostPID {
