@@ -156,6 +156,29 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// TestVariables: a command that somebody runs months later, in another shell, stops where
+// a variable is not set, and does not ask for something else.
+func TestVariables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/install.md")
+	check(t, err)
+	for _, heading := range []string{"### Canary", "## Uninstall"} {
+		_, text, _ := strings.Cut(string(page), "\n"+heading+"\n")
+		text, _, _ = strings.Cut(text, "\n#")
+		variables := 0
+		for _, line := range regexp.MustCompile(`(?m)^\$ .*`).FindAllString(text, -1) {
+			for _, variable := range regexp.MustCompile(`\$\{?[A-Z]+\S?\S?`).FindAllString(line, -1) {
+				variables++
+				if !strings.Contains(variable, ":?") {
+					t.Errorf("%s: %s in %s", heading, variable, line)
+				}
+			}
+		}
+		if variables < 4 {
+			t.Errorf("%s: only %d variables: this test does not see them", heading, variables)
+		}
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

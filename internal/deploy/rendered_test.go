@@ -216,6 +216,26 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
+// TestPrepulled: what is pulled before it is needed is the image that the policy adds.
+// Kustomize's images change only one of the two.
+func TestPrepulled(t *testing.T) {
+	var pulled, added string
+	for _, document := range files(t)["example.yaml"] {
+		w, parameters := &workload{}, &corev1.ConfigMap{}
+		check(t, yaml.Unmarshal(document, w))
+		switch w.Kind + " " + w.Name {
+		case "DaemonSet gpuledger-prepull":
+			pulled = w.Spec.Template.Spec.Containers[0].Image
+		case "ConfigMap " + deploy.ParametersName:
+			check(t, yaml.Unmarshal(document, parameters))
+			added = parameters.Data["image"]
+		}
+	}
+	if pulled != added || pulled == "" {
+		t.Errorf("pulled is %q, added %q", pulled, added)
+	}
+}
+
 // TestOpenShift: the account of the Job that removes labels may have its user there.
 func TestOpenShift(t *testing.T) {
 	var account string
