@@ -20,13 +20,10 @@ import (
 func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		collector.New(latest, cfg.Collector),
 		versioncollector.NewCollector("gpuledger"),
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
-	record := prometheus.NewRegistry()
-	record.MustRegister(collector.NewRecord(latest))
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger",
 		Description: "Which physical GPU served which pod, when, and for how many joules",
@@ -44,8 +41,8 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log))
-	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(record, registry, log))
+	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log, collector.New(latest, cfg.Collector)))
+	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(collector.NewRecord(latest), registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
