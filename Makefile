@@ -45,6 +45,8 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 # Prometheus without the service discovery of clouds, which is most of it.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+# Without the tag, Thanos Receive panics at the first write.
+THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 KUBECTL := tools/servers kubectl kubectl=.
 
 .PHONY: help
@@ -103,7 +105,7 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 e2e: ## run the reconciler and the manifests against a real API server and etcd
 	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(MAKE) --no-print-directory check-rules e2e-queries e2e-dashboards
+	@$(MAKE) --no-print-directory check-rules e2e-queries e2e-dashboards e2e-history
 
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
@@ -114,6 +116,11 @@ e2e-queries: ## ask the queries about workloads of real servers
 	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
 		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
 
+.PHONY: e2e-history
+e2e-history: build ## keep the record of simulated nodes in a real Prometheus and Thanos, and ask it
+	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) GPULEDGER_E2E_THANOS=$$($(THANOS)) \
+		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/history
+
 .PHONY: e2e-dashboards
 e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
 	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
@@ -123,6 +130,11 @@ e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
 bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour
 	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+
+.PHONY: bench-queries
+bench-queries: build ## time the queries about history over 90 days of 8,000 GPUs, on two processors
+	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
+		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 	"test/alerts":                    {},
 	"test/fleet":                     {"internal/simnode"},
 	"test/demo":                      {"internal/simnode", "test/fleet"},
+	"test/speed":                     {"test/exposition", "test/fleet", "test/promdoc"},
 	"test/pictures":                  {"internal/simnode", "test/fleet"},
 	"dashboards":                     {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},

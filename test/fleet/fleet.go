@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Programs are the folders of the programs that a fleet runs.
 type Programs struct {
 	Bin        string // with gpuledger, simnode and lib/libnvidia-ml.so.1, as make build leaves them
-	Prometheus string // with prometheus, as tools/servers prints it
+	Prometheus string // with prometheus and promtool, as tools/servers prints it
+	Thanos     string // with thanos; needed by fleets that start a part of it
 }
 
 // Fleet is what runs. Its methods may not be called at the same time.
@@ -40,8 +42,8 @@ func Open(programs Programs) (*Fleet, error) {
 
 // Close ends all programs, the newest first, and removes what they wrote.
 func (f *Fleet) Close() error {
-	for i := len(f.running) - 1; i >= 0; i-- {
-		f.running[i].Stop()
+	for _, p := range slices.Backward(f.running) {
+		p.Stop()
 	}
 	return os.RemoveAll(f.dir)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 )
@@ -75,4 +76,24 @@ func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*Program, er
 		return nil, err
 	}
 	return program, program.ready(ctx, p.URL()+"/-/ready")
+}
+
+// Blocks makes blocks of a file in the OpenMetrics format.
+func (f *Fleet) Blocks(ctx context.Context, openMetrics, dir string) error {
+	return f.promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", openMetrics, dir)
+}
+
+// Backfill makes blocks of the answers that a running Prometheus has for the rules of a
+// file.
+func (f *Fleet) Backfill(ctx context.Context, p Prometheus, from, to time.Time, rules, dir string) error {
+	return f.promtool(ctx, "tsdb", "create-blocks-from", "rules", "--url="+p.URL(),
+		fmt.Sprintf("--start=%d", from.Unix()), fmt.Sprintf("--end=%d", to.Unix()), "--output-dir="+dir, rules)
+}
+
+func (f *Fleet) promtool(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(f.programs.Prometheus, "promtool"), args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
 }

@@ -1,0 +1,292 @@
+//go:build e2e
+
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/fleet"
+)
+
+// The nodes, and the position in which the board that moves sits in each of them.
+const (
+	nodeA, nodeB, nodeC = 0, 1, 2 // A and B in the east, C in the west
+	traveller           = 0
+	spare               = 9 // the machine whose boards come in the place of those that move away
+)
+
+// scrape is the interval of every scrape, and retention how long the ended are shown.
+const (
+	scrape    = time.Second
+	retention = 3 * time.Second
+)
+
+// life is a fleet and what happens to it.
+type life struct {
+	t       *testing.T
+	fleet   *fleet.Fleet
+	nodes   []fleet.Node
+	booted  []*fleet.Program
+	legs    map[int][]*leg     // of each node, one for each boot
+	servers map[string]*server // by cluster
+	receive fleet.Receive
+	thanos  *fleet.Program // the Receive
+	query   string         // URL of the Query
+	witness *witness
+}
+
+// server is the Prometheus of a cluster.
+type server struct {
+	fleet.Prometheus
+	program *fleet.Program
+}
+
+func begin(t *testing.T) *life {
+	t.Helper()
+	l := &life{t: t, fleet: open(t), servers: make(map[string]*server), booted: make([]*fleet.Program, 3), legs: make(map[int][]*leg)}
+	flags := []string{"--retention=" + retention.String(), "--collector.gauges=false"}
+	for i, cluster := range []string{"east", "east", "west"} {
+		l.nodes = append(l.nodes, fleet.Node{
+			Cluster: cluster, Scenario: "jobs", Machine: simnode.Machine{Number: i}, Address: address(t), Flags: flags,
+		})
+	}
+	var err error
+	l.receive, err = fleet.NewReceive()
+	check(t, err)
+	l.startReceive()
+	l.query, err = l.fleet.StartQuery(t.Context(), l.receive.GRPC)
+	check(t, err)
+	for i := range l.nodes {
+		l.boot(i)
+	}
+	for _, cluster := range []string{"east", "west"} {
+		p := fleet.Prometheus{Name: cluster, Cluster: cluster, Address: address(t), Scrape: scrape, RemoteWrite: l.receive.RemoteWrite()}
+		for _, n := range l.nodes {
+			if n.Cluster == cluster {
+				p.Nodes = append(p.Nodes, n)
+			}
+		}
+		l.servers[cluster] = &server{Prometheus: p}
+		l.startPrometheus(cluster)
+	}
+	l.witness = watch(t, l.nodes)
+	return l
+}
+
+func (l *life) boot(i int) {
+	l.t.Helper()
+	p, err := l.fleet.Boot(l.t.Context(), l.nodes[i])
+	check(l.t, err)
+	l.booted[i] = p
+	first := &leg{node: l.nodes[i]}
+	eventually(l.t, "the GPUs' books are open", func() (err error) {
+		first.first, err = pages(l.t.Context(), l.nodes[i], 3)
+		return err
+	})
+	l.legs[i] = append(l.legs[i], first)
+}
+
+// remember keeps what a node served last in this boot.
+func (l *life) remember(i int) {
+	l.t.Helper()
+	newest := l.legs[i][len(l.legs[i])-1]
+	var err error
+	newest.last, err = pages(l.t.Context(), l.nodes[i], 0)
+	check(l.t, err)
+}
+
+func (l *life) startReceive() {
+	l.t.Helper()
+	p, err := l.fleet.StartReceive(l.t.Context(), l.receive)
+	check(l.t, err)
+	l.thanos = p
+}
+
+func (l *life) startPrometheus(cluster string) {
+	l.t.Helper()
+	s := l.servers[cluster]
+	began := time.Now()
+	p, err := l.fleet.StartPrometheus(l.t.Context(), s.Prometheus)
+	check(l.t, err)
+	s.program = p
+	// A server discovers its targets for some seconds.
+	eventually(l.t, cluster+" is scraped", func() error {
+		now := time.Now()
+		scraped, err := fleet.Query(l.t.Context(), s.URL(), fmt.Sprintf("timestamp(up) > %d and up == 1", began.Unix()), now)
+		if err == nil && len(scraped) != 2*len(s.Nodes) {
+			err = fmt.Errorf("%d targets are", len(scraped))
+		}
+		return err
+	})
+}
+
+// move takes the traveller from one node to another, with both powered off. The
+// first gets a new board.
+func (l *life) move(from, to int) {
+	l.t.Helper()
+	for _, i := range []int{from, to} {
+		l.remember(i)
+		l.booted[i].Stop()
+	}
+	l.nodes[from].Machine.Boards = map[int]simnode.Board{traveller: {Machine: spare + from, Position: traveller}}
+	l.nodes[to].Machine.Boards = map[int]simnode.Board{traveller: {Machine: nodeA, Position: traveller}}
+	for _, i := range []int{from, to} {
+		l.nodes[i].Machine.Boot++
+		l.boot(i)
+	}
+}
+
+// name returns the name of a node.
+func (l *life) name(i int) string {
+	sc, err := l.nodes[i].Simulated()
+	check(l.t, err)
+	return sc.Node
+}
+
+// serial returns the serial number of the board in a position of a node.
+func (l *life) serial(i, position int) string {
+	sc, err := l.nodes[i].Simulated()
+	check(l.t, err)
+	return sc.GPUs[position].Serial
+}
+
+// pod returns the full name of a pod of a node.
+func (l *life) pod(i int, name string) string {
+	sc, err := l.nodes[i].Simulated()
+	check(l.t, err)
+	for _, p := range sc.Pods {
+		if strings.HasPrefix(p.Name, name) {
+			return p.Name
+		}
+	}
+	l.t.Fatalf("%s runs no pod %s", sc.Node, name)
+	return ""
+}
+
+// ask asks Thanos.
+func (l *life) ask(promql string, at time.Time) []fleet.Sample {
+	l.t.Helper()
+	samples, err := fleet.Query(l.t.Context(), l.query, promql, at)
+	check(l.t, err)
+	return samples
+}
+
+// pass lets time go by in which nothing but ordinary life happens.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	case <-time.After(d):
+	}
+}
+
+// witness reads the record of every node all the time, and keeps the highest value
+// that each counter ever had.
+type witness struct {
+	mu      sync.Mutex
+	highest map[series]float64
+	newest  map[series]bool // what the last page of its node had
+}
+
+// series is a series of the record, by the labels that the tests look at.
+type series struct{ Name, Node, Serial, Pod string }
+
+// watch lets a witness read until the test ends.
+func watch(t *testing.T, nodes []fleet.Node) *witness {
+	w := &witness{highest: make(map[series]float64), newest: make(map[series]bool)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for _, n := range nodes {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				w.read(ctx, n)
+				select {
+				case <-ctx.Done():
+				case <-time.After(scrape / 5):
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); readers.Wait() })
+	return w
+}
+
+// read reads a page, if the node is up.
+func (w *witness) read(ctx context.Context, n fleet.Node) {
+	page, err := read(ctx, n, "/metrics/record")
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sc, _ := n.Simulated() // the name is always the same
+	maps.DeleteFunc(w.newest, func(s series, _ bool) bool { return s.Node == sc.Node })
+	for name, mf := range page {
+		for _, m := range mf.Metric {
+			labels := exposition.Labels(m)
+			s := series{name, labels["node"], labels["serial"], labels["pod"]}
+			w.highest[s] = max(w.highest[s], exposition.Value(m))
+			w.newest[s] = true
+		}
+	}
+}
+
+// highestOf returns the highest values so far.
+func (w *witness) highestOf(name string) map[series]float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := maps.Clone(w.highest)
+	maps.DeleteFunc(found, func(s series, _ float64) bool { return s.Name != name })
+	return found
+}
+
+// shows reports whether the last page of its node had a series.
+func (w *witness) shows(s series) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest[s]
+}
+
+// read reads a page of a node.
+func read(ctx context.Context, n fleet.Node, path string) (exposition.Page, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s is answered with %s", path, response.Status)
+	}
+	return exposition.Parse(response.Body)
+}
+
+// pages reads both pages of a node as one, when there are so many allocations or more.
+func pages(ctx context.Context, n fleet.Node, allocations int) (exposition.Page, error) {
+	page, err := read(ctx, n, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	kept, err := read(ctx, n, "/metrics/record")
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(page, kept)
+	if got := len(page[allocation].GetMetric()); got < allocations {
+		return nil, fmt.Errorf("the record of %s has %d allocations", n.Address, got)
+	}
+	return page, nil
+}

@@ -1,0 +1,65 @@
+//go:build e2e
+
+// Package history_test holds the long-term record against what happened: simulated
+// nodes with the real exporter, a real Prometheus in each of two clusters, which
+// write to a real Thanos. A board is moved to another node and to another cluster,
+// pods end, a node dies, and each server is down for a while.
+package history_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/fleet"
+)
+
+// The folders with the programs.
+const (
+	binEnv        = "GPULEDGER_E2E_BIN"
+	prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
+	thanosEnv     = "GPULEDGER_E2E_THANOS"
+)
+
+// patience is how long something may take that takes a second on an idle machine.
+const patience = 2 * time.Minute
+
+// open opens a fleet that ends with the test.
+func open(t *testing.T) *fleet.Fleet {
+	t.Helper()
+	for _, env := range []string{binEnv, prometheusEnv, thanosEnv} {
+		if os.Getenv(env) == "" {
+			t.Fatalf("%s is not set: run the test with make e2e-history", env)
+		}
+	}
+	f, err := fleet.Open(fleet.Programs{Bin: os.Getenv(binEnv), Prometheus: os.Getenv(prometheusEnv), Thanos: os.Getenv(thanosEnv)})
+	check(t, err)
+	t.Cleanup(func() { check(t, f.Close()) })
+	return f
+}
+
+func address(t *testing.T) string {
+	t.Helper()
+	a, err := fleet.FreeAddress()
+	check(t, err)
+	return a
+}
+
+// eventually waits until there is no error.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	err := ask()
+	for begun := time.Now(); err != nil; err = ask() {
+		if time.Since(begun) > patience {
+			t.Fatalf("waited in vain until %s: %v", what, err)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,190 @@
+//go:build e2e
+
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+const (
+	placement  = "gpuledger_placement_info"
+	allocation = "gpuledger_allocation_energy_joules_total"
+	board      = "gpuledger_board_energy_joules_total"
+)
+
+// lag bounds what a counter can gain after the last scrape before its end: two
+// intervals at the limit of an H100.
+const lag = float64(2*scrape/time.Second) * 700
+
+// TestLife lives through the outages, the moves and the death of a node, and holds
+// what Thanos says against it.
+func TestLife(t *testing.T) {
+	l := begin(t)
+	pass(t, 2*scrape)
+	missed := l.prometheusDown()
+	t.Run("Thanos was down", l.thanosDown)
+	before := time.Now()
+	l.move(nodeA, nodeB)
+	pass(t, 5*scrape)
+	l.move(nodeB, nodeC)
+	pass(t, 5*scrape)
+	for i := range l.nodes {
+		l.remember(i)
+	}
+	l.booted[nodeA].Kill()
+	pass(t, 2*scrape)
+	now := time.Now()
+	l.arrived(now)
+
+	t.Run("the board was in three nodes", func(t *testing.T) { l.checkMoves(t, now) })
+	t.Run("pods ended unseen", func(t *testing.T) { l.checkMissed(t, missed, before) })
+	t.Run("the statement is complete", func(t *testing.T) { l.checkStatement(t, missed, now) })
+	t.Run("a node died", func(t *testing.T) { l.checkDead(t, now) })
+	t.Run("questions", func(t *testing.T) { l.askHistory(t) })
+}
+
+// askHistory asks the questions of the docs about this life, played slowly.
+func (l *life) askHistory(t *testing.T) {
+	for _, s := range l.servers {
+		s.program.Stop()
+	}
+	old := tray(t, l.fleet)
+	p := l.record(old)
+	sc, err := old.node.Simulated()
+	check(t, err)
+	p.askAll(t, p.store(t, l.fleet), map[string]string{
+		"serial": l.serial(nodeC, traveller), "chassis": sc.GPUs[0].Place.Chassis, "window": "1d", "price": fmt.Sprint(price),
+		"namespace": "research", "workload": "nightly",
+	})
+}
+
+// thanosDown: what is scraped while Thanos is down comes when it is up again.
+func (l *life) thanosDown(t *testing.T) {
+	l.thanos.Stop()
+	down := time.Now()
+	pass(t, 8*scrape)
+	up := time.Now()
+	l.startReceive()
+	window := fmt.Sprintf("[%dms]", up.Sub(down).Milliseconds())
+	count := "count by (node) (count_over_time(" + placement + window + ") >= 6)"
+	eventually(t, "Thanos has what was scraped while it was down", func() error {
+		found := l.ask(count, up)
+		for _, s := range found {
+			if s.Value != 4 {
+				return fmt.Errorf("%v GPUs of %s", s.Value, s.Labels["node"])
+			}
+		}
+		if len(found) != len(l.nodes) {
+			return fmt.Errorf("%d nodes", len(found))
+		}
+		return nil
+	})
+}
+
+// prometheusDown takes down the Prometheus of the east until a pod of each of its
+// nodes has ended and its account is retired. It returns the series of these pods.
+func (l *life) prometheusDown() map[series]bool {
+	l.t.Helper()
+	ending := make(map[series]bool)
+	for _, node := range []int{nodeA, nodeB} {
+		s := series{allocation, l.name(node), l.serial(node, 1), l.pod(node, "sweep")}
+		if ending[s] = l.witness.shows(s); !ending[s] {
+			l.t.Fatalf("%v has ended already: this machine is too slow", s)
+		}
+	}
+	l.servers["east"].program.Stop()
+	eventually(l.t, "the pods are shown no more", func() error {
+		for s := range ending {
+			if l.witness.shows(s) {
+				return fmt.Errorf("%v is", s)
+			}
+		}
+		return nil
+	})
+	l.startPrometheus("east")
+	pass(l.t, 5*scrape)
+	return ending
+}
+
+// arrived waits until Thanos has what was scraped until a moment.
+func (l *life) arrived(at time.Time) {
+	l.t.Helper()
+	eventually(l.t, "Thanos has everything", func() error {
+		for cluster := range l.servers {
+			query := fmt.Sprintf("max(max_over_time(timestamp(up{cluster=%q})[1m:1s])) >= %d", cluster, at.Unix()-2)
+			if len(l.ask(query, at)) == 0 {
+				return errors.New("not from " + cluster)
+			}
+		}
+		return nil
+	})
+}
+
+// checkMoves: the board that moved, and no other, was in three nodes and two clusters.
+func (l *life) checkMoves(t *testing.T, now time.Time) {
+	moved := l.serial(nodeC, traveller)
+	for by, want := range map[string]float64{"node": 3, "cluster": 2, "system_uuid": 3} {
+		found := l.ask(fmt.Sprintf("count by (serial) (group by (serial, %s) (present_over_time(%s[1h]))) > 1", by, placement), now)
+		if len(found) != 1 || found[0].Labels["serial"] != moved || found[0].Value != want {
+			t.Errorf("by %s: %v, want %s in %v", by, found, moved, want)
+		}
+	}
+}
+
+// checkMissed: of a pod that ended while Prometheus was down, Thanos has what it used until
+// then; of its board it has everything, so that the rest is known to be missing.
+func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
+	value := func(s series) float64 {
+		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)
+		if len(found) != 1 {
+			t.Fatalf("%v: %v", s, found)
+		}
+		return found[0].Value
+	}
+	for s := range missed {
+		used := l.witness.highestOf(allocation)[s]
+		if got := value(s); got >= used || got < used/4 {
+			t.Errorf("%v is %v J, of %v J that it used", s, got, used)
+		}
+		whole := series{board, s.Node, s.Serial, ""}
+		if got, want := value(whole), l.witness.highestOf(board)[whole]; got < want-lag || got > want {
+			t.Errorf("%v is %v J, and was %v J", whole, got, want)
+		}
+	}
+}
+
+// checkStatement: every other counter arrived, but for what came after the last scrape
+// before its end.
+func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Time) {
+	for _, name := range []string{allocation, board} {
+		got := make(map[series]float64)
+		for _, s := range l.ask("max by (__name__, node, serial, pod) (max_over_time("+name+"[1h]))", now) {
+			got[series{name, s.Labels["node"], s.Labels["serial"], s.Labels["pod"]}] = s.Value
+		}
+		want := l.witness.highestOf(name)
+		for s, used := range want {
+			if !missed[s] && (got[s] < used-lag || got[s] > used+lag) {
+				t.Errorf("%v is %v J, and was %v J", s, got[s], used)
+			}
+		}
+		for s := range got {
+			if _, ok := want[s]; !ok {
+				t.Errorf("Thanos has %v, which no node served", s)
+			}
+		}
+	}
+}
+
+// checkDead: a node that died is where it was, in the past, and nowhere now.
+func (l *life) checkDead(t *testing.T, now time.Time) {
+	dead := l.name(nodeA)
+	if found := l.ask(fmt.Sprintf("%s{node=%q}", placement, dead), now); len(found) != 0 {
+		t.Errorf("now: %v", found)
+	}
+	if found := l.ask(fmt.Sprintf("count(present_over_time(%s{node=%q}[1h]))", placement, dead), now); len(found) != 1 || found[0].Value != 5 {
+		t.Errorf("in the last hour: %v, want the 5 boards that were in it", found)
+	}
+}

@@ -1,0 +1,238 @@
+//go:build e2e
+
+package history_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/fleet"
+)
+
+// leg is one boot of a node in real time: what it served first and last.
+type leg struct {
+	node        fleet.Node
+	first, last exposition.Page
+	from, to    int // the minutes of the tape for which it stands
+}
+
+// tape is the legs played slowly: the seconds of each are its hours, and its counters
+// grow evenly. So there are days to ask about, and every answer is known.
+type tape struct {
+	began time.Time // minute 0
+	lines map[string]*line
+}
+
+// line is a series and its samples, by their minutes.
+type line struct {
+	name, cluster string
+	labels        map[string]string
+	minutes       []int
+	values        []float64
+}
+
+// The families on the tape.
+var families = []string{
+	"gpuledger_placement_info", "gpuledger_board_energy_joules_total",
+	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total",
+	"gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total",
+}
+
+// play puts a leg on the tape. What the last page does not have stands as it was on
+// the first, and ends halfway.
+func (p *tape) play(t *testing.T, l *leg) {
+	t.Helper()
+	sc, err := l.node.Simulated()
+	check(t, err)
+	for _, name := range families {
+		for key, m := range index(name, l.first) {
+			end, last := index(name, l.last)[key], l.to
+			if end == nil {
+				end, last = m, (l.from+l.to)/2
+			}
+			labels := exposition.Labels(m)
+			labels["instance"], labels["job"] = sc.Node, "gpuledger-record"
+			s := p.line(name, l.node.Cluster, labels)
+			from, to := exposition.Value(m), exposition.Value(end)
+			for minute := l.from; minute <= last; minute++ {
+				s.add(minute, from+(to-from)*float64(minute-l.from)/float64(last-l.from))
+			}
+		}
+	}
+}
+
+// index returns the samples of a metric by their series.
+func index(name string, page exposition.Page) map[string]*dto.Metric {
+	all := make(map[string]*dto.Metric)
+	for _, m := range page[name].GetMetric() {
+		all[name+fmt.Sprint(exposition.Labels(m))] = m
+	}
+	return all
+}
+
+func (p *tape) line(name, cluster string, labels map[string]string) *line {
+	key := fmt.Sprint(name, cluster, labels)
+	if p.lines[key] == nil {
+		p.lines[key] = &line{name: name, cluster: cluster, labels: labels}
+	}
+	return p.lines[key]
+}
+
+func (s *line) add(minute int, value float64) {
+	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
+}
+
+// beside adds what others tell of the pods: the reconciler, and kube-state-metrics.
+func (p *tape) beside() {
+	for _, s := range slices.Collect(maps.Values(p.lines)) {
+		if s.name != "gpuledger_allocation_seconds_total" {
+			continue
+		}
+		base := s.base()
+		who := map[string]string{"namespace": s.labels["namespace"], "pod": s.labels["pod"], "pod_uid": s.labels["pod_uid"]}
+		info, labelled := maps.Clone(who), maps.Clone(who)
+		info["workload_kind"], info["workload_name"], info["workload_uid"] = "Job", base, "uid-of-"+base
+		labelled["label_team"] = teamOfWorkload(base)
+		for name, labels := range map[string]map[string]string{
+			"gpuledger_pod_info": info, "gpuledger_pod_labels": labelled,
+			"kube_namespace_labels": {"namespace": s.labels["namespace"], "label_team": teamOfNamespace(s.labels["namespace"])},
+		} {
+			other := p.line(name, s.cluster, labels)
+			for _, minute := range s.minutes {
+				if n := len(other.minutes); n == 0 || other.minutes[n-1] < minute {
+					other.add(minute, 1)
+				}
+			}
+		}
+	}
+}
+
+// base is the name of the workload that the series' pod is of.
+func (s *line) base() string {
+	base, _, _ := strings.Cut(s.labels["pod"], "-")
+	return base
+}
+
+func teamOfNamespace(namespace string) string { return "the-team-of-" + namespace }
+
+// teamOfWorkload gives one team to all workloads but one.
+func teamOfWorkload(name string) string {
+	if name == "chat" {
+		return "chatters"
+	}
+	return "batchers"
+}
+
+// at returns a moment of the tape.
+func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
+
+// write writes what is known in a cluster in the OpenMetrics format.
+func (p *tape) write(t *testing.T, cluster, file string) {
+	t.Helper()
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(p.lines)) {
+		s := p.lines[key]
+		if s.cluster != cluster {
+			continue
+		}
+		var labels []string
+		for name, value := range s.labels {
+			labels = append(labels, fmt.Sprintf("%s=%q", name, value))
+		}
+		slices.Sort(labels)
+		for i, minute := range s.minutes {
+			fmt.Fprintf(&text, "%s{%s} %v %d\n", s.name, strings.Join(labels, ","), s.values[i], p.at(minute).Unix())
+		}
+	}
+	text.WriteString("# EOF\n")
+	check(t, os.WriteFile(file, []byte(text.String()), 0o600))
+}
+
+// window is a part of the tape: the first minute is not included, the last one is.
+type window struct{ from, to int }
+
+// has reports whether a series has a sample in a window.
+func (s *line) has(w window) bool {
+	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
+}
+
+// grown returns by how much a counter grew in a window, each time from nothing when it
+// began anew. What it had at its very first sample counts, or does not.
+func (s *line) grown(w window, first bool) (sum float64) {
+	before := 0.0
+	for i, minute := range s.minutes {
+		v := s.values[i]
+		if i == 0 && !first {
+			before = v
+		}
+		if v < before {
+			before = 0
+		}
+		if minute > w.from && minute <= w.to {
+			sum += v - before
+		}
+		before = v
+	}
+	return sum
+}
+
+// key says of which element of an answer a series is a part; not ok: of none.
+type key func(*line) (key string, ok bool)
+
+// by is a key made of labels.
+func by(names ...string) key {
+	return func(s *line) (string, bool) { return s.key(names), true }
+}
+
+func (s *line) key(names []string) string {
+	var values []string
+	for _, name := range names {
+		switch v := s.labels[name]; name {
+		case "cluster":
+			values = append(values, s.cluster)
+		default:
+			values = append(values, v)
+		}
+	}
+	return strings.Join(values, " ")
+}
+
+// where limits a key to the series that have a label.
+func (k key) where(name, value string) key {
+	return func(s *line) (string, bool) {
+		if s.labels[name] != value {
+			return "", false
+		}
+		return k(s)
+	}
+}
+
+// sum adds up a counter of the tape, as grown does.
+func (p *tape) sum(name string, w window, first bool, k key) map[string]float64 {
+	sums := make(map[string]float64)
+	for _, s := range p.lines {
+		if key, ok := k(s); s.name == name && ok && s.has(w) {
+			sums[key] += s.grown(w, first)
+		}
+	}
+	return sums
+}
+
+// present lists which keys a metric had in a window, as a query by group does.
+func (p *tape) present(name string, w window, k key) map[string]float64 {
+	found := make(map[string]float64)
+	for _, s := range p.lines {
+		if key, ok := k(s); s.name == name && ok && s.has(w) {
+			found[key] = 1
+		}
+	}
+	return found
+}

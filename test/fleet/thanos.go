@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Receive is a Thanos Receive, to which every cluster's Prometheus writes.
+type Receive struct {
+	HTTP, GRPC, Write string // addresses
+}
+
+// NewReceive chooses addresses for a Receive.
+func NewReceive() (r Receive, err error) {
+	for _, a := range []*string{&r.HTTP, &r.GRPC, &r.Write} {
+		if *a, err = FreeAddress(); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// RemoteWrite returns the URL for a Prometheus.
+func (r Receive) RemoteWrite() string { return "http://" + r.Write + "/api/v1/receive" }
+
+// StartReceive starts a Receive and waits until it is ready. Its data are there again
+// when it is started a second time.
+func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*Program, error) {
+	p, err := f.thanos("receive",
+		"--http-address="+r.HTTP, "--grpc-address="+r.GRPC, "--remote-write.address="+r.Write,
+		"--tsdb.path="+f.Path("receive"), `--label=receive="0"`)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ready(ctx, "http://"+r.HTTP+"/-/ready")
+}
+
+// StartQuery starts a Thanos Query over components, each by its gRPC address, and
+// returns its URL once it is ready.
+func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url string, err error) {
+	http, err := FreeAddress()
+	if err != nil {
+		return "", err
+	}
+	grpc, err := FreeAddress()
+	if err != nil {
+		return "", err
+	}
+	args := []string{"--http-address=" + http, "--grpc-address=" + grpc, "--query.replica-label=receive"}
+	for _, c := range components {
+		args = append(args, "--endpoint="+c)
+	}
+	p, err := f.thanos("query", args...)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + http, p.ready(ctx, "http://"+http+"/-/ready")
+}
+
+// StartStore uploads the blocks of a folder to a bucket, with the label of a cluster,
+// and starts a Thanos Store that serves them. It returns the gRPC address.
+func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc string, err error) {
+	bucket, err := json.Marshal(object{"type": "FILESYSTEM", "config": object{"directory": f.Path("bucket")}})
+	if err != nil {
+		return "", err
+	}
+	for cluster, dir := range blocks {
+		upload := exec.CommandContext(ctx, f.thanosPath(), "tools", "bucket", "upload-blocks",
+			"--path="+dir, "--objstore.config="+string(bucket), fmt.Sprintf("--label=cluster=%q", cluster), "--shipper.upload-compacted")
+		if out, err := upload.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", upload.Args, err, out)
+		}
+	}
+	http, err := FreeAddress()
+	if err != nil {
+		return "", err
+	}
+	if grpc, err = FreeAddress(); err != nil {
+		return "", err
+	}
+	p, err := f.thanos("store", "--http-address="+http, "--grpc-address="+grpc, "--data-dir="+f.Path("store"), "--objstore.config="+string(bucket))
+	if err != nil {
+		return "", err
+	}
+	return grpc, p.ready(ctx, "http://"+http+"/-/ready")
+}
+
+func (f *Fleet) thanosPath() string { return filepath.Join(f.programs.Thanos, "thanos") }
+
+// thanos starts a component of Thanos.
+func (f *Fleet) thanos(component string, args ...string) (*Program, error) {
+	if _, err := os.Stat(f.thanosPath()); err != nil {
+		return nil, fmt.Errorf("find the programs: %w", err)
+	}
+	return f.Start("thanos-"+component, f.thanosPath(), append([]string{component}, args...)...)
+}

@@ -1,0 +1,208 @@
+// Speed asks the queries of docs/queries.md about boards and their history of a real
+// Prometheus that holds 90 days of 8,000 GPUs, and prints how long each takes: as the
+// docs have it and, where that reads the hourly roll-up, of the record itself. Beside
+// the time it says how much of a processor the server took, which says the same on a
+// busy machine.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/promdoc"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var s speed
+	flag.StringVar(&s.programs.Bin, "bin", "bin", "`folder` that make build filled")
+	flag.StringVar(&s.programs.Prometheus, "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	flag.StringVar(&s.history, "history", "", "`program` that writes the history, of tools/history")
+	flag.IntVar(&s.gpus, "gpus", 8000, "`number` of GPUs")
+	flag.IntVar(&s.days, "days", 90, "`number` of days")
+	flag.Func("only", "ask only questions whose title matches this `regexp`", func(text string) (err error) {
+		s.only, err = regexp.Compile(text)
+		return err
+	})
+	flag.Parse()
+	if err := s.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "speed:", err)
+		os.Exit(1)
+	}
+}
+
+// speed is a measurement.
+type speed struct {
+	programs   fleet.Programs
+	history    string
+	gpus, days int
+	only       *regexp.Regexp // nil for all
+
+	server string // URL
+	end    time.Time
+}
+
+// limit is what a question may take, as the docs promise.
+const limit = 2 * time.Second
+
+func (s *speed) run(ctx context.Context) (err error) {
+	doc, err := promdoc.Read("docs/queries.md")
+	if err != nil {
+		return err
+	}
+	f, err := fleet.Open(s.programs)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	if err := s.start(ctx, f); err != nil {
+		return err
+	}
+	fmt.Printf("%d processors\n\n| question | window | elements | time | CPU | CPU of the record itself |\n|---|---|---|---|---|---|\n", runtime.GOMAXPROCS(0))
+	for _, q := range doc.Part("Boards and history") {
+		if s.only != nil && !s.only.MatchString(q.Title) {
+			continue
+		}
+		if err := s.ask(ctx, q); err != nil {
+			return fmt.Errorf("%s: %w", q.Title, err)
+		}
+	}
+	return nil
+}
+
+// start writes the history and starts a Prometheus on it.
+func (s *speed) start(ctx context.Context, f *fleet.Fleet) error {
+	p := fleet.Prometheus{
+		Name: "history", Scrape: time.Minute,
+		Flags: []string{"--storage.tsdb.retention.time=10y", "--query.timeout=10m"},
+	}
+	var err error
+	if p.Address, err = fleet.FreeAddress(); err != nil {
+		return err
+	}
+	write := exec.CommandContext(ctx, s.history, "--out="+f.Path(p.Name), fmt.Sprintf("--gpus=%d", s.gpus), fmt.Sprintf("--days=%d", s.days))
+	write.Stdout, write.Stderr = os.Stdout, os.Stderr
+	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // the rules' last hour is known after it
+	if err := write.Run(); err != nil {
+		return fmt.Errorf("write the history: %w", err)
+	}
+	s.server = p.URL()
+	_, err = f.StartPrometheus(ctx, p)
+	return err
+}
+
+// ask prints the row of a question.
+func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
+	window := windowOf(q)
+	text, err := q.Fill(map[string]string{
+		"serial": "1653900000000", "chassis": "1820900000000", "namespace": "team-0", "workload": "train-0", "price": "0.25",
+		"window": window,
+	})
+	if err != nil {
+		return err
+	}
+	c, err := s.measure(ctx, text)
+	if err != nil {
+		return err
+	}
+	slow, record := "", ""
+	if c.cpu > limit {
+		slow = " (!)"
+	}
+	if strings.Contains(text, rollUp) {
+		raw, err := s.measure(ctx, strings.ReplaceAll(text, rollUp, "gpuledger_placement_info"))
+		if err != nil {
+			return err
+		}
+		record = fmt.Sprintf("%.1f s, %.0f times", raw.cpu.Seconds(), raw.cpu.Seconds()/c.cpu.Seconds())
+	}
+	fmt.Printf("| %s | %s | %d | %.2f s | %.2f s%s | %s |\n", q.Title, window, c.elements, c.time.Seconds(), c.cpu.Seconds(), slow, record)
+	return nil
+}
+
+// windowOf returns the window that a question is asked about, if it leaves that open.
+func windowOf(q promdoc.Query) string {
+	switch {
+	case !slices.Contains(q.Variables(), "window"):
+		return ""
+	case strings.Contains(q.Title, "over a month"), q.Title == "What ran on a board, and for how many joules":
+		return "30d"
+	default:
+		return "1h"
+	}
+}
+
+// rollUp is what the questions over months read.
+const rollUp = "gpuledger:placement_info:present1h"
+
+// cost is what a query costs, and how long its answer is.
+type cost struct {
+	elements  int
+	time, cpu time.Duration
+}
+
+// measure asks three times, after one that does not count, and returns the median. What
+// takes long is asked once.
+func (s *speed) measure(ctx context.Context, text string) (cost, error) {
+	var costs []cost
+	for range 4 {
+		used, err := s.used(ctx)
+		if err != nil {
+			return cost{}, err
+		}
+		began := time.Now()
+		samples, err := fleet.Query(ctx, s.server, text, s.end)
+		if err != nil {
+			return cost{}, err
+		}
+		c := cost{elements: len(samples), time: time.Since(began)}
+		after, err := s.used(ctx)
+		if err != nil {
+			return cost{}, err
+		}
+		c.cpu = after - used
+		if costs = append(costs, c); c.cpu > 5*limit {
+			return c, nil
+		}
+	}
+	costs = costs[1:]
+	slices.SortFunc(costs, func(a, b cost) int { return cmp.Compare(a.cpu, b.cpu) })
+	return costs[1], nil
+}
+
+// used returns how much time of processors the server has used.
+func (s *speed) used(ctx context.Context) (time.Duration, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	page, err := exposition.Parse(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second)), nil
+}

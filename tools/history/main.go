@@ -1,0 +1,232 @@
+// History writes the record of a fleet as blocks of a Prometheus, for measurements:
+// every GPU is scraped every minute, each node runs one pod a day on all of its GPUs,
+// and one board in a hundred changes places with another. The blocks are those that a
+// Prometheus with this retention ends up with, a tenth of it each.
+//
+// Placements, pods and what the rules say are there for the whole time. Counters are
+// there for the whole fleet on the last three days, and before for one node in ten: a
+// question about more than a day of them asks for a board or a chassis.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+)
+
+const (
+	day         = 24 * 60 // minutes
+	blockDays   = 9
+	perChunk    = 120 // samples, as Prometheus has it
+	curves      = 64
+	gpusPerNode = 8
+)
+
+func main() {
+	out := flag.String("out", "", "new `directory` for the blocks")
+	gpus := flag.Int("gpus", 8000, "`number` of GPUs")
+	days := flag.Int("days", 90, "`number` of days")
+	flag.Parse()
+	f := fleet{gpus: *gpus, days: *days, end: time.Now().Truncate(24 * time.Hour)}
+	var samples uint64
+	for first := 0; first < f.days; first += blockDays {
+		n, err := f.block(*out, first, min(first+blockDays, f.days))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "history:", err)
+			os.Exit(1)
+		}
+		samples += n
+	}
+	fmt.Printf("%d GPUs, %d days until %s: %d samples\n", f.gpus, f.days, f.end.UTC().Format(time.RFC3339), samples)
+}
+
+// fleet is what is simulated.
+type fleet struct {
+	gpus, days int
+	end        time.Time // midnight, UTC
+}
+
+// at returns the time in milliseconds of a minute since the start.
+func (f *fleet) at(minute int) int64 {
+	return f.end.Add(time.Duration(minute-f.days*day) * time.Minute).UnixMilli()
+}
+
+// block is one block while it is written.
+type block struct {
+	*fleet
+	first, last int                     // days, the last one not included
+	shared      map[shape][]chunks.Meta // what series of a shape have in common
+	series      []series
+	samples     uint64
+}
+
+// series is a series with its chunks.
+type series struct {
+	labels labels.Labels
+	chunks []chunks.Meta
+}
+
+// shape tells which series have the same samples.
+type shape struct {
+	kind            string
+	curve           int
+	from, to, every int // minutes, the last one not included
+}
+
+// block writes the block of some days and returns the number of its samples.
+func (f *fleet) block(out string, first, last int) (samples uint64, err error) {
+	id := ulid.MustNew(uint64(f.at(first*day)), rand.NewChaCha8([32]byte{byte(first)}))
+	dir := filepath.Join(out, id.String())
+	b := &block{fleet: f, first: first, last: last, shared: make(map[shape][]chunks.Meta)}
+	for gpu := range f.gpus {
+		b.addGPU(gpu)
+	}
+	for node := range f.gpus / gpusPerNode {
+		b.addPods(node)
+	}
+	b.addRules()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	if err := b.write(dir); err != nil {
+		return 0, err
+	}
+	if _, err := tombstones.WriteFile(slog.Default(), dir, tombstones.NewMemTombstones()); err != nil {
+		return 0, err
+	}
+	return b.samples, b.writeMeta(dir, id)
+}
+
+// add adds a series with samples of a shape.
+func (b *block) add(name string, s shape, pairs ...string) {
+	s.from, s.to = max(s.from, b.first*day), min(s.to, b.last*day)
+	if s.from >= s.to {
+		return
+	}
+	metas, ok := b.shared[s]
+	if !ok {
+		metas = b.encode(s)
+		b.shared[s] = metas
+	}
+	b.samples += uint64((s.to - s.from) / s.every)
+	b.series = append(b.series, series{labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), metas})
+}
+
+// encode makes the chunks of a shape.
+func (b *block) encode(s shape) []chunks.Meta {
+	var metas []chunks.Meta
+	next := s.values()
+	for from := s.from; from < s.to; from += perChunk * s.every {
+		chunk := chunkenc.NewXORChunk()
+		app, err := chunk.Appender()
+		check(err)
+		to := min(from+perChunk*s.every, s.to)
+		for minute := from; minute < to; minute += s.every {
+			app.Append(0, b.at(minute), next(minute))
+		}
+		metas = append(metas, chunks.Meta{Chunk: chunk, MinTime: b.at(from), MaxTime: b.at(to - s.every)})
+	}
+	return metas
+}
+
+// values returns the value of a shape at each of its minutes in turn.
+func (s shape) values() func(minute int) float64 {
+	random := rand.New(rand.NewPCG(uint64(s.curve), uint64(s.from)))
+	switch s.kind {
+	case "one":
+		return func(int) float64 { return 1 }
+	case "joules": // of a GPU of some 400 to 700 W, in whole millijoules; a board's begin somewhere
+		millijoules := int64(s.from) * 33_000_000
+		return func(int) float64 {
+			millijoules += 60_000*(400+random.Int64N(300)) + random.Int64N(1000)
+			return float64(millijoules) / 1000
+		}
+	case "seconds":
+		seconds := 0.0
+		return func(int) float64 {
+			seconds += 60 + (random.Float64()-0.5)/1000
+			return seconds
+		}
+	default: // "hour": the joules of the last full hour, which stand for an hour
+		value := 0.0
+		return func(minute int) float64 {
+			if value == 0 || minute%60 == 0 {
+				value = float64(random.Int64N(1e12)) / 1000
+			}
+			return value
+		}
+	}
+}
+
+// write writes the chunks and the index.
+func (b *block) write(dir string) error {
+	chunkw, err := chunks.NewWriter(filepath.Join(dir, "chunks"))
+	if err != nil {
+		return err
+	}
+	indexw, err := index.NewWriter(context.Background(), filepath.Join(dir, "index"))
+	if err != nil {
+		return err
+	}
+	for _, s := range b.symbols() {
+		if err := indexw.AddSymbol(s); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(b.series, func(a, b series) int { return labels.Compare(a.labels, b.labels) })
+	for i, s := range b.series {
+		metas := slices.Clone(s.chunks)
+		if err := chunkw.WriteChunks(metas...); err != nil {
+			return err
+		}
+		if err := indexw.AddSeries(storage.SeriesRef(i), s.labels, metas...); err != nil {
+			return err
+		}
+	}
+	return errors.Join(chunkw.Close(), indexw.Close())
+}
+
+// symbols lists all names and values of labels.
+func (b *block) symbols() []string {
+	all := make(map[string]bool)
+	for _, s := range b.series {
+		s.labels.Range(func(l labels.Label) { all[l.Name], all[l.Value] = true, true })
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func (b *block) writeMeta(dir string, id ulid.ULID) error {
+	meta, err := json.Marshal(tsdb.BlockMeta{
+		ULID: id, MinTime: b.at(b.first * day), MaxTime: b.at(b.last * day), Version: 1,
+		Stats:      tsdb.BlockStats{NumSamples: b.samples, NumSeries: uint64(len(b.series))},
+		Compaction: tsdb.BlockMetaCompaction{Level: 4, Sources: []ulid.ULID{id}},
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "meta.json"), meta, 0o644)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

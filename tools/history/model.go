@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// place is where a GPU sits.
+type place struct{ node, slot int }
+
+// places returns where a GPU sits before and after the day on which it is moved. One
+// in a hundred changes places with the one half a fleet away; the others are never
+// moved.
+func (f *fleet) places(gpu int) (before, after place, moved int) {
+	at := func(g int) place { return place{g / gpusPerNode, g % gpusPerNode} }
+	before, after, moved = at(gpu), at(gpu), f.days
+	half := f.gpus / 2
+	if pair := gpu % half; pair%100 == 0 {
+		after, moved = at((gpu+half)%f.gpus), f.days-1-pair/100%(f.days-1)
+	}
+	return before, after, moved
+}
+
+func cluster(node int) string  { return "cluster-" + strconv.Itoa(node%4) }
+func nodeName(node int) string { return fmt.Sprintf("node-%04d", node) }
+func chassis(node int) string  { return fmt.Sprintf("1820900%06d", node/9) }
+func serial(gpu int) string    { return fmt.Sprintf("16539%08d", gpu) }
+func uuid(gpu int) string {
+	return fmt.Sprintf("GPU-%08x-4c1f-41ef-9d0a-a088c2aa0117", gpu*2654435761%(1<<32))
+}
+
+// namespace and workload are the pod's that a node runs on a day.
+func namespace(node int) string     { return "team-" + strconv.Itoa(node%40) }
+func workload(node, day int) string { return "train-" + strconv.Itoa((node*7+day)%10) }
+func podUID(node, day int) string {
+	return fmt.Sprintf("%08x-%04x-4000-a000-%012x", node*40503+day, day, node)
+}
+
+// counted returns the day from which on there are counters of a node.
+func (f *fleet) counted(node int) int {
+	if node%10 == 0 {
+		return 0
+	}
+	return max(0, f.days-3)
+}
+
+// addGPU adds what the record says of a GPU.
+func (b *block) addGPU(gpu int) {
+	before, after, moved := b.places(gpu)
+	for _, stay := range []struct {
+		place
+		from, to int
+	}{{before, 0, moved}, {after, moved, b.days}} {
+		n := stay.node
+		labels := []string{
+			"cluster", cluster(n), "node", nodeName(n), "system_uuid", fmt.Sprintf("7b0e5c1e-4c1f-11ef-9d0a-%012x", n),
+			"UUID", uuid(gpu), "serial", serial(gpu), "chassis_serial", chassis(n), "chassis_slot", strconv.Itoa(n % 9),
+			"tray_index", strconv.Itoa(n % 9), "pci_bus_id", fmt.Sprintf("00000000:%02X:00.0", 0x1b+stay.slot), "model", "NVIDIA H100 80GB HBM3",
+		}
+		from, to := stay.from*day, stay.to*day
+		scraped := append([]string{"instance", nodeName(n), "job", "gpuledger-record"}, labels...)
+		b.add("gpuledger_placement_info", shape{kind: "one", from: from, to: to, every: 1}, scraped...)
+		b.add("gpuledger:placement_info:present1h", shape{kind: "one", from: from, to: to, every: 60}, labels...)
+		board := []string{"cluster", cluster(n), "node", nodeName(n), "UUID", uuid(gpu), "serial", serial(gpu), "instance", nodeName(n), "job", "gpuledger-record"}
+		counted := max(from, b.counted(n)*day)
+		b.add("gpuledger_board_energy_joules_total", shape{kind: "joules", curve: gpu % curves, from: counted, to: to, every: 1}, board...)
+		for d := max(stay.from, b.first, b.counted(n)); d < min(stay.to, b.last); d++ {
+			b.addAllocation(gpu, n, d)
+		}
+	}
+}
+
+// addAllocation adds what the pod of a day used of a GPU.
+func (b *block) addAllocation(gpu, node, d int) {
+	from, to := d*day, (d+1)*day
+	pod := []string{
+		"cluster", cluster(node), "node", nodeName(node), "UUID", uuid(gpu), "instance", nodeName(node),
+		"namespace", namespace(node), "pod", workload(node, d) + "-" + strconv.Itoa(node), "pod_uid", podUID(node, d),
+	}
+	record := append([]string{"serial", serial(gpu), "chassis_serial", chassis(node), "job", "gpuledger-record"}, pod...)
+	joules := shape{kind: "joules", curve: gpu % curves, from: from, to: to, every: 1}
+	seconds := shape{kind: "seconds", curve: gpu % curves, from: from, to: to, every: 1}
+	b.add("gpuledger_allocation_energy_joules_total", joules, record...)
+	b.add("gpuledger_allocation_seconds_total", seconds, record...)
+	if d < b.days-3 {
+		return // the exporter's other page is not kept for long
+	}
+	container := append([]string{"GPU_I_ID", "", "container", "main", "job", "gpuledger"}, pod...)
+	b.add("gpuledger_container_idle_energy_joules_total", joules, container...)
+	b.add("gpuledger_container_gpu_allocated_seconds_total", seconds, container...)
+	b.add("gpuledger_container_gpu_active_seconds_total", seconds, container...)
+}
+
+// addPods adds what is known of the pods beside the record.
+func (b *block) addPods(node int) {
+	for d := b.first; d < b.last; d++ {
+		one := shape{kind: "one", from: d * day, to: (d + 1) * day, every: 1}
+		name := workload(node, d)
+		pod := []string{
+			"cluster", cluster(node), "namespace", namespace(node), "pod", name + "-" + strconv.Itoa(node), "pod_uid", podUID(node, d),
+		}
+		b.add("gpuledger_pod_info", one, append([]string{
+			"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(node) + name, "node", nodeName(node),
+		}, pod...)...)
+		b.add("gpuledger_pod_labels", one, append([]string{"label_team", "team-" + strconv.Itoa(node%8)}, pod...)...)
+	}
+}
+
+// addRules adds what the rules say of every full hour.
+func (b *block) addRules() {
+	always := shape{kind: "hour", to: b.days * day, every: 4}
+	for c := range 4 {
+		always.curve++
+		b.add("gpuledger:board_energy_joules:increase1h", always, "cluster", cluster(c))
+	}
+	for ns := range 40 {
+		always.curve++
+		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}
+		b.add("gpuledger:namespace_energy_joules:increase1h", always, who...)
+		b.add("kube_namespace_labels", shape{kind: "one", to: b.days * day, every: 1}, append([]string{"label_team", "team-" + strconv.Itoa(ns%8)}, who...)...)
+		for w := range 10 {
+			always.curve++
+			name := "train-" + strconv.Itoa(w)
+			b.add("gpuledger:workload_labels:present1h", shape{kind: "one", to: b.days * day, every: 60}, append([]string{
+				"workload_uid", namespace(ns) + name, "label_team", "team-" + strconv.Itoa(ns%8),
+			}, who...)...)
+			b.add("gpuledger:workload_energy_joules:increase1h", always, append([]string{
+				"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns) + name,
+			}, who...)...)
+		}
+	}
+}
