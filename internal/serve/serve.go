@@ -34,12 +34,11 @@ func Page(own prometheus.TransactionalGatherer, main *prometheus.Registry, log *
 }
 
 func metrics(gatherer prometheus.TransactionalGatherer, failures *prometheus.Registry, log *slog.Logger) http.Handler {
-	return buffered(promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
+	return shared(promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          failures,
 		EnableOpenMetrics: true,
-		CoalesceGather:    true,
 	}))
 }
 
