@@ -36,6 +36,7 @@ type Collector struct {
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
 	layout atomic.Pointer[layout] // of the last rendering
+	spare  atomic.Pointer[sheet]  // what nobody reads any more
 }
 
 // New returns a collector of what latest returns, for the main page. A nil snapshot
@@ -58,22 +59,30 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. What it returns is not used
-// again.
+// Gather implements [prometheus.TransactionalGatherer].
 func (c *Collector) Gather() (families []*dto.MetricFamily, done func(), err error) {
-	l, amounts := c.write()
-	return l.fill(amounts), func() {}, nil
+	sh := c.write(c.spare.Swap(nil))
+	return sh.families, func() { c.spare.Store(sh) }, nil
 }
 
-// write renders the latest snapshot.
-func (c *Collector) write() (l *layout, amounts []float64) {
+// write renders the latest snapshot. If the series are those of the spare sheet, it only
+// has to write down their values there.
+func (c *Collector) write(spare *sheet) *sheet {
 	p := newPage(c.layout.Load(), c.opts)
+	if spare != nil && spare.layout == p.last {
+		p.amounts = spare.amounts[:0]
+	} else {
+		p.amounts = make([]float64, 0, len(p.last.series))
+	}
 	if s := c.latest(); s != nil {
 		c.render(p, s)
 	}
-	l = p.layout()
+	l := p.layout()
 	c.layout.Store(l)
-	return l, p.amounts
+	if spare != nil && spare.layout == l {
+		return spare
+	}
+	return l.sheet(p.amounts)
 }
 
 // Describe implements [prometheus.Collector]: the page's part of the catalogue, less
@@ -88,10 +97,10 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	l, amounts := c.write()
-	for i, f := range l.fill(amounts) {
+	sh := c.write(nil)
+	for i, f := range sh.families {
 		for _, m := range f.Metric {
-			ch <- sample{c.descs[l.families[i].metric], m}
+			ch <- sample{c.descs[sh.layout.families[i].metric], m}
 		}
 	}
 }

@@ -107,9 +107,16 @@ func (l *layout) sort() {
 	}
 }
 
-// fill returns the page with these values. What the values need is allocated at once:
-// there are thousands of them.
-func (l *layout) fill(amounts []float64) []*dto.MetricFamily {
+// sheet is a layout with room for its values.
+type sheet struct {
+	layout   *layout
+	amounts  []float64 // the values, in the order of the layout's series
+	families []*dto.MetricFamily
+}
+
+// sheet returns the page with these values, to which it holds on. What the series need
+// is allocated at once: there are thousands of them.
+func (l *layout) sheet(amounts []float64) *sheet {
 	metrics := make([]dto.Metric, len(l.series))
 	gauges, counters := make([]dto.Gauge, 0, len(l.series)-l.counters), make([]dto.Counter, 0, l.counters)
 	placed := make([]*dto.Metric, len(l.series))
@@ -126,11 +133,11 @@ func (l *layout) fill(amounts []float64) []*dto.MetricFamily {
 			m.Gauge.Value = &amounts[i]
 		}
 	}
-	families := make([]*dto.MetricFamily, len(l.families))
+	sh := &sheet{layout: l, amounts: amounts, families: make([]*dto.MetricFamily, len(l.families))}
 	for i, f := range l.families {
-		families[i] = newFamily(&catalogue[f.metric], placed[f.from:f.to:f.to])
+		sh.families[i] = newFamily(&catalogue[f.metric], placed[f.from:f.to:f.to])
 	}
-	return families
+	return sh
 }
 
 func newFamily(m *Metric, metrics []*dto.Metric) *dto.MetricFamily {

@@ -36,7 +36,7 @@ type seriesKey struct {
 }
 
 func newPage(last *layout, opts Options) *page {
-	return &page{opts: opts, last: last, same: true, amounts: make([]float64, 0, len(last.series))}
+	return &page{opts: opts, last: last, same: true}
 }
 
 // differ ends the comparison with the last rendering. What was taken from it is not

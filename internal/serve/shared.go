@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
+// maxSpare bounds the memory that is kept for the next answer.
+const maxSpare = 8 << 20
+
 // shared makes the answers to requests for the same page one after the other: those that
 // come while one is made get that one. So many scrapers cost little more than one, and an
 // answer is complete before it is sent: no reader, however slow, holds up what others
@@ -21,19 +24,25 @@ import (
 // still while scrapes overlap.
 func shared(handler http.Handler) http.Handler {
 	var flights singleflight.Group
-	var size atomic.Int64 // of the last answer
+	var spare atomic.Pointer[answer] // what nobody reads any more
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := strings.Join([]string{
 			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 		}, "\n")
-		made, _, _ := flights.Do(key, func() (any, error) {
-			a := &answer{header: make(http.Header), status: http.StatusOK}
-			a.Grow(int(size.Load()))
+		made, _, others := flights.Do(key, func() (any, error) {
+			a := spare.Swap(nil)
+			if a == nil {
+				a = new(answer)
+			}
+			a.reset()
 			handler.ServeHTTP(a, r)
-			size.Store(int64(a.Len() + a.Len()/16))
 			return a, nil
 		})
-		made.(*answer).send(w)
+		a := made.(*answer)
+		a.send(w)
+		if !others && a.Cap() <= maxSpare {
+			spare.Store(a)
+		}
 	})
 }
 
@@ -43,6 +52,11 @@ type answer struct {
 	bytes.Buffer
 	header http.Header
 	status int
+}
+
+func (a *answer) reset() {
+	a.Buffer.Reset()
+	a.header, a.status = make(http.Header), http.StatusOK
 }
 
 // Header implements [http.ResponseWriter].

@@ -109,7 +109,7 @@ const (
 	rounds = 3
 	// seriesAtOnce is how many series are scraped in a round, in scrapesAtOnce scrapes at
 	// least: of so many the slowest in a hundred can be told.
-	seriesAtOnce  = 200_000
+	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )
 

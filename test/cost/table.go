@@ -67,6 +67,9 @@ func milliseconds(d time.Duration) string {
 func kilobytes(n uint64) string { return thousands(int(n/1000)) + " kB" }
 
 func ratio(a, b time.Duration) string {
+	if b == 0 {
+		return ""
+	}
 	r := float64(a) / float64(b)
 	if r < 1 {
 		return fmt.Sprintf("%.2f", r)
