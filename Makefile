@@ -8,6 +8,7 @@ SHELL       := bash
 .NOTPARALLEL:
 
 SCENARIO ?= dgx-h100
+DRIVER   ?= nvml
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
 KILLS    ?= 200
@@ -54,13 +55,14 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run SCENARIO=gb200  another simulated node"
+	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
 	@echo "  make soak KILLS=2000     kill more often"
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
 build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
-	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1"
+	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1 and libdcgm.so.4"
 	@$(MAKE) --no-print-directory exporter reconciler
 	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
 	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
@@ -77,7 +79,7 @@ reconciler:
 
 .PHONY: run
 run: build ## run the exporter on a simulated GPU node until Ctrl-C
-	@bin/simnode --scenario=$(SCENARIO) --web.listen-address=$(ADDRESS)
+	@bin/simnode --scenario=$(SCENARIO) --driver=$(DRIVER) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
 demo: build ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes

@@ -136,7 +136,7 @@ var catalogue = [numMetrics]Metric{
 	},
 	driverInfo: {
 		Family: familyNode, Name: "gpuledger_driver_info", Type: gauge,
-		Labels: []string{"source", "driver_version", "nvml_version", "dcgm_version"},
+		Labels: []string{"source", "driver_version", "nvml_version", "dcgm_version", "dcgm_library_version"},
 		Help:   "The software that gives the readings; absent while none answers.",
 	},
 	pciGPUs: {

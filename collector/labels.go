@@ -40,10 +40,11 @@ var labelCatalogue = []Label{
 	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
 	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
 	{Name: "system_uuid", Help: "UUID of the machine."},
-	{Name: "source", Help: "Of the driver: `nvml` or `dcgm`. Of energy: `counter`, the board's own, or `power`, integrated over time."},
+	{Name: "source", Help: "Of the driver: `nvml`, or `dcgm` while a host engine is read. Of energy: `counter`, the board's own, or `power`, integrated over time."},
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
-	{Name: "dcgm_version", Help: "Version of the DCGM library, if it is used."},
+	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if it is read."},
+	{Name: "dcgm_library_version", Help: "Version of the library that the host engine is read through. It should not be newer than the engine."},
 	{
 		Name: "scope", Help: "What an energy reading covers: one GPU, a module with more than one die or a CPU, or the driver does not say.",
 		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)},
@@ -73,7 +74,7 @@ var labelCatalogue = []Label{
 	{Name: "xid", Help: "Code of the driver's error event."},
 	{
 		Name: "stage", Help: "Something the exporter depends on.",
-		Values: []string{"driver", "xid", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
+		Values: []string{"driver", "dcgm", "nvml", "xid", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
 	},
 	{
 		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",

@@ -9,7 +9,7 @@ func (p *page) node(s *gpu.Snapshot) {
 		p.machine(s.Node)
 	}
 	if d := s.Driver; d != nil {
-		p.info(driverInfo, p.labels(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion))
+		p.info(driverInfo, p.labels(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion, d.DCGMLibraryVersion))
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)

@@ -37,14 +37,21 @@ func BenchmarkScrape(b *testing.B) {
 }
 
 // BenchmarkTick lets the real binary run without scrapes and prints what a tick of
-// one second costs it.
+// one second costs it, and how large it is in memory.
 func BenchmarkTick(b *testing.B) {
-	e := start(b, newNode(b, "dgx-h100"))
-	const seconds = 10
-	for b.Loop() {
-		before := e.usage()
-		<-time.After(seconds * time.Second)
-		b.ReportMetric(float64((e.usage().cpu-before.cpu).Microseconds())/seconds, "cpu-µs/tick")
+	for _, w := range ways {
+		b.Run(w.name, func(b *testing.B) {
+			n := newNode(b, "dgx-h100")
+			e := start(b, n, w.flags(n)...)
+			const seconds = 10
+			for b.Loop() {
+				before := e.usage()
+				<-time.After(seconds * time.Second)
+				after := e.usage()
+				b.ReportMetric(float64((after.cpu-before.cpu).Microseconds())/seconds, "cpu-µs/tick")
+				b.ReportMetric(float64(after.resident)/(1<<20), "resident-MiB")
+			}
+		})
 	}
 }
 

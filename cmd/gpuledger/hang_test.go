@@ -134,10 +134,15 @@ func simnodeUUID(t *testing.T, i int) string {
 // driverLog returns the lines of the driver's calls so far, but for waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", "calls.tsv"))
+	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })
+}
+
+// callLog returns the lines of a call log.
+func callLog(t *testing.T, n *simnode.Node, name string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }

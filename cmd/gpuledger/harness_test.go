@@ -28,8 +28,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// binary is the exporter as it is shipped, library the fake driver.
-var binary, library string
+// binary is the exporter as it is shipped, library the fake driver, client the fake
+// library of its DCGM host engine.
+var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -47,6 +48,9 @@ func TestMain(m *testing.M) {
 		panic(fmt.Sprintf("%v: %s", err, out))
 	}
 	if library, err = fakes.Compile(dir); err != nil {
+		panic(err)
+	}
+	if client, err = fakes.CompileDCGM(dir); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -277,13 +281,21 @@ func checkBalance(t testing.TB, p page) {
 // out, in order, repetitions left out.
 func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", "calls.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return countersIn(t, n, "calls.tsv")
+}
+
+// engineCounters is readCounters of the host engine.
+func engineCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
+	t.Helper()
+	return countersIn(t, n, "engine-calls.tsv")
+}
+
+// countersIn reads a call log.
+func countersIn(t *testing.T, n *simnode.Node, log string) map[string][]gpu.Millijoules {
+	t.Helper()
 	out := make(map[string][]gpu.Millijoules)
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Split(strings.TrimSpace(line), "\t")
+	for _, line := range callLog(t, n, log) {
+		fields := strings.Split(line, "\t")
 		if len(fields) != 5 || fields[3] != "0" || !strings.Contains(fields[1], "Energy") && !strings.Contains(fields[1], "FieldValues") {
 			continue
 		}

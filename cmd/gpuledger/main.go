@@ -23,7 +23,7 @@ func main() {
 	cfg, err := app.Parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		usage()
+		usage(cfg.Command)
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "gpuledger:", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -34,6 +34,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if cfg.Command == app.Status {
+		if err := app.ShowStatus(ctx, cfg.Status, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "gpuledger status:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	log := logs.New(cfg.Log)
 	if err := app.Run(ctx, cfg, log); err != nil {
 		log.Error("stopped", "err", err)
@@ -42,12 +49,20 @@ func main() {
 }
 
 // usage prints the flags, for those who ask for help.
-func usage() {
+func usage(command string) {
+	if command == app.Status {
+		flags, _ := app.StatusFlags()
+		flags.SetOutput(os.Stdout)
+		fmt.Print("gpuledger status prints the state of the node, as a running exporter shows it.\n\n")
+		flags.PrintDefaults()
+		return
+	}
 	flags, _ := app.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
 	fmt.Print(`gpuledger serves which physical GPU served which pod, and for how many joules.
 
 usage: gpuledger [flags]
+       gpuledger status [flags]    print the state of this node, as the running exporter shows it
        gpuledger cleanup [flags]   remove what it left on this node, and end
        gpuledger wait              do nothing until it is told to end
 

@@ -32,7 +32,17 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--log.format=xml"}, "--log.format=xml"},
 		{[]string{"--collector.process=sometimes"}, `"sometimes" for flag -collector.process`},
 		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
+		{[]string{"--source=rocm"}, "--source=rocm: want auto, nvml or dcgm"},
+		{[]string{"--source=dcgm"}, "--source=dcgm: --dcgm.address must say where the host engine answers"},
+		{[]string{"--dcgm.address=run/dcgm.sock"}, "--dcgm.address=run/dcgm.sock: want"},
+		{[]string{"--dcgm.library=libdcgm.so.4"}, "--dcgm.library=libdcgm.so.4: want an absolute path"},
+		{[]string{"--dcgm.fields=default"}, "--dcgm.fields=default: --dcgm.address must say"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/does/not/exist"}, "--dcgm.fields: open /does/not/exist"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no field to show"},
+		{[]string{"--web.max-requests=0"}, "--web.max-requests=0: want at least 1"},
 		{[]string{"serve"}, `unexpected argument "serve"`},
+		{[]string{"status", "--tick=1s"}, "-tick"},
+		{[]string{"status", "now"}, `unexpected argument "now"`},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
 	}
 	for _, tt := range tests {
@@ -55,6 +65,10 @@ func TestBadFlags(t *testing.T) {
 func TestHelp(t *testing.T) {
 	out, err := exec.Command(binary, "--help").Output()
 	if err != nil || !strings.Contains(string(out), "-kubelet.pod-resources-socket") {
+		t.Errorf("%v: %s", err, out)
+	}
+	out, err = exec.Command(binary, "status", "--help").Output()
+	if err != nil || !strings.Contains(string(out), "-http.config.file") {
 		t.Errorf("%v: %s", err, out)
 	}
 	out, err = exec.Command(binary, "--version").Output()

@@ -17,38 +17,63 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
+// A way is how the exporter comes by its readings.
+type way struct {
+	name  string
+	flags func(n *simnode.Node) []string
+	// counters are the values of the counter that the books are made of.
+	counters func(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules
+}
+
+var ways = []way{
+	{"nvml", func(*simnode.Node) []string { return nil }, readCounters},
+	{"dcgm", func(n *simnode.Node) []string { return n.EngineFlags(client) }, engineCounters},
+}
+
 // TestScenarios runs the real binary on every simulated node in real time, and
 // holds what it serves against the driver's counter and against the truth.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
-		t.Run(sc.Name, func(t *testing.T) {
-			t.Parallel()
-			n := newNode(t, sc.Name)
-			e := start(t, n)
-			if sc.Name == "lost" {
-				testLost(t, n, e)
-				return
-			}
-			p := settled(e, 15)
-			checkBalance(t, p)
-			checkRecord(t, e)
-			spans := checkCounters(t, n, p)
-			switch sc.Name {
-			case "dgx-h100", "gb200":
-				checkNothingLeft(t, p)
-				checkTruth(t, n, p, spans)
-			case "gb200-module":
-				checkNothingLeft(t, p)
-				checkModuleTruth(t, n, p, spans)
-			case "churn":
-				checkChurn(t, p)
-			case "timeslice", "accounting", "mps", "mig-a100", "dra", "no-hostpid":
-				checkWho(t, n, p)
-				checkPods(t, sc.Name, p)
-			case "mig", "hog": // by their activity they pay all, the floor of idle holders too
-				checkPods(t, sc.Name, p)
-			}
-		})
+		for _, w := range ways {
+			t.Run(sc.Name+"/"+w.name, func(t *testing.T) {
+				t.Parallel()
+				testScenario(t, sc.Name, w)
+			})
+		}
+	}
+}
+
+func testScenario(t *testing.T, scenario string, w way) {
+	n := newNode(t, scenario)
+	e := start(t, n, w.flags(n)...)
+	if scenario == "lost" {
+		testLost(t, n, e, w)
+		return
+	}
+	if scenario == "gb200" {
+		w.counters = readCounters // its GPUs have a counter of their own, which DCGM has not
+	}
+	p := settled(e, 15)
+	if by := p.Matches("gpuledger_driver_info", map[string]string{"source": w.name}); len(by) != 1 {
+		t.Errorf("%s does not serve", w.name)
+	}
+	checkBalance(t, p)
+	checkRecord(t, e)
+	spans := checkCounters(t, w.counters(t, n), p)
+	switch scenario {
+	case "dgx-h100", "gb200":
+		checkNothingLeft(t, p)
+		checkTruth(t, n, p, spans)
+	case "gb200-module":
+		checkNothingLeft(t, p)
+		checkModuleTruth(t, n, p, spans)
+	case "churn":
+		checkChurn(t, p)
+	case "timeslice", "accounting", "mps", "mig-a100", "dra", "no-hostpid":
+		checkWho(t, n, p)
+		checkPods(t, scenario, p)
+	case "mig", "hog": // by their activity they pay all, the floor of idle holders too
+		checkPods(t, scenario, p)
 	}
 }
 
@@ -69,10 +94,10 @@ const latest = 12
 
 // checkCounters checks that every book holds exactly the difference of two values
 // that the driver gave out: one of its first and one of its latest.
-func checkCounters(t *testing.T, n *simnode.Node, p page) map[string]span {
+func checkCounters(t *testing.T, counters map[string][]gpu.Millijoules, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
-	for uuid, read := range readCounters(t, n) {
+	for uuid, read := range counters {
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		for _, from := range read[:min(2, len(read))] {
 			for _, to := range read[max(0, len(read)-latest):] {
@@ -202,11 +227,15 @@ func checkChurn(t *testing.T, p page) {
 // testLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
 // changes but what is said of the dead GPU, the counters' reset, and the driver's
 // own numbering.
-func testLost(t *testing.T, n *simnode.Node, e *exporter) {
+func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
+	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
+	if w.name == "nvml" {
+		stages -= 2 // nor a node a host engine
+	}
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
 		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
-			p.Sum("gpuledger_stage_up", nil) >= float64(len(stage.Names)-1) && // a kubelet need not have the Pods API
+			p.Sum("gpuledger_stage_up", nil) >= stages &&
 			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return exposition.Value(m) == 0 })
 	})
 	lost := e.scrapeUntil("a GPU is lost", func(p page) bool {
@@ -239,7 +268,7 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter) {
 	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
 		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
 	}
-	checkResets(t, n, after, dead["UUID"])
+	checkResets(t, w.counters(t, n), after, dead["UUID"])
 }
 
 func deadInfo(p page, dead map[string]string) []map[string]string {
@@ -285,9 +314,9 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 
 // checkResets: what a book holds after a reload is what the counter gained before
 // and after, without what it lost by starting anew.
-func checkResets(t *testing.T, n *simnode.Node, p page, dead string) {
+func checkResets(t *testing.T, counters map[string][]gpu.Millijoules, p page, dead string) {
 	t.Helper()
-	for uuid, read := range readCounters(t, n) {
+	for uuid, read := range counters {
 		if uuid == dead {
 			continue
 		}

@@ -17,14 +17,18 @@ import (
 // exporter. It is in a process group of its own, so that Ctrl-C on the terminal
 // reaches it through simnode only.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
-	library, err := filepath.Abs(opts.library)
+	library, err := found(opts.library)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(library); err != nil {
-		return nil, fmt.Errorf("fake driver library: %w", err)
+	args := append(node.Flags(), "--nvml.library="+library)
+	if opts.driver == "dcgm" {
+		if library, err = found(opts.engine); err != nil {
+			return nil, err
+		}
+		args = append(args, node.EngineFlags(library)...)
 	}
-	args := append(node.Flags(), "--nvml.library="+library, "--web.listen-address="+opts.listen)
+	args = append(args, "--web.listen-address="+opts.listen)
 	cmd := exec.CommandContext(ctx, opts.exporter, append(args, opts.extra...)...)
 	cmd.Env = append(os.Environ(), node.Env()...)
 	cmd.Stdout, cmd.Stderr = out.stdout, out.stderr
@@ -32,6 +36,14 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd, cmd.Start()
+}
+
+// found returns the absolute path of a fake library.
+func found(path string) (string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("fake driver library: %w", err)
+	}
+	return filepath.Abs(path)
 }
 
 // watch waits for the exporter's end, which is an error unless it was asked for.

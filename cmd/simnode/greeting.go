@@ -9,19 +9,24 @@ import (
 
 // greet says where everything is and what is worth a look.
 func greet(w io.Writer, opts options, dir string) {
-	url := baseURL(opts.listen)
+	url, fields := baseURL(opts.listen), ""
+	if opts.driver == "dcgm" {
+		fields = "\n  fields of DCGM      curl -s " + url + "/gpu/metrics"
+	}
 	fmt.Fprintf(w, `
 gpuledger on a simulated node, %s: %s
 
-  metrics             %s/metrics
+  to look at          %s/
+  the same here       %[5]s status --url=%[3]s
+  metrics             %[3]s/metrics
   joules of each pod  curl -s %[3]s/metrics | grep ^gpuledger_container_energy
   which board is it   curl -s %[3]s/metrics | grep ^gpuledger_gpu_info
-  for other programs  curl -s %[3]s/inventory
-  what is really true %s
+  for other programs  curl -s %[3]s/inventory%[6]s
+  what is really true %[4]s
 
 Ctrl-C ends both.
 
-`, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"))
+`, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), opts.exporter, fields)
 }
 
 // baseURL is the address as a client on this machine writes it.

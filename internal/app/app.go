@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/internal/source"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -30,7 +31,8 @@ const (
 // Node is the exporter without its HTTP server: everything from the driver to the
 // snapshot. Its parts are exported for tests that step them by hand.
 type Node struct {
-	Source  *nvml.Source
+	NVML    *nvml.Source
+	Source  *source.Source
 	Mapper  *podmapper.Mapper
 	Sampler *sampler.Sampler
 }
@@ -38,16 +40,19 @@ type Node struct {
 // NewNode wires the parts and starts nothing.
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
-	source := nvml.New(nvml.Config{
+	library := nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
+	})
+	drivers := source.New(source.Config{
+		NVML: library, DCGM: cfg.engine(now, log), Alone: cfg.Source == sourceDCGM, Now: now, Log: log, Stages: stages,
 	})
 	mapper := podmapper.New(podmapper.Config{
 		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodLogs: cfg.PodLogs,
 		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp,
 		Now: now, Log: log, Stages: stages,
 	})
-	return &Node{Source: source, Mapper: mapper, Sampler: sampler.New(sampler.Config{
-		Source: source, Mapper: mapper,
+	return &Node{NVML: library, Source: drivers, Mapper: mapper, Sampler: sampler.New(sampler.Config{
+		Source: drivers, Mapper: mapper,
 		Host:     host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
 		NodeName: cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
@@ -66,19 +71,16 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return nil
 	}
 	node := NewNode(cfg, host.Now, log)
-	handler, err := newHandler(node.Sampler.Latest, cfg, log)
-	if err != nil {
-		return err
-	}
+	handler := newHandler(node.Sampler.Latest, host.Now, cfg, log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
-	g.Go(func() error { return node.Source.Run(ctx) })
+	g.Go(func() error { return node.NVML.Run(ctx) })
 	g.Go(func() error {
 		awaitPoll(ctx, node.Mapper)
 		return node.Sampler.Run(ctx)
 	})
 	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
-	err = g.Wait()
+	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
 		log.Warn("leave the driver as it is", "err", stuck)
 	}

@@ -14,6 +14,8 @@ import (
 
 // The commands that the program takes before its flags. Without one it serves.
 const (
+	// Status prints the state of the node that a running exporter shows, and ends.
+	Status = "status"
 	// Cleanup removes what the exporter left on the node, and ends.
 	Cleanup = "cleanup"
 	// Wait does nothing until it is told to end, for a DaemonSet that pulls the image.

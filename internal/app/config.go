@@ -33,13 +33,16 @@ type Config struct {
 	StatePath     string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
+	Source        string
+	DCGM          DCGM
 
 	Retention    time.Duration
 	MaxProcesses int
 	Collector    collector.Options
 
-	// Command is [Cleanup] or [Wait], or empty to serve.
+	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
 	Command string
+	Status  StatusConfig
 	Version bool
 }
 
@@ -64,6 +67,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`time` that a tick waits for a GPU before it goes on without it")
+	c.registerSource(fs)
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that counters stay after their process or pod ended; at least three scrape intervals")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "show power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of the series per process: always, shared or never")
@@ -74,19 +78,31 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 // Parse reads the command line: flags, and a command before them if that is what is
 // wanted. Its errors name the flag and what is wrong in one line; [flag.ErrHelp] asks
-// for the usage.
+// for the usage of the command in the result.
 func Parse(args []string, getenv func(string) string) (Config, error) {
+	if len(args) > 0 && args[0] == Status {
+		fs, c := StatusFlags()
+		err := parse(fs, args[1:])
+		return Config{Command: Status, Status: *c}, err
+	}
 	fs, c := Flags(getenv)
 	if len(args) > 0 && (args[0] == Cleanup || args[0] == Wait) {
 		c.Command, args = args[0], args[1:]
 	}
-	if err := fs.Parse(args); err != nil {
+	if err := parse(fs, args); err != nil {
 		return Config{}, err
 	}
-	if fs.NArg() > 0 {
-		return Config{}, fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
-	}
 	return *c, c.validate()
+}
+
+func parse(fs *flag.FlagSet, args []string) error {
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
+	}
+	return nil
 }
 
 func (c *Config) validate() error {
@@ -118,7 +134,7 @@ func (c *Config) validate() error {
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: want at least 1; --collector.process=never hides processes", c.MaxProcesses))
 	}
-	errs = append(errs, c.Log.Validate(), c.Serve.Validate())
+	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
 }
 

@@ -25,8 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pages")
 
-// library is the fake driver, compiled once for the package.
-var library string
+// library is the fake driver, client the fake library of its host engine, compiled once
+// for the package.
+var library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -35,6 +36,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	if library, err = fakes.Compile(dir); err != nil {
+		panic(err)
+	}
+	if client, err = fakes.CompileDCGM(dir); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -54,7 +58,8 @@ type bench struct {
 	ticks int
 }
 
-func newBench(t testing.TB, scenario string) *bench {
+// newBench makes a bench; with the engine, the host engine is read.
+func newBench(t testing.TB, scenario string, engine bool) *bench {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
 	if err != nil {
@@ -73,6 +78,9 @@ func newBench(t testing.TB, scenario string) *bench {
 		t.Setenv(name, value)
 	}
 	args := append(b.world.Flags(), "--nvml.library="+library, "--nvml.call-timeout=10s")
+	if engine {
+		args = append(args, b.world.EngineFlags(client)...)
+	}
 	if b.cfg, err = app.Parse(args, os.Getenv); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +133,7 @@ func (b *bench) awaitXID() {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- b.node.Source.Run(ctx) }()
+	go func() { done <- b.node.NVML.Run(ctx) }()
 	arrived := func(g gpu.GPU) bool { return g.XIDs.Count > 0 }
 	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
 		<-time.After(10 * time.Millisecond)
@@ -174,17 +182,53 @@ func (b *bench) render(c prometheus.Collector) string {
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
-			b := newBench(t, sc.Name)
-			b.run(8)
-			if sc.Name == "lost" {
-				b.awaitXID()
-			}
-			b.run(22)
-			checkGolden(t, sc.Name, b.page())
-			checkGolden(t, sc.Name+".record", b.record())
-			b.balanced()
+			got := play(t, sc.Name, false)
+			checkGolden(t, sc.Name, got.page())
+			checkGolden(t, sc.Name+".record", got.record())
+			got.checkStatus(sc.Name)
 		})
 	}
+}
+
+// TestGoldenByEngine: read through a host engine, the same machine has the same pages, but
+// for what is said of the sources.
+func TestGoldenByEngine(t *testing.T) {
+	for _, sc := range simnode.Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			b := play(t, sc.Name, true)
+			if !strings.Contains(b.page(), `source="dcgm"`) {
+				t.Error("the engine does not serve")
+			}
+			for name, got := range map[string]string{sc.Name: b.page(), sc.Name + ".record": b.record()} {
+				want, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(withoutSources(string(want)), withoutSources(got)); diff != "" {
+					t.Errorf("%s (-NVML +DCGM):\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
+// withoutSources is a page without what is said of the sources of readings.
+func withoutSources(page string) []string {
+	return slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "gpuledger_driver_info") || strings.HasPrefix(line, "gpuledger_stage_")
+	})
+}
+
+// play runs a scenario for half a minute.
+func play(t *testing.T, scenario string, engine bool) *bench {
+	b := newBench(t, scenario, engine)
+	b.run(8)
+	if scenario == "lost" {
+		b.awaitXID()
+	}
+	b.run(22)
+	b.balanced()
+	return b
 }
 
 // checkGolden compares a page with its file.

@@ -7,42 +7,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
-	"github.com/prometheus/common/version"
-	"github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/internal/status"
 )
 
 // newHandler serves the latest snapshot. No path here reads anything else, so a
 // scrape costs the same whatever state the driver is in.
-func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http.Handler, error) {
+func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("gpuledger"),
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
-	landing, err := web.NewLandingPage(web.LandingConfig{
-		Name:        "gpuledger",
-		Description: "Which physical GPU served which pod, when, and for how many joules",
-		Version:     version.Info(),
-		Profiling:   "false",
-		Links: []web.LandingLinks{
-			{Address: collector.MainPage.Path(), Text: "Metrics", Description: "for Prometheus"},
-			{Address: collector.RecordPage.Path(), Text: "Record", Description: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
-			{Address: "/inventory", Text: "Inventory", Description: "the GPUs' identity as JSON, in the driver's own words"},
-			{Address: "/-/ready", Text: "Ready", Description: "after the first reading"},
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
+	fields := prometheus.NewRegistry()
+	fields.MustRegister(collector.NewFields(latest))
 	mux := http.NewServeMux()
-	mux.Handle("/", landing)
+	mux.Handle("GET /{$}", withStatus(latest, now, log, "text/html; charset=utf-8", showHTML))
+	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
 	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log, collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(collector.NewRecord(latest), registry, log))
+	mux.Handle("GET "+collector.FieldsPath, serve.Page(prometheus.ToTransactionalGatherer(fields), registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
@@ -51,5 +39,5 @@ func newHandler(latest func() *gpu.Snapshot, cfg Config, log *slog.Logger) (http
 		}
 		return ""
 	}))
-	return mux, nil
+	return mux
 }

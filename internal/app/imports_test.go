@@ -17,13 +17,17 @@ var allowed = map[string][]string{
 	"internal/ledger":  {"internal/gpu"},
 	"internal/state":   {},
 	"internal/host":    {"internal/gpu"},
-	"internal/nvml":    {"internal/gpu", "internal/stage"},
+	"internal/lane":    {},
+	"internal/nvml":    {"internal/gpu", "internal/lane", "internal/stage"},
+	"internal/dcgm":    {"internal/gpu", "internal/lane"},
+	"internal/source":  {"internal/gpu", "internal/stage"},
 	"podmapper":        {"internal/gpu", "internal/stage"},
 	"collector":        {"internal/gpu", "internal/labelvalue"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
+	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},
 	"internal/app": {
-		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory",
-		"internal/nvml", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
+		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
+		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/logs"},
 
@@ -72,12 +76,15 @@ var allowed = map[string][]string{
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
 	"test/cost":                      {"collector", "internal/gpu", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
+
+	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},
 }
 
 // only lists the packages outside the standard library that just one package of
 // ours, and those below it, may import.
 var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/nvml",
+	"github.com/NVIDIA/go-dcgm": "internal/dcgm",
 	"k8s.io/kubelet":            "podmapper",
 	"k8s.io/client-go":          "internal/reconciler",
 	"k8s.io/component-helpers":  "internal/reconciler",
@@ -129,16 +136,20 @@ func TestImports(t *testing.T) {
 }
 
 // TestNothingSimulated: the exporter links no simulated part, no client of the API
-// server, and none of the tests' libraries.
+// server, and none of the tests' libraries, but for those that go-dcgm brings along: its
+// helpers for tests are not in files of tests.
 func TestNothingSimulated(t *testing.T) {
-	for _, dep := range goList(t, "-deps", "./cmd/gpuledger") {
+	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
+		fields := strings.Fields(line)
+		dep := fields[0]
 		for _, banned := range []string{module + "internal/simnode", module + "internal/gpu/gputest", "k8s.io/client-go", "github.com/google/go-cmp", "github.com/NVIDIA/go-nvml/pkg/nvml/mock"} {
 			if dep == banned || strings.HasPrefix(dep, banned+"/") {
 				t.Errorf("gpuledger links %s", dep)
 			}
 		}
-		if dep == "testing" {
-			t.Error("gpuledger links testing")
+		theirs := strings.HasPrefix(dep, "github.com/NVIDIA/go-dcgm/") || strings.HasPrefix(dep, "github.com/stretchr/testify/")
+		if slices.Contains(fields[1:], "testing") && !theirs {
+			t.Errorf("%s is linked into gpuledger and imports testing", dep)
 		}
 	}
 }
@@ -151,7 +162,7 @@ func TestReconcilerIsPureGo(t *testing.T) {
 		if cgo != "0" {
 			t.Errorf("gpuledger-reconciler links %s, which is cgo", pkg)
 		}
-		for _, banned := range []string{module + "internal/nvml", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA/go-nvml", "github.com/google/go-cmp"} {
+		for _, banned := range []string{module + "internal/nvml", module + "internal/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"} {
 			if pkg == banned || strings.HasPrefix(pkg, banned+"/") {
 				t.Errorf("gpuledger-reconciler links %s", pkg)
 			}

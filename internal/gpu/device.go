@@ -121,7 +121,10 @@ type Driver struct {
 	Source        string `json:"source"` // "nvml" or "dcgm"
 	DriverVersion string `json:"driver_version"`
 	NVMLVersion   string `json:"nvml_version"`
-	DCGMVersion   string `json:"dcgm_version"`
+	// DCGMVersion is the host engine's, DCGMLibraryVersion that of the library it is
+	// asked through.
+	DCGMVersion        string `json:"dcgm_version"`
+	DCGMLibraryVersion string `json:"dcgm_library_version"`
 }
 
 // Node is the machine as its firmware describes it (/sys/class/dmi/id).

@@ -13,6 +13,8 @@ type Report struct {
 	Readings []Reading
 	// XIDs are the driver's error events since the last report.
 	XIDs []XID
+	// Fields is what the field page shows, nil if there is none.
+	Fields *FieldPage
 }
 
 // Reading is one look at one GPU. Every value may be missing on its own.

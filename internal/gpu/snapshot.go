@@ -18,6 +18,8 @@ type Snapshot struct {
 	// GPUs are all GPUs seen in this boot, present or lost, by PCI address.
 	GPUs   []GPU
 	Stages []Stage
+	// Fields is what the field page shows, nil if there is none.
+	Fields *FieldPage
 }
 
 // GPU is all that is known of one GPU at the moment of a snapshot.

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 	"github.com/gpuledger/gpuledger/internal/nvml"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
 // kept is what accounting has of a process: when it began, the number of samples, and
@@ -63,7 +64,7 @@ func (o *office) keep(accounts map[uint32]kept) {
 		o.driver.lines = append(o.driver.lines, fmt.Sprintf("account\tgpu=%s\tpid=%d\tstart=%d\tcount=%d\tgr=%d\tfb=%d",
 			o.uuid, pid, k.began.UnixMicro(), k.samples, 100*k.sm, 100*k.mem))
 	}
-	o.driver.lines = append(o.driver.lines, rowRecord(o.uuid, o.clock.Now().Wall.Add(900*time.Millisecond), 99, 1, 1))
+	o.driver.lines = append(o.driver.lines, nodestate.Row(o.uuid, o.clock.Now().Wall.Add(900*time.Millisecond), 99, 1, 1))
 	o.driver.write()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -109,13 +110,9 @@ func (d *driver) add(format string, args ...any) {
 
 func (d *driver) write() {
 	d.t.Helper()
-	loaded := 1
-	if d.node.Down {
-		loaded = 0
-	}
-	lines := []string{fmt.Sprintf("driver\tversion=570.86.15\tnvml=12.570.86.15\tgeneration=%d\tloaded=%d", d.node.Loads, loaded)}
+	lines := []string{nodestate.Driver(d.node)}
 	for _, g := range d.node.GPUs {
-		lines = append(lines, gpuRecords(g)...)
+		lines = append(lines, nodestate.Records(g)...)
 		if extra := d.fields[g.Device.UUID]; extra != "" {
 			for i, l := range lines {
 				if strings.HasPrefix(l, "gpu\tuuid="+g.Device.UUID) {
@@ -162,154 +159,4 @@ func (d *driver) await(function string, calls int) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-}
-
-// gpuRecords writes a GPU as the state file has it.
-func gpuRecords(g gputest.GPU) []string {
-	f := []string{"gpu", "uuid=" + g.Device.UUID}
-	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
-	text := func(key, value string) {
-		if value != "" {
-			add(key, value)
-		}
-	}
-	add("index", g.Device.Index)
-	text("minor", strings.TrimPrefix(g.Device.DeviceNode, "nvidia"))
-	text("bus", g.Device.PCIBusID)
-	text("name", g.Device.Model)
-	text("serial", g.Device.Serial)
-	text("part", g.Device.BoardPartNumber)
-	text("vbios", g.Device.VBIOSVersion)
-	text("chassis", g.Device.Platform.ChassisSerial)
-	number(add, "slot", g.Device.Platform.Slot, 1)
-	number(add, "tray", g.Device.Platform.Tray, 1)
-	number(add, "host", g.Device.Platform.HostID, 1)
-	number(add, "peer", g.Device.Platform.PeerType, 1)
-	number(add, "module", g.Device.Platform.ModuleID, 1)
-	if fabric := g.Device.Fabric; fabric != nil {
-		add("fabric_cluster", strings.ReplaceAll(fabric.ClusterUUID, "-", ""))
-		add("fabric_clique", fabric.CliqueID)
-		add("fabric_state", map[string]int{"not_started": 1, "in_progress": 2, "completed": 3}[fabric.State])
-	}
-	if g.Device.XIDEvents {
-		add("events", 8)
-	}
-	if g.Device.MaxPower != 0 {
-		number(add, "power_max", &g.Device.MaxPower, 1000)
-	}
-	if m := g.Device.MIG; m != nil {
-		add("mig", 1)
-		add("mig_slices", m.Slices)
-	}
-	if g.Reading.InstancesKnown {
-		add("gpm", 1)
-	}
-	lines := []string{strings.Join(append(f, readingFields(g)...), "\t")}
-	return append(append(lines, instanceRecords(g)...), processRecords(g)...)
-}
-
-// instanceRecords writes a GPU's MIG devices. A GPU instance with several has its
-// slices divided between them, as the names say.
-func instanceRecords(g gputest.GPU) (lines []string) {
-	if g.Device.MIG == nil {
-		return nil
-	}
-	busy := make(map[string]string)
-	for _, s := range g.Reading.Instances {
-		busy[s.Instance] = fmt.Sprintf("\tsm=%.0f", 100*s.SM)
-	}
-	for _, i := range g.Device.MIG.Instances {
-		for ci, device := range i.Devices {
-			name, place := i.Profile, ""
-			if len(i.Devices) > 1 {
-				name = "1c." + name
-			}
-			if i.ProfileID >= 0 {
-				place = fmt.Sprintf("\tprofile=%d\tstart=%d\tsize=1", i.ProfileID, i.Start)
-			}
-			lines = append(lines, fmt.Sprintf("instance\tgpu=%s\tuuid=%s\tgi=%s\tci=%d\tname=%s MIG %s\tgi_slices=%d\tci_slices=1%s%s",
-				g.Device.UUID, device.UUID, i.ID, ci, g.Device.Model, name, i.Slices, place, busy[i.ID]))
-		}
-	}
-	return lines
-}
-
-func readingFields(g gputest.GPU) (f []string) {
-	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
-	r := g.Reading
-	if g.Device.EnergySource == gpu.EnergyCounter {
-		key := "energy"
-		if g.Device.EnergyScope == gpu.ScopeGPU {
-			key = "energy_gpu"
-		}
-		number(add, key, r.Energy, 1)
-	}
-	number(add, "power", r.Power, 1000)
-	number(add, "power_limit", r.PowerLimit, 1000)
-	number(add, "temperature", r.Temperature, 1)
-	number(add, "utilization", r.Utilization, 100)
-	number(add, "memory_used", r.MemoryUsed, 1)
-	number(add, "memory_total", r.MemoryTotal, 1)
-	number(add, "sm_clock", r.SMClock, 1e-6)
-	number(add, "memory_clock", r.MemoryClock, 1e-6)
-	if rows := r.RowRemap; rows != nil {
-		add("remap_pending", bit(rows.Pending))
-		add("remap_failed", bit(rows.Failed))
-	}
-	if r.ContextsKnown {
-		add("processes", 1)
-	}
-	if r.SamplesKnown {
-		add("samples", 1)
-	}
-	if g.Lost {
-		add("lost", 1)
-	}
-	return f
-}
-
-func processRecords(g gputest.GPU) (lines []string) {
-	for _, c := range g.Reading.Contexts {
-		kind, memory := "compute", ""
-		if c.MPS {
-			kind = "mps"
-		}
-		if c.MemoryUsed != nil {
-			memory = fmt.Sprintf("\tmemory=%d", *c.MemoryUsed)
-		}
-		if c.GPUInstance != "" {
-			memory += fmt.Sprintf("\tgi=%s\tci=0", c.GPUInstance)
-		}
-		lines = append(lines, fmt.Sprintf("process\tgpu=%s\tpid=%d\tkind=%s%s", g.Device.UUID, c.PID, kind, memory))
-	}
-	for _, s := range g.Reading.Samples {
-		lines = append(lines, rowRecord(g.Device.UUID, g.SampledAt, s.PID, s.SM, s.Memory))
-	}
-	if g.Stuck {
-		lines = append(lines, "fault\tgpu="+g.Device.UUID+"\tcall=*\tdo=hang")
-	}
-	return lines
-}
-
-func rowRecord(uuid string, at time.Time, pid uint32, sm, mem float64) string {
-	return fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=%d\tsm=%.0f\tmem=%.0f", uuid, at.UnixMicro(), pid, sm*100, mem*100)
-}
-
-func bit(on bool) int {
-	if on {
-		return 1
-	}
-	return 0
-}
-
-// number adds a key whose value is known, in the driver's unit.
-func number[T ~int | ~int64 | ~uint64 | ~float64](add func(string, any), key string, value *T, unit float64) {
-	if value == nil {
-		return
-	}
-	if unit == 1 {
-		add(key, fmt.Sprintf("%v", *value))
-		return
-	}
-	add(key, fmt.Sprintf("%.0f", float64(*value)*unit))
 }

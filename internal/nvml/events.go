@@ -9,6 +9,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -110,7 +111,7 @@ func (d *session) subscribe(b *board) {
 // does not open the driver but waits until [Source.Read] has, as it does when
 // the driver is reloaded.
 func (s *Source) Run(ctx context.Context) error {
-	var waiting lane[event]
+	var waiting lane.Lane[event]
 	seen := false
 	for ctx.Err() == nil {
 		began := s.cfg.Now()
@@ -131,15 +132,15 @@ func (s *Source) Run(ctx context.Context) error {
 }
 
 // awaitEvent waits once for an event of a session. No event is no failure.
-func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane[event]) error {
+func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventTimeout)
 	call(d, waiting, d.waitEvent)
-	if !waiting.busy() {
+	if !waiting.Busy() {
 		return errClosed // in the meantime
 	}
 	due, cancel := context.WithTimeout(ctx, eventTimeout+s.cfg.CallTimeout)
 	defer cancel()
-	e, ok := waiting.wait(due)
+	e, ok := waiting.Wait(due)
 	switch {
 	case !ok:
 		return fmt.Errorf("nvmlEventSetWait: %w", errLate)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
 // TestContexts merges the lists: one entry per process.
@@ -54,11 +55,11 @@ func TestGarbageSamples(t *testing.T) {
 	d := newDriver(t, n)
 	uuid := n.GPUs[0].Device.UUID
 	d.lines = []string{
-		rowRecord(uuid, now.Add(-time.Hour), 7, 0.5, 0),                                // long ago
-		rowRecord(uuid, now.Add(time.Hour), 7, 0.5, 0),                                 // not yet
-		rowRecord(uuid, now, 0, 0.5, 0),                                                // nobody
-		rowRecord(uuid, now, 7, 371, 0),                                                // more than all of it
-		rowRecord(uuid, now, 7, 0, 42),                                                 //
+		nodestate.Row(uuid, now.Add(-time.Hour), 7, 0.5, 0),                            // long ago
+		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // not yet
+		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // nobody
+		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than all of it
+		nodestate.Row(uuid, now, 7, 0, 42),                                             //
 		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
 	}
 	d.write()
@@ -107,7 +108,9 @@ func TestToldOnce(t *testing.T) {
 	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
 		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
 		uuid, d := n.GPUs[0].Device.UUID, newDriver(t, n)
-		ago := func(pid uint32) string { return rowRecord(uuid, clock.Now().Wall.Add(-50*time.Millisecond), pid, 1, 0) }
+		ago := func(pid uint32) string {
+			return nodestate.Row(uuid, clock.Now().Wall.Add(-50*time.Millisecond), pid, 1, 0)
+		}
 		var off time.Duration
 		s := d.open(func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(off); return i })
 		d.lines = []string{ago(7)}

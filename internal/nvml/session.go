@@ -12,6 +12,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
 // identityRetry is how long a GPU that is lost, or whose identity could not be
@@ -30,7 +31,7 @@ type session struct {
 	memories *memories
 	driver   gpu.Driver
 
-	counting lane[census]
+	counting lane.Lane[census]
 	// count is the number of GPUs the driver last counted, -1 before.
 	count int
 	slots []*slot
@@ -74,11 +75,11 @@ func (d *session) close() error {
 }
 
 // call begins work in a lane, unless earlier work is still in it.
-func call[T any](d *session, l *lane[T], work func() T) {
-	if l.busy() || !d.gate.enter(d) {
+func call[T any](d *session, l *lane.Lane[T], work func() T) {
+	if l.Busy() || !d.gate.enter(d) {
 		return
 	}
-	l.begin(func() T {
+	l.Begin(func() T {
 		defer d.gate.leave()
 		return work()
 	})
@@ -92,7 +93,7 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	d.renumber()
 	call(d, &d.counting, d.countDevices)
 	d.visit()
-	counted, ok := d.counting.take(ctx)
+	counted, ok := d.counting.Take(ctx)
 	if ok {
 		t.add(counted.err)
 		if counted.err == nil {
@@ -140,7 +141,7 @@ func (d *session) countDevices() census {
 // flight, since the same GPU could then get a second one; until then the old
 // handles serve.
 func (d *session) renumber() {
-	inFlight := func(s *slot) bool { return s.lane.busy() }
+	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
 		return
 	}

@@ -9,12 +9,13 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
 // A slot is one of the driver's indices and the GPU behind it.
 type slot struct {
 	index int
-	lane  lane[look]
+	lane  lane.Lane[look]
 	// board is nil while the GPU is unknown or lost. It belongs to the lane
 	// while that is busy.
 	board  *board
@@ -79,7 +80,7 @@ func (d *session) drain(t *tally) {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
 		s.belated = nil
-		l, ok := s.lane.poll()
+		l, ok := s.lane.Poll()
 		if !ok {
 			continue
 		}
@@ -99,8 +100,8 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	report := gpu.Report{Driver: d.driver}
 	for _, s := range d.slots {
 		reading := s.belated
-		if !s.lane.late {
-			if l, ok := s.lane.take(ctx); ok {
+		if !s.lane.Late() {
+			if l, ok := s.lane.Take(ctx); ok {
 				t.add(l.err)
 				d.accept(s, l)
 				reading = latest(reading, l.reading)
@@ -162,7 +163,7 @@ const (
 func (s *slot) tell(log *slog.Logger) {
 	was := s.state
 	switch {
-	case s.lane.busy():
+	case s.lane.Busy():
 		s.state = late
 	case s.board == nil:
 		s.state = missing

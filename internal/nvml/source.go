@@ -10,6 +10,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -38,7 +39,7 @@ type Source struct {
 	memories *memories
 
 	mu      sync.Mutex // one Read or Close at a time; guards what follows
-	opening lane[opened]
+	opening lane.Lane[opened]
 	session *session // the last one initialised and not yet shut down
 	closed  bool
 
@@ -91,15 +92,15 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	if d := s.gate.session(); d != nil && !d.disowned {
 		return d, nil
 	}
-	if !s.opening.busy() {
+	if !s.opening.Busy() {
 		if !s.gate.drain(ctx) {
 			return nil, errors.New("waiting for a stuck call before the driver can be opened again")
 		}
 		old := s.session
 		s.session = nil
-		s.opening.begin(func() opened { return s.reopen(old) })
+		s.opening.Begin(func() opened { return s.reopen(old) })
 	}
-	o, ok := s.opening.take(ctx)
+	o, ok := s.opening.Take(ctx)
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("the driver has not answered within %v, still waiting", s.cfg.CallTimeout)
@@ -135,8 +136,8 @@ func (s *Source) Close(wait time.Duration) error {
 	s.closed = true
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	if s.opening.busy() {
-		if o, ok := s.opening.wait(ctx); ok {
+	if s.opening.Busy() {
+		if o, ok := s.opening.Wait(ctx); ok {
 			s.session = o.session
 		} else {
 			return errors.New("close driver: opening it has not returned, left as it is")
@@ -153,10 +154,10 @@ func (s *Source) shutdown(ctx context.Context) error {
 	if s.session == nil {
 		return nil
 	}
-	var closing lane[error]
-	closing.begin(s.session.close)
+	var closing lane.Lane[error]
+	closing.Begin(s.session.close)
 	s.session = nil
-	err, ok := closing.wait(ctx)
+	err, ok := closing.Wait(ctx)
 	if !ok {
 		return errors.New("close driver: nvmlShutdown has not returned")
 	}

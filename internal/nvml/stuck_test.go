@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
 func TestLateReading(t *testing.T) {
@@ -71,7 +72,7 @@ func TestLateSamples(t *testing.T) {
 	gputest.Read(t, s)
 	clock.Advance(time.Second)
 	uuid, began := n.GPUs[0].Device.UUID, clock.Now()
-	rows := []string{rowRecord(uuid, began.Wall, 7, 1, 0), rowRecord(uuid, began.Wall.Add(time.Second), 8, 1, 0)}
+	rows := []string{nodestate.Row(uuid, began.Wall, 7, 1, 0), nodestate.Row(uuid, began.Wall.Add(time.Second), 8, 1, 0)}
 	d.lines = rows[:1:1]
 	d.fault(anyGPU, call, fmt.Sprintf("delay:%d", callTimeout.Milliseconds()))
 	if _, err := s.Read(t.Context()); err != nil {

@@ -189,6 +189,7 @@ func (s *Sampler) snapshot(v view) *gpu.Snapshot {
 	if !v.down {
 		snap.Driver = &v.report.Driver
 		snap.DriverGPUs = new(len(v.report.Devices))
+		snap.Fields = v.report.Fields
 	}
 	for uuid := range s.roster.entries {
 		snap.GPUs = append(snap.GPUs, s.gpu(uuid, v))

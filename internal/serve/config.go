@@ -15,6 +15,10 @@ import (
 type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
+	// MaxConnections bounds the connections of an address, MaxRequests the requests
+	// that are answered at once.
+	MaxConnections int
+	MaxRequests    int
 }
 
 // Register adds the flags, with their defaults.
@@ -22,10 +26,18 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	c.ListenAddresses = []string{":9840"}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; may be given more than once")
 	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
+	fs.IntVar(&c.MaxConnections, "web.max-connections", 1024, "`number` of connections at once on an address; more of them wait")
+	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`number` of requests that are answered at once, half of them for one address, probes not counted; others get status 503")
 }
 
 // Validate checks what the flag package cannot.
 func (c *Config) Validate() error {
+	if c.MaxConnections < 1 {
+		return fmt.Errorf("--web.max-connections=%d: want at least 1", c.MaxConnections)
+	}
+	if c.MaxRequests < 1 {
+		return fmt.Errorf("--web.max-requests=%d: want at least 1", c.MaxRequests)
+	}
 	if err := web.Validate(c.WebConfigFile); err != nil {
 		return fmt.Errorf("--web.config.file=%s: %s", c.WebConfigFile, oneLine(err))
 	}

@@ -78,14 +78,15 @@ func Run(ctx context.Context, handler http.Handler, cfg Config, log *slog.Logger
 }
 
 func once(ctx context.Context, handler http.Handler, cfg Config, log *slog.Logger) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	listeners, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeAll(listeners)
+	server := newServer(handler, cfg)
 	served := make(chan error, 1)
 	go func() {
-		served <- web.ListenAndServe(server, &web.FlagConfig{
-			WebListenAddresses: &cfg.ListenAddresses,
-			WebSystemdSocket:   new(false),
-			WebConfigFile:      &cfg.WebConfigFile,
-		}, log)
+		served <- web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &cfg.WebConfigFile}, log)
 	}()
 	select {
 	case err := <-served:

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,8 +86,62 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	c := serve.Config{WebConfigFile: "/nonexistent/web.yml"}
-	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--web.config.file=/nonexistent/web.yml: ") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("error is %v", err)
+	for _, arg := range []string{"--web.config.file=/nonexistent/web.yml", "--web.max-requests=0", "--web.max-connections=-1"} {
+		var c serve.Config
+		fs := flag.NewFlagSet("test", flag.ContinueOnError)
+		c.Register(fs)
+		if err := fs.Parse([]string{arg}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), arg+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error is %v", arg, err)
+		}
 	}
+}
+
+// TestMaxRequests: so many requests are answered at once, half of them for one address;
+// others are told to come again. Probes are answered always.
+func TestMaxRequests(t *testing.T) {
+	release, began := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /page", func(http.ResponseWriter, *http.Request) {
+		began <- struct{}{}
+		<-release
+	})
+	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	h := serve.Guarded(mux, 4)
+	get := func(path, from string) *httptest.ResponseRecorder {
+		r, w := httptest.NewRequest(http.MethodGet, path, http.NoBody), httptest.NewRecorder()
+		r.RemoteAddr = from + ":1"
+		h.ServeHTTP(w, r)
+		return w
+	}
+	var held sync.WaitGroup
+	hold := func(from string) {
+		held.Go(func() { get("/page", from) })
+		<-began
+	}
+	refused := func(from string) {
+		t.Helper()
+		if w := get("/page", from); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "--web.max-requests=4") {
+			t.Errorf("%s got status %d, Retry-After %q: %s", from, w.Code, w.Header().Get("Retry-After"), w.Body)
+		}
+	}
+	hold("10.0.0.1")
+	hold("10.0.0.1")
+	refused("10.0.0.1")
+	hold("10.0.0.2")
+	hold("10.0.0.3")
+	refused("10.0.0.4")
+	if w := get("/-/healthy", "10.0.0.1"); w.Code != http.StatusOK {
+		t.Errorf("a probe got status %d", w.Code)
+	}
+	for range 4 {
+		release <- struct{}{}
+	}
+	held.Wait()
+	hold("10.0.0.1")
+	hold("10.0.0.1")
+	close(release)
+	held.Wait()
 }

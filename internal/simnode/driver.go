@@ -7,11 +7,22 @@ import (
 
 // Fault is a misbehaviour of the driver library.
 type Fault struct {
-	GPU  string // a UUID, or * for every GPU
-	Call string // an NVML function without its version, such as nvmlDeviceGetSerial, or *
-	// Do is fail:<nvmlReturn>, delay:<ms>, hang (until the fault is cleared),
+	GPU string // a UUID, or * for every GPU
+	// Call is a function of NVML or DCGM without its version, such as
+	// nvmlDeviceGetSerial, or *.
+	Call string
+	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared),
 	// drop, blank, glitch-low (half the energy) or glitch-high (10^12 mJ more).
 	Do string
+}
+
+// Engine is the DCGM host engine of a node. The zero Engine is of the version of the
+// library.
+type Engine struct {
+	Down    bool
+	Version string // such as 4.6.1
+	// Starts counts how often it was started again.
+	Starts int
 }
 
 // record is the state file of the fake driver library: a record per line, fields
@@ -31,8 +42,9 @@ func (r *record) line(name string, fields ...any) {
 }
 
 // driverState renders what the driver shows of the world.
-func driverState(w *world, faults []Fault) []byte {
+func driverState(w *world, e Engine, faults []Fault) []byte {
 	var r record
+	r.line("engine", "now", w.start.Wall.Add(w.elapsed()).UnixMicro(), "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
 		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds())
 	for i, b := range w.boards {
@@ -138,10 +150,17 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	if b.Accounting {
 		fields = append(fields, "accounting", 1)
 	}
+	for _, id := range quietFields {
+		fields = append(fields, fmt.Sprintf("f%d", id), 0)
+	}
 	r.line("gpu", append(fields,
-		"memory_used", used, "memory_total", b.Memory, "sm_clock", smClock(b), "memory_clock", 2619,
+		"memory_used", used, "memory_free", b.Memory-used, "memory_total", b.Memory, "memory_temperature", 34+b.power/14_000, "sm_clock", smClock(b), "memory_clock", 2619,
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
+
+// quietFields are DCGM's fields that stay 0 on a healthy GPU: replays, encoder and
+// decoder, violations, ECC errors, retired pages, NVLink traffic.
+var quietFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
 // counters returns the fields of a board's energy counters.
 func counters(w *world, b *board) []any {

@@ -23,6 +23,7 @@ type Node struct {
 	kubelet *kubelet
 	truth   *truthLog
 	faults  []Fault
+	engine  Engine
 }
 
 // Open lays out a node in a directory, which must be empty or not exist, and
@@ -177,11 +178,15 @@ func (n *Node) publish() error {
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
-	if err := replaceFile(n.driverState(), driverState(n.world, n.faults)); err != nil {
+	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
 	}
-	if info, err := os.Stat(n.driverCalls()); err == nil && info.Size() > maxLog {
-		return os.Truncate(n.driverCalls(), 0)
+	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
+		if info, err := os.Stat(log); err == nil && info.Size() > maxLog {
+			if err := os.Truncate(log, 0); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -191,6 +196,14 @@ func (n *Node) SetFaults(faults ...Fault) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults = slices.Clone(faults)
+	return n.publish()
+}
+
+// SetEngine makes the host engine another one.
+func (n *Node) SetEngine(e Engine) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.engine = e
 	return n.publish()
 }
 
@@ -222,13 +235,24 @@ func (n *Node) Flags() []string {
 	}
 }
 
-// Env returns the environment of the process that loads the fake driver library.
+// Env returns the environment of the process that loads the fake driver libraries.
 func (n *Node) Env() []string {
 	return []string{
 		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
 		"GPULEDGER_FAKE_NVML_LOG=" + n.driverCalls(),
+		"GPULEDGER_FAKE_DCGM_STATE=" + n.driverState(),
+		"GPULEDGER_FAKE_DCGM_LOG=" + n.engineCalls(),
+	}
+}
+
+// EngineFlags returns the exporter's further flags for reading the node's DCGM host
+// engine through the given fake library, which takes any address.
+func (n *Node) EngineFlags(library string) []string {
+	return []string{
+		"--source=dcgm", "--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",
 	}
 }
 
 func (n *Node) driverState() string { return filepath.Join(n.dir, "driver", "state.tsv") }
 func (n *Node) driverCalls() string { return filepath.Join(n.dir, "driver", "calls.tsv") }
+func (n *Node) engineCalls() string { return filepath.Join(n.dir, "driver", "engine-calls.tsv") }

@@ -14,22 +14,43 @@ import (
 // Name is one of the closed list of stages.
 type Name string
 
-// The stages, in the order in which they are shown.
+// The stages, in the order in which they are shown. [About] says what each is.
 const (
-	Driver        Name = "driver"         // reading the GPUs
-	XID           Name = "xid"            // waiting for the driver's error events
-	PCI           Name = "pci"            // counting GPUs on the PCI bus
-	DMI           Name = "dmi"            // the machine's identity
-	Processes     Name = "processes"      // /proc: whose process is it
-	HostPIDs      Name = "host_pids"      // /proc: are its PIDs those of the driver
-	ContainerLogs Name = "container_logs" // /var/log/containers: names of containers
-	PodResources  Name = "pod_resources"  // the kubelet: who holds which device
-	PodsAPI       Name = "pods_api"       // the kubelet, where it has that API: which pods there are
-	State         Name = "state"          // the ledger's file
+	Driver        Name = "driver"
+	DCGM          Name = "dcgm"
+	NVML          Name = "nvml"
+	XID           Name = "xid"
+	PCI           Name = "pci"
+	DMI           Name = "dmi"
+	Processes     Name = "processes"
+	HostPIDs      Name = "host_pids"
+	ContainerLogs Name = "container_logs"
+	PodResources  Name = "pod_resources"
+	PodsAPI       Name = "pods_api"
+	State         Name = "state"
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+
+// About says what a stage is, for people who read its name for the first time. It is
+// empty for a name that is not on the list.
+func About(n Name) string {
+	return map[Name]string{
+		Driver:        "reading the GPUs",
+		DCGM:          "reading a DCGM host engine, where its address is given",
+		NVML:          "reading the driver's library beside the engine",
+		XID:           "waiting for the driver's error events",
+		PCI:           "counting the GPUs on the PCI bus",
+		DMI:           "the machine's identity, from its firmware",
+		Processes:     "/proc: whose process is it",
+		HostPIDs:      "/proc: are its PIDs those of the driver",
+		ContainerLogs: "names of containers, from their logs",
+		PodResources:  "the kubelet: who holds which device",
+		PodsAPI:       "the kubelet: which pods there are",
+		State:         "the file that keeps the books",
+	}[n]
+}
 
 // Set holds the health of every stage. It is safe for concurrent use.
 type Set struct {

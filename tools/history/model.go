@@ -47,6 +47,10 @@ func (f *fleet) counted(node int) int {
 // addGPU adds what the record says of a GPU.
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
+	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 20}
+	for _, rule := range []string{"gpuledger:board_energy_joules:increase1h", "gpuledger:board_charged_energy_joules:increase1h"} {
+		b.add(rule, hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
+	}
 	for _, stay := range []struct {
 		place
 		from, to int
@@ -109,10 +113,6 @@ func (b *block) addPods(node int) {
 // addRules adds what the rules say of every full hour.
 func (b *block) addRules() {
 	always := shape{kind: "hour", to: b.days * day, every: 4}
-	for c := range 4 {
-		always.curve++
-		b.add("gpuledger:board_energy_joules:increase1h", always, "cluster", cluster(c))
-	}
 	for ns := range 40 {
 		always.curve++
 		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}

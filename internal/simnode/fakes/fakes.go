@@ -20,11 +20,21 @@ import (
 // sources are the C files. A build constraint at the top of each keeps it out of
 // the Go build.
 //
-//go:embed nvml.c mig.c gpm.c accounting.c state.h
+//go:embed nvml.c mig.c gpm.c accounting.c dcgm.c fields.h state.h
 var sources embed.FS
 
-// binding is the module whose header the fake NVML is compiled against.
-const binding = "github.com/NVIDIA/go-nvml"
+// A library is one of the fakes.
+type library struct {
+	name    string // its soname, and the name of its file
+	source  string
+	binding string // the module whose headers it is compiled against
+	headers string // where they are in it
+}
+
+var (
+	nvml = library{"libnvidia-ml.so.1", "nvml.c", "github.com/NVIDIA/go-nvml", "pkg/nvml"}
+	dcgm = library{"libdcgm.so.4", "dcgm.c", "github.com/NVIDIA/go-dcgm", "pkg/dcgm"}
+)
 
 // Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path
 // of the library. It needs gcc, as cgo does, and the go command to find the
@@ -32,23 +42,32 @@ const binding = "github.com/NVIDIA/go-nvml"
 // comment of nvml.c describes how the library is told what to answer. The
 // library lacks the functions in without, as an older driver's would.
 func Compile(dir string, without ...string) (path string, err error) {
-	if path, err = filepath.Abs(filepath.Join(dir, "libnvidia-ml.so.1")); err != nil {
-		return "", fmt.Errorf("compile fake NVML: %w", err)
+	return nvml.compile(dir, without)
+}
+
+// CompileDCGM is [Compile] for the fake libdcgm.so.4, which dcgm.c describes.
+func CompileDCGM(dir string, without ...string) (path string, err error) {
+	return dcgm.compile(dir, without)
+}
+
+func (l library) compile(dir string, without []string) (path string, err error) {
+	if path, err = filepath.Abs(filepath.Join(dir, l.name)); err == nil {
+		err = l.build(path, without)
 	}
-	if err := compile(path, without); err != nil {
-		return "", fmt.Errorf("compile fake NVML: %w", err)
+	if err != nil {
+		return "", fmt.Errorf("compile fake %s: %w", l.name, err)
 	}
 	return path, nil
 }
 
-func compile(path string, without []string) error {
+func (l library) build(path string, without []string) error {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return fmt.Errorf("gcc is needed, as for cgo; install gcc and the C library's headers: %w", err)
 	}
-	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", binding))
+	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", l.binding))
 	if err != nil {
-		return fmt.Errorf("find nvml.h: %w", err)
+		return fmt.Errorf("find the headers of %s: %w", l.binding, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -63,11 +82,11 @@ func compile(path string, without []string) error {
 	}
 	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I" + filepath.Join(module, "pkg", "nvml"),
-		"-Wl,-soname," + filepath.Base(path), "-o", path, filepath.Join(src, "nvml.c"),
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I" + filepath.Join(module, l.headers),
+		"-Wl,-soname," + l.name, "-o", path, filepath.Join(src, l.source),
 	}
 	for _, symbol := range without {
-		args = append(args, "-D"+symbol+"=nvmlWithout_"+symbol) // under a name nobody looks for
+		args = append(args, "-D"+symbol+"=without_"+symbol) // under a name nobody looks for
 	}
 	_, err = output(exec.Command(gcc, args...))
 	return err

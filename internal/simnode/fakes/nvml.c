@@ -104,6 +104,25 @@ static const char *log_path;
 static int inits;
 static unsigned long long init_generation;
 
+/* ---- lists of lines ---- */
+
+/* Adds a line to a list of lines. */
+static void add_line(char **list, const char *line)
+{
+    char *longer;
+    if (asprintf(&longer, "%s%s\n", *list ? *list : "\n", line) < 0)
+        abort();
+    free(*list);
+    *list = longer;
+}
+
+static int has_line(const char *list, const char *line)
+{
+    char whole[256];
+    snprintf(whole, sizeof whole, "\n%s\n", line);
+    return list && strstr(list, whole);
+}
+
 /* ---- a call from begin to end ---- */
 
 /* A call in progress, between begin and end. */

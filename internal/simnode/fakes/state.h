@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_FIELDS = 64 };
+enum { MAX_FIELDS = 96 };
 
 /* One line of the state file. Keys and values point into the file's text. */
 struct record {
@@ -168,23 +168,6 @@ static const char *environment(const char *name)
 {
     const char *v = getenv(name);
     return v && *v ? strdup(v) : NULL;
-}
-
-/* Adds a line to a list of lines. */
-static void add_line(char **list, const char *line)
-{
-    char *longer;
-    if (asprintf(&longer, "%s%s\n", *list ? *list : "\n", line) < 0)
-        abort();
-    free(*list);
-    *list = longer;
-}
-
-static int has_line(const char *list, const char *line)
-{
-    char whole[256];
-    snprintf(whole, sizeof whole, "\n%s\n", line);
-    return list && strstr(list, whole);
 }
 
 #endif

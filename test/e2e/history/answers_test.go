@@ -137,6 +137,11 @@ func (p *tape) months() map[string]answer {
 	for k := range nobody {
 		nobody[k] -= all[k]
 	}
+	byBoard := []string{"serial", "UUID"}
+	boards, idle, charged := p.sum(board, lastDay, true, by(byBoard...)), p.sum(board, lastDay, true, by(byBoard...)), p.sum(allocation, lastDay, true, by(byBoard...))
+	for k := range idle {
+		idle[k] -= charged[k]
+	}
 	cost := func(k key) map[string]float64 {
 		joules := p.sum(allocation, lastDay, true, k)
 		for team := range joules {
@@ -147,6 +152,8 @@ func (p *tape) months() map[string]answer {
 	return map[string]answer{
 		"Joules of each namespace over a month":                                     {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
 		"Joules that no pod was charged for, over a month":                          {by: []string{"cluster"}, want: nobody},
+		"Joules of each board over a month":                                         {by: byBoard, want: boards},
+		"Joules of each board that no pod was charged for, over a month":            {by: byBoard, want: idle},
 		"Energy and cost of each team over a month, by the label of its namespaces": {by: []string{"label_team"}, want: cost(namespaceTeam)},
 		"Energy and cost of each team over a month, by the label of its pods":       {by: []string{"label_team"}, want: cost(podTeam)},
 		"Joules of a workload over all its restarts": {by: byWorkload, want: p.sum(allocation, window{0, end}, true, func(s *line) (string, bool) {

@@ -188,11 +188,17 @@ func (f *fleet) window(at time.Duration, window string, counted span) []question
 		ask("Joules of each team, by the label of its pods", allocationEnergy, podTeam),
 		ask("Joules of each board", boardEnergy, by("UUID", "serial")),
 	}
-	rest := f.joules(boardEnergy, counted, by("UUID", "serial"))
-	for board, joules := range f.joules(allocationEnergy, counted, by("UUID", "serial")) {
-		rest[board] -= joules
-	}
+	rest := f.uncharged(counted, by("UUID", "serial"))
 	return append(questions, question{"Joules of each board that no pod was charged for", at, map[string]string{"window": window}, rest})
+}
+
+// uncharged is what boards used and no pod was charged for.
+func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[string]float64 {
+	rest := f.joules(boardEnergy, counted, key)
+	for of, joules := range f.joules(allocationEnergy, counted, key) {
+		rest[of] -= joules
+	}
+	return rest
 }
 
 // workload is by, with the labels that the reconciler knows of a pod.
@@ -214,10 +220,7 @@ func (f *fleet) months() []question {
 	}
 	// The hour before the day is the first one of this Prometheus, and in no rule.
 	nobody := by()
-	rest := f.joules(boardEnergy, day, nobody)
-	for key, joules := range f.joules(allocationEnergy, day, nobody) {
-		rest[key] -= joules
-	}
+	rest := f.uncharged(day, nobody)
 	cost := func(joules map[string]float64) map[string]float64 {
 		for team := range joules {
 			joules[team] *= 0.5 / 3.6e6
@@ -228,6 +231,8 @@ func (f *fleet) months() []question {
 		ask("Joules of each namespace over a month", f.joules(allocationEnergy, day, by("namespace"))),
 		ask("Joules that no pod was charged for, over a month", rest),
 		{"Joules that no pod was charged for, over a month", at, map[string]string{"window": "2d"}, rest},
+		ask("Joules of each board over a month", f.joules(boardEnergy, day, by("UUID", "serial"))),
+		ask("Joules of each board that no pod was charged for, over a month", f.uncharged(day, by("UUID", "serial"))),
 		ask("Energy and cost of each team over a month, by the label of its namespaces",
 			cost(f.joules(allocationEnergy, day, namespaceTeam))),
 		ask("Energy and cost of each team over a month, by the label of its pods",

@@ -1,0 +1,228 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// setEngine makes the host engine of a node another one.
+func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
+	t.Helper()
+	if err := n.SetEngine(e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// servedBy returns a test of who serves a page.
+func servedBy(source string) func(page) bool {
+	return func(p page) bool {
+		return len(p.Matches("gpuledger_driver_info", map[string]string{"source": source})) == 1
+	}
+}
+
+// TestChangeOver lets the host engine come and go, and start again, under an exporter
+// that reads it where it answers. Nothing is lost and nothing invented: no counter falls,
+// no reading is refused, and in the end every book holds the difference of two values
+// that the board's counter had.
+func TestChangeOver(t *testing.T) {
+	for _, scenario := range []string{"dgx-h100", "timeslice", "mig", "gb200"} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, scenario)
+			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=500ms")...)
+			last := e.scrapeUntil("the engine serves", servedBy("dcgm"))
+			for i := range 4 {
+				setEngine(t, n, simnode.Engine{Down: true, Starts: i})
+				last = e.scrapeUntilRising(last, "the library serves", servedBy("nvml"))
+				last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
+				setEngine(t, n, simnode.Engine{Starts: i + 1})
+				last = e.scrapeUntilRising(last, "the engine serves again", servedBy("dcgm"))
+				last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
+			}
+			checkBalance(t, last)
+			for _, name := range []string{"gpuledger_gpu_energy_resets_total", "gpuledger_gpu_readings_rejected_total"} {
+				if sum := last.Sum(name, nil); sum != 0 {
+					t.Errorf("%s is %v", name, sum)
+				}
+			}
+			counters := bothCounters
+			if scenario == "gb200" { // whose GPUs have a counter that only the library knows
+				counters = readCounters
+			}
+			spans := checkCounters(t, counters(t, n), last)
+			if strings.HasPrefix(scenario, "dgx") || scenario == "gb200" {
+				checkNothingLeft(t, last)
+				checkTruth(t, n, last, spans)
+			}
+		})
+	}
+}
+
+// after is true some time after its first call.
+func after(d time.Duration) func(page) bool {
+	began := time.Now()
+	return func(page) bool { return time.Since(began) > d }
+}
+
+// scrapeUntilRising is scrapeUntil, and holds every page to the one before: no counter
+// falls, and no account leaves.
+func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
+	e.t.Helper()
+	return e.scrapeUntil(what, func(p page) bool {
+		for name, family := range last {
+			if !strings.HasPrefix(name, "gpuledger_") || !strings.HasSuffix(name, "_total") {
+				continue
+			}
+			now := make(map[string]float64)
+			for _, m := range p[name].GetMetric() {
+				now[fmt.Sprint(exposition.Labels(m))] = exposition.Value(m)
+			}
+			for _, m := range family.GetMetric() {
+				if v, there := now[fmt.Sprint(exposition.Labels(m))]; !there || v < exposition.Value(m) {
+					e.t.Errorf("%s%v was %v and is %v", name, exposition.Labels(m), exposition.Value(m), v)
+				}
+			}
+		}
+		last = p
+		return ok(p)
+	})
+}
+
+// bothCounters returns what the counters were, whoever was asked.
+func bothCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
+	t.Helper()
+	both := readCounters(t, n)
+	for uuid, read := range engineCounters(t, n) {
+		both[uuid] = slices.Compact(slices.Sorted(slices.Values(append(both[uuid], read...))))
+	}
+	return both
+}
+
+// TestNoEngine: where there is no client library, or no engine, the library of the driver
+// serves, and it is said once what is missing. With --source=dcgm there is nothing.
+func TestNoEngine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	tests := map[string]struct{ library, want string }{
+		"no library": {"--dcgm.library=/nonexistent/libdcgm.so.4", "datacenter-gpu-manager-4-core"},
+		"no engine":  {"--dcgm.address=/nonexistent/dcgm.sock", "is nv-hostengine running with --domain-socket"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--state.path="+t.TempDir(), tt.library)...)
+			p := e.scrapeUntil("the library serves", servedBy("nvml"))
+			if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
+				t.Error("the engine is said to be up")
+			}
+			if said := strings.Join(e.logged(), "\n"); strings.Count(said, tt.want) != 1 {
+				t.Errorf("want %q once:\n%s", tt.want, said)
+			}
+			if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Contains(body, []byte("DCGM_FI")) {
+				t.Errorf("field page: status %d, %s", status, body)
+			}
+		})
+	}
+	e := start(t, n, append(n.EngineFlags(client), "--state.path="+t.TempDir(), "--dcgm.library=/nonexistent/libdcgm.so.4")...)
+	p := e.scrape()
+	if up := p.Sum("gpuledger_stage_up", map[string]string{"stage": "driver"}); up != 0 || len(p.UUIDs()) != 0 {
+		t.Errorf("--source=dcgm without an engine: driver is up: %v, %d GPUs", up, len(p.UUIDs()))
+	}
+}
+
+// TestOldEngine starts on a host engine that is older than its client library, which it
+// does not understand. That is said once, with both versions, and costs nothing but the
+// engine; once it is upgraded it serves.
+func TestOldEngine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms")...)
+	e.scrapeUntil("the library serves", servedBy("nvml"))
+	p := e.scrapeUntil("the engine was tried more than once", func(p page) bool {
+		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "dcgm"}) > 5
+	})
+	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
+		t.Error("the engine is said to be up")
+	}
+	told := slices.DeleteFunc(e.logged(), func(line string) bool {
+		return !strings.Contains(line, "libdcgm 4.6.1 is newer than the host engine, 4.2.3")
+	})
+	if len(told) != 1 {
+		t.Errorf("the reason is told %d times", len(told))
+	}
+	setEngine(t, n, simnode.Engine{Version: "4.6.1", Starts: 1})
+	p = e.scrapeUntil("the engine serves", servedBy("dcgm"))
+	if len(p.Matches("gpuledger_driver_info", map[string]string{"dcgm_version": "4.6.1", "dcgm_library_version": "4.6.1"})) != 1 {
+		t.Errorf("versions are %v", p["gpuledger_driver_info"])
+	}
+}
+
+// TestEngineFaults lets one call of the engine after the other fail or hang. The exporter
+// goes on, with the library if need be, and the books hold what the boards counted.
+func TestEngineFaults(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(seeded(t), 2))
+	n := newNode(t, "mig")
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--nvml.call-timeout=100ms")...)
+	e.scrapeUntil("the engine serves", servedBy("dcgm"))
+	for _, call := range slices.Sorted(maps.Keys(engineCalls(t, n))) {
+		const name = "gpuledger_gpu_last_reading_timestamp_seconds"
+		before, do := e.scrape(), engineFaults[random.IntN(len(engineFaults))]
+		if err := n.SetFaults(simnode.Fault{GPU: "*", Call: call, Do: do}); err != nil {
+			t.Fatal(err)
+		}
+		p := e.scrapeUntil("readings go on, with "+call+": "+do, func(p page) bool { return p.Sum(name, nil)-before.Sum(name, nil) > 1 })
+		checkBalance(t, p)
+	}
+	if err := n.ClearFaults(); err != nil {
+		t.Fatal(err)
+	}
+	p := e.scrapeUntil("the engine serves again", servedBy("dcgm"))
+	checkBalance(t, p)
+	if sum := p.Sum("gpuledger_gpu_energy_resets_total", nil); sum != 0 {
+		t.Errorf("%v resets", sum)
+	}
+	checkCounters(t, bothCounters(t, n), p)
+}
+
+var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", "delay:150"}
+
+// engineCalls lists the calls of the engine that were made.
+func engineCalls(t *testing.T, n *simnode.Node) map[string]bool {
+	t.Helper()
+	calls := make(map[string]bool)
+	for _, line := range callLog(t, n, "engine-calls.tsv") {
+		calls[strings.Split(line, "\t")[1]] = true
+	}
+	return calls
+}
+
+// TestScrapeCallsNoEngine: between two ticks, which are hours apart here, nothing that is
+// served makes a call of the engine, the field page included.
+func TestScrapeCallsNoEngine(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := start(t, n, append(n.EngineFlags(client), "--tick=1h", "--retention=3h", "--nvml.call-timeout=10s")...)
+	e.scrapeUntil("the first tick is over", gauges(8))
+	before := callLog(t, n, "engine-calls.tsv")
+	for range 200 {
+		e.testPages()
+		if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Count(body, []byte("\nDCGM_FI_")) != 8*25 {
+			t.Fatalf("field page: status %d, %s", status, body)
+		}
+	}
+	if after := callLog(t, n, "engine-calls.tsv"); len(after) != len(before) {
+		t.Errorf("%d calls of the engine were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
+	}
+}

@@ -1,0 +1,247 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memoryLimit is what the manifests give the exporter's container, in bytes.
+const memoryLimit = 128 << 20
+
+// peak returns the most memory that the exporter ever had in RAM, in bytes.
+func (e *exporter) peak() int64 {
+	e.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
+	var kib int64
+	if _, err := fmt.Sscan(string(rest), &kib); err != nil {
+		e.t.Fatal(err)
+	}
+	return kib << 10
+}
+
+// checkMemory prints the peak and holds it to the container's limit.
+func (e *exporter) checkMemory(what string) {
+	e.t.Helper()
+	const mib = 1 << 20
+	peak := e.peak()
+	e.t.Logf("%s: at most %d MiB in RAM", what, peak/mib)
+	if peak > memoryLimit*3/4 {
+		e.t.Errorf("%s: %d MiB in RAM, of %d MiB that the container has", what, peak/mib, memoryLimit/mib)
+	}
+}
+
+// dial opens so many connections, which are closed at the end of the test.
+func (e *exporter) dial(n int) []net.Conn {
+	e.t.Helper()
+	var conns []net.Conn
+	for range n {
+		c, err := net.Dial("tcp", strings.TrimPrefix(e.url, "http://"))
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		e.t.Cleanup(func() { _ = c.Close() })
+		conns = append(conns, c)
+	}
+	return conns
+}
+
+// ask sends a request and reads nothing.
+func ask(t *testing.T, c net.Conn, path string) {
+	t.Helper()
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withLimits is the environment of the exporter's container.
+func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
+
+// TestIdleConnections: with a thousand connections that asked and idle, a scraper gets
+// its page at once, be it connected already or not.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := run(t, withLimits(n.Env()), onNode(n)...)
+	connected := elsewhere(true)
+	e.timeScrape(connected, "a scraper alone")
+	for _, c := range e.dial(1000) {
+		ask(t, c, "/metrics")
+	}
+	e.timeScrape(connected, "a connected scraper")
+	e.timeScrape(elsewhere(false), "a new scraper")
+	e.checkMemory("with a thousand idle connections")
+	e.stop()
+}
+
+// TestSilentConnections: those that say nothing are cut off, and let others in.
+func TestSilentConnections(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := run(t, withLimits(n.Env()), onNode(n)...)
+	connected := elsewhere(true)
+	e.timeScrape(connected, "a scraper alone")
+	e.dial(2000)
+	e.timeScrape(connected, "a connected scraper")
+	e.timeScrape(elsewhere(false), "a new scraper")
+	e.checkMemory("with 2,000 silent connections")
+	e.stop()
+}
+
+// newClient returns a client with connections of its own, one for each request.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+}
+
+// elsewhere returns a client at another address than the others'. It keeps its
+// connection if it is told to.
+func elsewhere(keep bool) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: time.Minute}
+}
+
+// timeScrape scrapes and prints how long that took.
+func (e *exporter) timeScrape(client *http.Client, who string) {
+	e.t.Helper()
+	began := time.Now()
+	response, err := client.Get(e.url + "/metrics")
+	if err != nil {
+		e.t.Fatalf("%s: %v", who, err)
+	}
+	defer response.Body.Close()
+	if _, err = io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		e.t.Errorf("%s got status %d, error %v", who, response.StatusCode, err)
+	}
+	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
+}
+
+// TestSlowReaders: a client that asks and does not read is told to come again, and cut
+// off in the end. Other clients are answered meanwhile.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e := run(t, withLimits(n.Env()), onNode(n)...)
+	slow := e.dial(8) // as many as an address may ask at once
+	began := time.Now()
+	for _, c := range slow {
+		askInVain(t, c)
+	}
+	eventually(t, "its address is refused", func() bool {
+		response, err := newClient().Get(e.url + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != ""
+	})
+	for _, c := range e.dial(200) {
+		askInVain(t, c)
+	}
+	if status, _ := e.get("/-/healthy"); status != http.StatusOK {
+		t.Errorf("busy, and not healthy: status %d", status)
+	}
+	e.timeScrape(elsewhere(false), "a scraper at another address")
+	for _, c := range slow {
+		for !isCut(c) {
+			if time.Since(began) > 2*time.Minute {
+				t.Fatal("a slow reader was never cut off")
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+	}
+	t.Logf("the slow readers were cut off after %v", time.Since(began).Round(time.Second))
+	e.checkMemory("with 200 slow readers")
+	e.stop()
+}
+
+// askInVain asks for more than the kernel's buffers hold, and reads nothing.
+func askInVain(t *testing.T, c net.Conn) {
+	t.Helper()
+	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 1000)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isCut reports whether the other side has closed a connection: then it takes nothing more.
+func isCut(c net.Conn) bool {
+	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_, err := io.WriteString(c, "\r\n")
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// TestHugeHeader: a header that is too long is refused, however much more would come.
+func TestHugeHeader(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "idle")
+	e := run(t, withLimits(n.Env()), onNode(n)...)
+	c := e.dial(1)[0]
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(c, io.MultiReader(strings.NewReader("GET / HTTP/1.1\r\nHost: x\r\nX: "), endless{}))
+		ended <- err
+	}()
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("status %d, want %d", response.StatusCode, http.StatusRequestHeaderFieldsTooLarge)
+	}
+	if err := <-ended; err == nil {
+		t.Error("it read all of a header without an end")
+	}
+	e.checkMemory("with a header without an end")
+}
+
+// endless gives the same letter for ever.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a'
+	}
+	return len(p), nil
+}
+
+// TestNothingEchoed: no answer repeats anything of its request.
+func TestNothingEchoed(t *testing.T) {
+	t.Parallel()
+	e := start(t, newNode(t, "idle"))
+	const token = "xyzzy"
+	for _, path := range []string{
+		"/", "/metrics", "/metrics/record", "/inventory", "/status", "/-/ready", "/nothing", "/nothing/", "//nothing", "/a/../metrics", "/%2e%2e/",
+		"/metrics/", "/status/<b>",
+	} {
+		for _, target := range []string{path + "?name[]=" + token + "&" + token, path + token, "/" + token + path} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "OPTIONS", token} {
+				c := e.dial(1)[0]
+				fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %[3]s\r\nUser-Agent: %[3]s\r\nReferer: http://%[3]s/\r\n%[3]s: %[3]s\r\nAccept: %[3]s\r\nConnection: close\r\nContent-Length: 5\r\n\r\n%[3]s",
+					method, target, token)
+				answer, err := io.ReadAll(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(answer) == 0 || bytes.Contains(answer, []byte(token)) {
+					t.Errorf("%s %s is answered with:\n%s", method, target, answer)
+				}
+			}
+		}
+	}
+}

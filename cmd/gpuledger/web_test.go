@@ -1,0 +1,226 @@
+package main_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// password and what bcrypt makes of it, at its lowest cost.
+const (
+	password = "swordfish"
+	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
+)
+
+// TestPageForPeople: it names the boards, may load nothing but its own style, and is of
+// this moment.
+func TestPageForPeople(t *testing.T) {
+	t.Parallel()
+	e := start(t, newNode(t, "gb200"))
+	response, err := http.Get(e.url + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1761925340118", "1820925190655", "research/moe-train-0", `<a href="/metrics">`} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	for header, want := range map[string]string{
+		"Content-Type":            "text/html; charset=utf-8",
+		"Content-Security-Policy": "default-src 'none'; style-src 'sha256-",
+		"X-Content-Type-Options":  "nosniff",
+		"Cache-Control":           "no-store",
+	} {
+		if got := response.Header.Get(header); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+}
+
+// TestStatus: the command prints what the exporter knows, or says what is wrong.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "timeslice")
+	e := start(t, n)
+	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
+	if said := e.status("", "--url="+e.url); !strings.Contains(said, "team-a/twin-b main: time-slicing") || !strings.Contains(said, "1653924021757") {
+		t.Errorf("status says:\n%s", said)
+	}
+	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {
+		t.Errorf("status --json says:\n%s", said)
+	}
+	nobody, err := net.Listen("tcp", "127.0.0.1:0") // an address where soon nobody listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nobody.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ flag, want string }{
+		{"--url=http://" + nobody.Addr().String(), "no exporter listens there"},
+		{"--url=" + e.url + "/wrong", "there is no such page"},
+		{"--url=" + e.url + "/metrics?", "there is no such page"},
+		{"--url=127.0.0.1:9840", "want an address of an exporter such as http://127.0.0.1:9840"},
+		{"--http.config.file=/does/not/exist", "--http.config.file=/does/not/exist: open /does/not/exist"},
+	}
+	for _, tt := range tests {
+		if said := e.status("", tt.flag); !strings.HasPrefix(said, "gpuledger status: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, tt.want) {
+			t.Errorf("%s: said %q, want one line with %q", tt.flag, said, tt.want)
+		}
+	}
+}
+
+// status runs the command, and returns what it says. On stderr it says something if
+// and only if it fails.
+func (e *exporter) status(stdin string, flags ...string) string {
+	e.t.Helper()
+	var stdout, stderr strings.Builder
+	cmd := exec.Command(binary, append([]string{"status"}, flags...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	if err := cmd.Run(); (err != nil) != (stderr.Len() > 0) || (err != nil) == (stdout.Len() > 0) {
+		e.t.Errorf("status %v: %v\nstdout: %s\nstderr: %s", flags, err, stdout.String(), stderr.String())
+	}
+	return stdout.String() + stderr.String()
+}
+
+// TestTLSAndBasicAuth: with a web configuration nothing is said without TLS and a
+// password, and a thousand connections still cost what the container has.
+func TestTLSAndBasicAuth(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "dgx-h100")
+	e, roots := startSecure(t, n)
+	client := newClient()
+	client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	get := func(path, user, password string) int {
+		request, err := http.NewRequest(http.MethodGet, e.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			request.SetBasicAuth(user, password)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return 0
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	eventually(t, "it is ready", func() bool { return get("/-/ready", "scraper", password) == http.StatusOK })
+	for _, path := range []string{"/", "/metrics", "/metrics/record", "/inventory", "/status", "/-/healthy", "/-/ready", "/nothing"} {
+		if status := get(path, "", ""); status != http.StatusUnauthorized {
+			t.Errorf("%s without a password: status %d", path, status)
+		}
+		if status := get(path, "scraper", "guess"); status != http.StatusUnauthorized {
+			t.Errorf("%s with a wrong password: status %d", path, status)
+		}
+		if status := get(path, "scraper", password); status != http.StatusOK && path != "/nothing" {
+			t.Errorf("%s with the password: status %d", path, status)
+		}
+	}
+	e.testSecureStatus()
+
+	address := strings.TrimPrefix(e.url, "https://")
+	for range 1000 {
+		c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		ask(t, c, "/metrics")
+	}
+	if status := get("/metrics", "scraper", password); status != http.StatusOK {
+		t.Errorf("with a thousand connections: status %d", status)
+	}
+	e.checkMemory("with a thousand TLS connections")
+	e.stop()
+}
+
+// testSecureStatus asks by the command, with and without what it takes.
+func (e *exporter) testSecureStatus() {
+	e.t.Helper()
+	ca := "tls_config: {ca_file: " + filepath.Join(filepath.Dir(e.webConfig()), "cert.pem") + "}\n"
+	tests := []struct{ url, config, want string }{
+		{e.url, ca + "basic_auth: {username: scraper, password: " + password + "}", "8 GPUs present"},
+		{e.url, ca + "basic_auth: {username: scraper, password: guess}", "it wants a user and a password"},
+		{e.url, ca, "it wants a user and a password"},
+		{e.url, "{}", "certificate"},
+		{strings.Replace(e.url, "https", "http", 1), "{}", "it serves HTTPS: use --url=https://"},
+	}
+	for _, tt := range tests {
+		if said := e.status(tt.config, "--http.config.file=/dev/stdin", "--url="+tt.url); !strings.Contains(said, tt.want) {
+			e.t.Errorf("%s with %q: said %q, want %q", tt.url, tt.config, said, tt.want)
+		}
+	}
+}
+
+// webConfig returns the path of the exporter's web configuration.
+func (e *exporter) webConfig() string {
+	for _, arg := range e.cmd.Args {
+		if path, ok := strings.CutPrefix(arg, "--web.config.file="); ok {
+			return path
+		}
+	}
+	return ""
+}
+
+// startSecure starts an exporter with TLS and basic auth, and returns what its
+// certificate is checked against. It may not be ready yet.
+func startSecure(t *testing.T, n *simnode.Node) (*exporter, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		BasicConstraintsValid: true, IsCA: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	for name, content := range map[string][]byte{
+		"cert.pem": certPEM,
+		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"web.yml":  fmt.Appendf(nil, "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\nbasic_auth_users: {scraper: %s}\n", hashed),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certPEM)
+	e := launch(t, withLimits(n.Env()), onNode(n, "--web.config.file="+filepath.Join(dir, "web.yml"))...)
+	e.url = "https://" + <-e.listening
+	return e, roots
+}

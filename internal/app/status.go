@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/common/config"
+
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// statusTimeout bounds the question: somebody waits for the answer.
+const statusTimeout = 10 * time.Second
+
+// StatusConfig is what the flags of the command say.
+type StatusConfig struct {
+	URL        string
+	JSON       bool
+	HTTPConfig string
+}
+
+// StatusFlags returns the flag set of the command.
+func StatusFlags() (*flag.FlagSet, *StatusConfig) {
+	var c StatusConfig
+	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&c.URL, "url", "http://127.0.0.1:9840", "`address` of the exporter")
+	fs.BoolVar(&c.JSON, "json", false, "print what the exporter answers, for programs")
+	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, as promtool takes it; /dev/stdin works")
+	return fs, &c
+}
+
+// ShowStatus asks a running exporter for the state of its node, and prints it.
+func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	client, err := httpClient(cfg.HTTPConfig)
+	if err != nil {
+		return fmt.Errorf("--http.config.file=%s: %w", cfg.HTTPConfig, err)
+	}
+	p, err := status.Get(ctx, client, cfg.URL)
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	if cfg.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(p)
+	}
+	return status.Write(out, p)
+}
+
+func httpClient(file string) (*http.Client, error) {
+	if file == "" {
+		return http.DefaultClient, nil
+	}
+	cfg, _, err := config.LoadHTTPConfigFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return config.NewClientFromConfig(*cfg, "gpuledger-status")
+}

@@ -1,0 +1,88 @@
+package dcgm
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Embedded is the address of an engine within this process.
+const Embedded = "embedded"
+
+// defaultPort is the one that nv-hostengine listens on.
+const defaultPort = "5555"
+
+// An Address is where a host engine answers.
+type Address struct {
+	text string
+	kind kind
+	// target is what the library is told: a path, host:port, or a URI.
+	target string
+}
+
+type kind int
+
+const (
+	socket kind = iota
+	tcp
+	uri // for the library to understand
+	embedded
+)
+
+// ParseAddress reads an address: the path of a unix socket, host:port, a URI that
+// begins with unix://, tcp:// or vsock://, or [Embedded].
+func ParseAddress(s string) (Address, error) {
+	a := Address{text: s, target: s}
+	scheme, rest, isURI := strings.Cut(s, "://")
+	switch {
+	case s == Embedded:
+		a.kind = embedded
+		return a, nil
+	case isURI && strings.EqualFold(scheme, "vsock"):
+		a.kind = uri
+		return a, nil
+	case isURI && strings.EqualFold(scheme, "unix"):
+		a.target = rest // understood by libraries before 4.5 too
+	case isURI && strings.EqualFold(scheme, "tcp"):
+		a.kind, a.target = tcp, rest
+	case isURI:
+		return Address{}, fmt.Errorf("want unix://, tcp:// or vsock://, not %s://", scheme)
+	case !filepath.IsAbs(s):
+		a.kind = tcp
+	}
+	if a.kind == socket {
+		if !filepath.IsAbs(a.target) {
+			return Address{}, fmt.Errorf("want the absolute path of a socket, not %q", a.target)
+		}
+		return a, nil
+	}
+	host, port, err := net.SplitHostPort(a.target)
+	if err != nil {
+		host, port = a.target, defaultPort
+	}
+	if host == "" || strings.ContainsAny(host, "/ ") || port == "" {
+		return Address{}, fmt.Errorf("want the path of a socket, host:port, a URI or %q, not %q", Embedded, s)
+	}
+	a.target = net.JoinHostPort(strings.Trim(host, "[]"), port)
+	return a, nil
+}
+
+// String returns the address as it was given.
+func (a Address) String() string { return a.text }
+
+// check says of a socket that is not there what the library would not.
+func (a Address) check() error {
+	if a.kind != socket {
+		return nil
+	}
+	info, err := os.Stat(a.target)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (is nv-hostengine running with --domain-socket, and its socket visible here?)", err)
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("%s is not a socket", a.target)
+	}
+	return nil
+}

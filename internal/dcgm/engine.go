@@ -1,0 +1,145 @@
+package dcgm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+)
+
+// The return codes that mean something here (dcgm_structs.h, dcgmReturn_t).
+const (
+	codeUninitialized = -10
+	codeGPULost       = -18
+	codeNoFunction    = -20
+	codeDisconnected  = -21
+	codeNoDriver      = -56
+)
+
+// An engine is the connection to a host engine. Only the goroutine in the source's
+// lane uses it.
+type engine struct {
+	open bool
+	// library and version are those of the client library and of the engine.
+	library, version string
+}
+
+var errClosed = errors.New("no connection")
+
+// do makes one call, if the connection is open.
+func (e *engine) do(name string, call func() error) (err error) {
+	if !e.open {
+		return errClosed
+	}
+	if err := guarded(call); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// guarded makes a call. go-dcgm panics where the library contradicts itself, such as
+// on a number of MIG instances that no machine has.
+func guarded(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the library's answer makes no sense: %v", r)
+		}
+	}()
+	return call()
+}
+
+// code returns the library's return code, or 0 if the binding tells only its text.
+func code(err error) int {
+	if e, ok := errors.AsType[*godcgm.Error](err); ok {
+		return int(e.Code)
+	}
+	return 0
+}
+
+// gone reports an error after which a new connection is needed.
+func gone(err error) bool {
+	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
+}
+
+// connect loads the library and connects. The versions of both sides are known
+// afterwards.
+func (e *engine) connect(library string, a Address) error {
+	if err := load(library); err != nil {
+		return err
+	}
+	if err := a.check(); err != nil {
+		return fmt.Errorf("connect to %s: %w", a, err)
+	}
+	mode, args := godcgm.Standalone, []string{a.target, "0"}
+	switch a.kind {
+	case socket:
+		args[1] = "1"
+	case uri:
+		args = args[:1]
+	case embedded:
+		mode, args = godcgm.Embedded, nil
+	}
+	if err := guarded(func() error { _, err := godcgm.Init(mode, args...); return err }); err != nil {
+		return fmt.Errorf("connect to %s: %w", a, err)
+	}
+	e.open = true
+	e.library = e.build("dcgmVersionInfo", godcgm.GetVersionInfo)
+	e.version = e.build("dcgmHostengineVersionInfo", godcgm.GetHostengineVersionInfo)
+	return nil
+}
+
+// close disconnects. The binding forgets the connection whatever this returns.
+func (e *engine) close() error {
+	err := e.do("dcgmDisconnect", godcgm.Shutdown)
+	e.open = false
+	return err
+}
+
+// meta returns what the library knows of a field.
+func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
+	err := e.do("DcgmFieldGetById", func() (err error) {
+		meta, err = godcgm.FieldGetByID(f)
+		return err
+	})
+	return meta, err == nil
+}
+
+// build returns the version in a row of key:value pairs, or nothing.
+func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
+	_ = e.do(name, func() error {
+		info, err := get()
+		for pair := range strings.SplitSeq(info.RawBuildInfoString, ";") {
+			if key, v, _ := strings.Cut(pair, ":"); key == "version" {
+				version = v
+			}
+		}
+		return err
+	})
+	return version
+}
+
+// skewed reports whether the library is of a newer minor version than the engine,
+// which need not know its requests then: of 4.6, none for values.
+func (e *engine) skewed() bool {
+	library, ok1 := minor(e.library)
+	version, ok2 := minor(e.version)
+	return ok1 && ok2 && library > version
+}
+
+// minor returns major and minor version as one number.
+func minor(version string) (n int, ok bool) {
+	var major, second int
+	_, err := fmt.Sscanf(version, "%d.%d", &major, &second)
+	return major*1000 + second, err == nil
+}
+
+// explain adds to an error what is known to be behind it.
+func (e *engine) explain(err error) error {
+	if code(err) == codeNoFunction {
+		return fmt.Errorf("%w (libdcgm %s is newer than the host engine, %s, which does not know its requests: install the library of the engine's version)",
+			err, e.library, e.version)
+	}
+	return err
+}

@@ -1,0 +1,221 @@
+package dcgm_test
+
+import (
+	"bufio"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/dcgm"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+var fieldsByName = cmpopts.IgnoreUnexported(dcgm.Field{})
+
+func parse(t *testing.T, text string) []dcgm.Field {
+	t.Helper()
+	fields, err := dcgm.ParseFields(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
+func TestParseFields(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []dcgm.Field
+		err  string
+	}{
+		"empty":    {"# nothing\n\n", nil, ""},
+		"a row":    {"DCGM_FI_DEV_GPU_TEMP, gauge, GPU temperature (in C).", []dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: "GPU temperature (in C)."}}, ""},
+		"old name": {"dcgm_power_usage,gauge,W", []dcgm.Field{{Name: "dcgm_power_usage", Type: dcgm.Gauge, Help: "W"}}, ""},
+		"a label":  {"DCGM_FI_DRIVER_VERSION, label, Driver", []dcgm.Field{{Name: "DCGM_FI_DRIVER_VERSION", Type: dcgm.Label, Help: "Driver"}}, ""},
+		"quotes":   {`DCGM_FI_DEV_GPU_TEMP, gauge, "in C, of the ""die"""`, []dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: `in C, of the "die"`}}, ""},
+		"one good, the rest bad": {
+			"DCGM_FI_NOPE, gauge, x\n# comment\nDCGM_EXP_XID_ERRORS_COUNT, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_GPU_TEMP, counter, x\nDCGM_FI_DEV_FB_USED, histogram, x\nDCGM_FI_DEV_FB_FREE",
+			[]dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: "x"}},
+			"line 1: DCGM has no field DCGM_FI_NOPE; line 3: DCGM_EXP_XID_ERRORS_COUNT is a metric of dcgm-exporter and no field of DCGM; " +
+				"line 5: DCGM_FI_DEV_GPU_TEMP is there twice; line 6: DCGM_FI_DEV_FB_USED: type \"histogram\": want gauge, counter or label; line 7: want name, type, help; there are 1 columns",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := dcgm.ParseFields(strings.NewReader(tt.text))
+			if diff := cmp.Diff(tt.want, got, fieldsByName); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+			if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+				t.Errorf("error is %v\nwant     %s", err, tt.err)
+			}
+		})
+	}
+}
+
+// TestDefaultFields: the file that comes with the program is of use as a whole, also what
+// is only a comment in it.
+func TestDefaultFields(t *testing.T) {
+	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
+		t.Errorf("%d fields, docs/dcgm.md says 25", n)
+	}
+	var all strings.Builder
+	for lines := bufio.NewScanner(strings.NewReader(dcgm.DefaultFields)); lines.Scan(); {
+		all.WriteString(strings.TrimPrefix(lines.Text(), "# DCGM") + "\n")
+	}
+	if n := len(parse(t, strings.ReplaceAll(all.String(), "\n_FI_", "\nDCGM_FI_"))); n != 25+9+5+2 {
+		t.Errorf("%d fields with those that are comments", n)
+	}
+}
+
+func FuzzParseFields(f *testing.F) {
+	f.Add(dcgm.DefaultFields)
+	f.Add("\"a, b\nDCGM_FI_DEV_GPU_TEMP, gauge, x")
+	f.Fuzz(func(t *testing.T, text string) {
+		fields, err := dcgm.ParseFields(strings.NewReader(text))
+		if err != nil && err.Error() == "" {
+			t.Error("an error says nothing")
+		}
+		seen := make(map[string]bool)
+		for _, f := range fields {
+			if seen[f.Name] || !strings.Contains(text, f.Name) {
+				t.Errorf("field %q", f.Name)
+			}
+			seen[f.Name] = true
+		}
+	})
+}
+
+// page reads the field page, row by row: values by field and then instance.
+func page(t *testing.T, s *dcgm.Source) map[string]map[string]float64 {
+	t.Helper()
+	p := gputest.Read(t, s).Fields
+	if p == nil {
+		t.Fatal("there is no page")
+	}
+	out := make(map[string]map[string]float64)
+	for _, row := range p.Rows {
+		for i, v := range row.Values {
+			name := p.Fields[i].Name
+			if v == nil {
+				continue
+			}
+			if out[name] == nil {
+				out[name] = make(map[string]float64)
+			}
+			out[name][row.UUID[len(row.UUID)-1:]+row.GPUInstance] = *v
+		}
+	}
+	return out
+}
+
+// TestPage shows fields that are read for the books too, and fields that are not, of GPUs
+// and of MIG instances, and leaves out what there is not.
+func TestPage(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
+		"DCGM_FI_DEV_SERIAL, label, x\nDCGM_FI_DRIVER_VERSION, label, x\nDCGM_FI_DEV_NAME, gauge, no number\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL, counter, x")
+	e.fault(e.node.GPUs[1].Device.UUID, "field:202", "blank")
+	s := e.open()
+	want := map[string]map[string]float64{
+		"DCGM_FI_DEV_GPU_TEMP":   {"0": 41, "1": 42},
+		"DCGM_FI_PROF_SM_ACTIVE": {"02": 0.5, "09": 1},
+	}
+	if diff := cmp.Diff(want, page(t, s)); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	p := gputest.Read(t, s).Fields
+	fields := []gpu.PageField{
+		{Name: "DCGM_FI_DEV_GPU_TEMP", Help: "x"},
+		{Name: "dcgm_pcie_replay_counter", Help: "x", Counter: true},
+		{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Help: "x", Counter: true},
+		{Name: "DCGM_FI_PROF_SM_ACTIVE", Help: "x"},
+		{Name: "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", Help: "x", Counter: true},
+	}
+	if diff := cmp.Diff(fields, p.Fields); diff != "" {
+		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{e.node.GPUs[0].Device.Serial, "570.86.15"}, p.Rows[0].Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_NAME: it is no number"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+
+	e.node.GPUs[1].Reading.Temperature = new(77.0)
+	e.pass(9 * time.Second)
+	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 42 {
+		t.Error("the page is read more often than every ten seconds")
+	}
+	e.pass(time.Second)
+	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 77 {
+		t.Error("the page is not read anew")
+	}
+	e.node.GPUs[0] = gputest.Full(0) // undivided
+	e.pass(10 * time.Second)
+	if diff := cmp.Diff(map[string]float64{"0": 41, "1": 77}, page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); diff != "" {
+		t.Errorf("page of a GPU that is whole again (-want +got):\n%s", diff)
+	}
+}
+
+// TestPageRefused: one field that cannot be watched does not take the others along.
+func TestPageRefused(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.fields = "\tprofiling=0"
+	e.add("fault\tgpu=*\tcall=field:311\tdo=fail:-6")
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\ndcgm_fi_prof_sm_active, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL, counter, x")
+	for i := range e.node.GPUs {
+		e.fault(e.node.GPUs[i].Device.UUID, "field:204", "blank")
+	}
+	s := e.open()
+	if diff := cmp.Diff(map[string]map[string]float64{"DCGM_FI_DEV_GPU_TEMP": {"0": 41, "1": 42}}, page(t, s)); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	e.healed()
+	e.pass(10 * time.Second)
+	e.readAll(s)
+	if n := strings.Count(e.said.String(), "DCGM_FI_PROF_SM_ACTIVE: watch page: dcgmWatchFields"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+}
+
+// TestOldFields: an engine that does not know the newest fields gives the older ones.
+func TestOldFields(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.fields = "\tfields=500"
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_PLATFORM_TRAY_INDEX, gauge, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x")
+	for i := range e.node.GPUs {
+		e.node.GPUs[i].Device.Platform = gpu.Platform{}
+		e.fault(e.node.GPUs[i].Device.UUID, "field:202", "blank")
+	}
+	s := e.open()
+	e.readAll(s)
+	if diff := cmp.Diff(map[string]map[string]float64{"DCGM_FI_DEV_GPU_TEMP": {"0": 41, "1": 42}}, page(t, s)); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+	first := e.count("dcgmLiveValues -1")
+	for range 10 {
+		e.pass(10 * time.Second)
+		e.readAll(s)
+	}
+	if n := e.count("dcgmLiveValues -1"); n > 3*first {
+		t.Errorf("what the engine does not know was asked for %d times, at first %d", n, first)
+	}
+}
+
+// TestNoPage: without a file there is nothing to show, and nothing is watched for it.
+func TestNoPage(t *testing.T) {
+	e := newEngine(t, pair()...)
+	if p := gputest.Read(t, e.open()).Fields; p != nil {
+		t.Errorf("page is %+v", p)
+	}
+	if n := e.count("dcgmWatchFields 0"); n != 3 {
+		t.Errorf("%d watches", n)
+	}
+}

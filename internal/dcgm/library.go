@@ -1,0 +1,49 @@
+package dcgm
+
+/*
+#cgo linux LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"cmp"
+	"fmt"
+	"unsafe"
+)
+
+// defaultLibrary is the name that go-dcgm loads.
+const defaultLibrary = "libdcgm.so.4"
+
+// symbols are the functions that are called, but for the one that connects by URI,
+// which go-dcgm looks up itself.
+var symbols = []string{
+	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
+	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuStatus", "dcgmGetGpuInstanceHierarchy",
+	"dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmGroupDestroy", "dcgmFieldGroupCreate", "dcgmFieldGroupDestroy",
+	"dcgmWatchFields", "dcgmUnwatchFields", "dcgmUpdateAllFields", "dcgmEntitiesGetLatestValues", "dcgmGetMultipleValuesForField",
+	"DcgmFieldGetById",
+}
+
+// load loads the library for the whole process, and looks whether it has what is
+// called. go-dcgm then finds it loaded by its soname, wherever it lies. It is never
+// unloaded: calls that were bound lazily keep it.
+func load(path string) error {
+	path = cmp.Or(path, defaultLibrary)
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL)
+	if handle == nil {
+		return fmt.Errorf("load %s: %s (it comes with NVIDIA's datacenter-gpu-manager-4-core; --dcgm.library sets the path)", path, C.GoString(C.dlerror()))
+	}
+	for _, s := range symbols {
+		symbol := C.CString(s)
+		found := C.dlsym(handle, symbol) != nil
+		C.free(unsafe.Pointer(symbol))
+		if !found {
+			return fmt.Errorf("load %s: it has no %s, so it is no DCGM 4 (--dcgm.library sets the path)", path, s)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package dcgm_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/dcgm"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+)
+
+// otherLibrary names a library for this test binary, run again: a process can load one.
+const otherLibrary = "GPULEDGER_TEST_LIBRARY"
+
+// printError prints why a library is of no use.
+func printError(path string) {
+	address, _ := dcgm.ParseAddress("localhost:5555")
+	s := dcgm.New(dcgm.Config{
+		Address: address, LibraryPath: path, CallTimeout: callTimeout, Tick: time.Second,
+		Now: gputest.NewClock().Now, Log: slog.New(slog.DiscardHandler),
+	})
+	for range 2 {
+		_, err := s.Read(context.Background())
+		fmt.Println(err)
+	}
+	fmt.Println(s.Close(time.Second))
+}
+
+// TestLibrary: whatever is wrong with the library, the process goes on and says it.
+func TestLibrary(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "libdcgm.so.4")
+	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lacking, err := fakes.CompileDCGM(t.TempDir(), "dcgmEntitiesGetLatestValues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nvml, err := fakes.Compile(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ path, want string }{
+		"there is none":      {"/nonexistent/libdcgm.so.4", "cannot open shared object file"},
+		"no library":         {text, "file too short"},
+		"another library":    {nvml, "it has no errorString, so it is no DCGM 4"},
+		"an older or newer":  {lacking, "it has no dcgmEntitiesGetLatestValues"},
+		"nothing to connect": {library(), "connect to localhost:5555"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), otherLibrary+"="+tt.path)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("the process ended: %v\n%s", err, out)
+			}
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if len(lines) != 3 || !strings.Contains(lines[0], tt.want) || lines[0] != lines[1] || lines[2] != "<nil>" {
+				t.Errorf("want %q twice:\n%s", tt.want, out)
+			}
+		})
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	for _, good := range []string{
+		"/run/nvidia/dcgm.sock", "unix:///run/nvidia/dcgm.sock", "localhost", "localhost:5555", "10.0.0.1", "[::1]:5555",
+		"tcp://dcgm.svc:5555", "TCP://localhost:1", "vsock://2:5555", "embedded",
+	} {
+		if a, err := dcgm.ParseAddress(good); err != nil || a.String() != good {
+			t.Errorf("%s: %v, %v", good, a, err)
+		}
+	}
+	for _, bad := range []string{"", "http://localhost:5555", "unix://dcgm.sock", "run/dcgm.sock", "localhost:", ":5555", "tcp:///run/dcgm.sock"} {
+		if a, err := dcgm.ParseAddress(bad); err == nil {
+			t.Errorf("%q is taken for %v", bad, a)
+		}
+	}
+}
+
+// TestAddresses: what the library is told of each form of an address.
+func TestAddresses(t *testing.T) {
+	dir, err := os.MkdirTemp("", "d") // short: a socket lives in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "dcgm.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	tests := map[string]string{
+		socket:             "dcgmConnectSocket\t-\t0\t" + socket,
+		"unix://" + socket: "dcgmConnectSocket\t-\t0\t" + socket,
+		"localhost":        "dcgmConnectTCP\t-\t0\tlocalhost:5555",
+		"tcp://[::1]:1":    "dcgmConnectTCP\t-\t0\t[::1]:1",
+		"vsock://2:5555":   "dcgmConnectURI\t-\t0\tvsock://2:5555",
+		"embedded":         "dcgmStartEmbedded\t-\t0\t-",
+	}
+	for text, want := range tests {
+		t.Run(text, func(t *testing.T) {
+			e := newEngine(t, pair()...)
+			if e.cfg.Address, err = dcgm.ParseAddress(text); err != nil {
+				t.Fatal(err)
+			}
+			e.readAll(e.open())
+			if log, _ := os.ReadFile(filepath.Join(e.dir, "log")); !strings.Contains(string(log), "\t"+want+"\n") {
+				t.Errorf("want the call %q:\n%.2000s", want, log)
+			}
+		})
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none.sock"): "is nv-hostengine running with --domain-socket",
+		os.Args[0]:                      "is not a socket",
+	} {
+		e := newEngine(t, pair()...)
+		if e.cfg.Address, err = dcgm.ParseAddress(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.open().Read(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %q", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package dcgm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// pageEvery is how often the engine reads the fields of the page, unless it reads them
+// more often for the books.
+const pageEvery = 10 * time.Second
+
+// page is the field page while a session lasts.
+type page struct {
+	sorted bool
+	// metrics and labels are the fields that can be had, told those that cannot and
+	// why, to be told once.
+	metrics, labels []Field
+	told            []string
+	whole           *watch // of GPUs
+	divided         *watch // of MIG instances
+	texts           map[entity][]string
+	read            time.Duration // when latest was made, boot clock
+	latest          *gpu.FieldPage
+}
+
+// watchPage has the fields of the page watched, once the GPUs and instances are known.
+func (d *session) watchPage() error {
+	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
+		return nil
+	}
+	p := &d.page
+	if !p.sorted {
+		p.sorted = true
+		d.sortFields()
+	}
+	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(all, f) })
+	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: 3 * pageEvery}, d.refuse)
+	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
+		return !d.perInstance(f) || f == activity && d.mig.watch != nil
+	})
+	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: 3 * pageEvery},
+		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
+	if len(p.told) > 0 {
+		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.told, "; "))
+		p.told = nil
+	}
+	p.latest = nil
+	return d.readTexts()
+}
+
+// ids returns the numbers of fields, each once: an old name and a new one may mean the
+// same.
+func ids(fields []Field) (out []field) {
+	for _, f := range fields {
+		if !slices.Contains(out, f.id) {
+			out = append(out, f.id)
+		}
+	}
+	return out
+}
+
+// perInstance reports whether the engine has a field for each MIG instance too.
+func (d *session) perInstance(f field) bool {
+	meta, ok := d.engine.meta(f)
+	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
+}
+
+// sortFields tells metrics from labels, and leaves out what is not a GPU's, or no number.
+func (d *session) sortFields() {
+	p := &d.page
+	for _, f := range d.cfg.Fields {
+		meta, known := d.engine.meta(f.id)
+		numeric := slices.Contains([]uint{godcgm.DCGM_FT_INT64, godcgm.DCGM_FT_DOUBLE, godcgm.DCGM_FT_TIMESTAMP}, uint(meta.FieldType))
+		switch {
+		case !known:
+			p.told = append(p.told, f.Name+": the library does not know it")
+		case f.Type == Label:
+			p.labels = append(p.labels, f)
+		case !numeric:
+			p.told = append(p.told, f.Name+": it is no number")
+		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
+			p.told = append(p.told, f.Name+": it is not a GPU's")
+		default:
+			p.metrics = append(p.metrics, f)
+		}
+	}
+}
+
+// refuse leaves out the metrics of a field that the engine does not take. It must not be
+// asked for either: an engine that does not know a field refuses a whole question.
+func (d *session) refuse(f field, err error) {
+	p := &d.page
+	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
+		if m.id == f {
+			p.told = append(p.told, fmt.Sprintf("%s: %v", m.Name, err))
+		}
+		return m.id == f
+	})
+}
+
+// watchAll replaces a watch by another one of as many of its fields as the engine takes:
+// it refuses all over one.
+func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
+	if next, err := d.replace(old, w); err == nil {
+		return next
+	}
+	w.fields = slices.DeleteFunc(w.fields, func(f field) bool {
+		single := &watch{name: w.name, of: w.of, fields: []field{f}, every: w.every, keep: w.keep}
+		if err := single.begin(d.engine); err != nil {
+			refused(f, err)
+			return true
+		}
+		_ = single.end()
+		return false
+	})
+	next, err := d.replace(nil, w)
+	d.doWithout(w.name, err)
+	return next
+}
+
+// readTexts reads the labels, which do not change.
+func (d *session) readTexts() error {
+	p := &d.page
+	p.texts = make(map[entity][]string)
+	system := entity{EntityGroupId: godcgm.FE_NONE}
+	for _, f := range p.labels {
+		of := d.gpus
+		if meta, ok := d.engine.meta(f.id); ok && meta.EntityLevel == godcgm.FE_NONE {
+			of = []entity{system}
+		}
+		vs, err := d.engine.live(of, f.id)
+		if err != nil {
+			return err
+		}
+		for _, g := range d.gpus {
+			v, ok := vs[key{g, f.id}]
+			if !ok {
+				v = vs[key{system, f.id}]
+			}
+			p.texts[g] = append(p.texts[g], v.show())
+		}
+	}
+	return nil
+}
+
+// show returns a value as text, empty if there is none.
+func (v value) show() string {
+	if s, ok := v.word(); ok {
+		return s
+	}
+	if n, ok := v.number(); ok {
+		return strconv.FormatFloat(n, 'f', -1, 64)
+	}
+	return ""
+}
+
+// readPage returns the page, which is renewed as often as the engine reads it.
+func (d *session) readPage() (*gpu.FieldPage, error) {
+	p, now := &d.page, d.cfg.Now()
+	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
+		return p.latest, nil
+	}
+	out := &gpu.FieldPage{}
+	for _, f := range p.metrics {
+		out.Fields = append(out.Fields, gpu.PageField{Name: f.Name, Help: f.Help, Counter: f.Type == Counter})
+	}
+	for _, f := range p.labels {
+		out.Labels = append(out.Labels, f.Name)
+	}
+	vs, err := d.engine.latest(slices.Concat(d.gpus, entities(d.mig.parts)), ids(p.metrics))
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range d.gpus {
+		device := d.boards[g].device
+		row := d.row(g, vs, now, func(f field) bool { return device.MIG == nil || !d.perInstance(f) })
+		row.UUID, row.Labels = device.UUID, p.texts[g]
+		out.Rows = append(out.Rows, row)
+	}
+	for _, i := range d.mig.parts {
+		row := d.row(i.entity, vs, now, d.perInstance)
+		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.texts[i.parent]
+		row.GPUInstance, row.Profile = i.instance.ID, i.instance.Profile
+		out.Rows = append(out.Rows, row)
+	}
+	p.read, p.latest = now.Boot, out
+	return out, nil
+}
+
+// row returns the values of an entity that there are, and that were read lately.
+func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) bool) gpu.FieldRow {
+	row := gpu.FieldRow{Values: make([]*float64, len(d.page.metrics))}
+	for i, f := range d.page.metrics {
+		v := vs[key{of, f.id}]
+		n, ok := v.number()
+		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= 3*pageEvery {
+			row.Values[i] = &n
+		}
+	}
+	return row
+}

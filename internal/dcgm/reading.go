@@ -1,0 +1,124 @@
+package dcgm
+
+import (
+	"slices"
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// read takes a report from what the engine has read lately.
+func (d *session) read() (gpu.Report, error) {
+	if err := d.renew(); err != nil {
+		return gpu.Report{}, err
+	}
+	vs, err := d.engine.latest(d.gpus, all)
+	if err != nil {
+		return gpu.Report{}, err
+	}
+	if err := d.divide(vs); err != nil {
+		return gpu.Report{}, err
+	}
+	fields, err := d.readPage()
+	if gone(err) {
+		return gpu.Report{}, err
+	}
+	report := gpu.Report{Driver: d.driver, Fields: fields}
+	for _, g := range d.gpus {
+		b := d.boards[g]
+		reading, fresh, blank := d.reading(g, vs)
+		if b.device.UUID == "" || (blank || !fresh) && d.missing(g) {
+			continue
+		}
+		b.device.XIDEvents = d.told(&report, g, vs)
+		report.Devices = append(report.Devices, b.device)
+		if fresh {
+			report.Readings = append(report.Readings, reading)
+		}
+	}
+	d.measure(&report)
+	return report, nil
+}
+
+// missing asks whether the engine has lost a GPU.
+func (d *session) missing(g entity) (missing bool) {
+	_ = d.engine.do("dcgmGetGpuStatus", func() error {
+		switch godcgm.GetGPUStatus(g.EntityId) {
+		case godcgm.EntityStatusLost, godcgm.EntityStatusDetached, godcgm.EntityStatusInaccessible:
+			missing = true
+		}
+		return nil
+	})
+	return missing
+}
+
+// reading makes a reading of the values of a GPU. It is fresh if any of them was read
+// lately: an engine that hangs on a GPU keeps on giving what it read before. It is blank
+// if none of them is a value, as of a GPU that is lost.
+func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool) {
+	b, now := d.boards[g], d.cfg.Now()
+	of := func(f field) value { return vs[key{g, f}] }
+	r = gpu.Reading{UUID: b.device.UUID, At: now}
+	number := func(to **float64, unit float64, f field) {
+		n, ok := of(f).number()
+		assign(to, func(n float64) *float64 { return new(n * unit) }, n, ok && n >= 0)
+	}
+	percent := func(to **float64, f field) {
+		n, ok := of(f).number()
+		assign(to, func(n float64) *float64 { return new(n / 100) }, n, ok && n >= 0 && n <= 100)
+	}
+	bytes := func(to **uint64, f field) {
+		n, ok := of(f).integer()
+		assign(to, func(n int64) *uint64 { return new(uint64(n) << 20) }, n, ok && n >= 0)
+	}
+	watts := func(to **gpu.Watts, f field) {
+		n, ok := of(f).number()
+		assign(to, func(n float64) *gpu.Watts { return new(gpu.Watts(n)) }, n, ok && n >= 0)
+	}
+	watts(&r.Power, godcgm.DCGM_FI_DEV_BOARD_POWER_WATTS)
+	watts(&r.PowerLimit, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS)
+	number(&r.Temperature, 1, godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS)
+	percent(&r.Utilization, godcgm.DCGM_FI_DEV_GPU_UTIL_RATIO)
+	number(&r.SMClock, 1e6, godcgm.DCGM_FI_DEV_SM_CLOCK)
+	number(&r.MemoryClock, 1e6, godcgm.DCGM_FI_DEV_MEM_CLOCK)
+	bytes(&r.MemoryUsed, godcgm.DCGM_FI_DEV_FB_USED)
+	bytes(&r.MemoryTotal, godcgm.DCGM_FI_DEV_FB_TOTAL)
+	pending, known := of(godcgm.DCGM_FI_DEV_ROW_REMAP_PENDING).integer()
+	if failed, ok := of(godcgm.DCGM_FI_DEV_ROW_REMAP_FAILED).integer(); ok && known {
+		r.RowRemap = &gpu.RowRemap{Pending: pending != 0, Failed: failed != 0}
+	}
+	d.readEnergy(b, &r, of(godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION), now)
+	blank = true
+	for _, f := range slices.Concat(meter, gauges) {
+		v := of(f)
+		_, ok := v.number()
+		blank = blank && !ok
+		fresh = fresh || v.status == 0 && moment(now, v.at).Boot >= now.Boot-d.stale()
+	}
+	return r, fresh, blank
+}
+
+// stale is the age from which on a value is of no use. The engine may be late by an
+// update or two.
+func (d *session) stale() time.Duration { return max(3*time.Second, 3*d.cfg.Tick) }
+
+// readEnergy takes over the board's counter, and the time at which the engine read it.
+// DCGM does not say what else than the GPU the counter covers.
+func (d *session) readEnergy(b *board, r *gpu.Reading, v value, now gpu.Instant) {
+	mj, ok := v.integer()
+	at := moment(now, v.at)
+	if !ok || mj < 0 || at.Boot < now.Boot-d.stale() {
+		return
+	}
+	b.device.EnergySource, b.device.EnergyScope = gpu.EnergyCounter, gpu.ScopeUnknown
+	r.Energy, r.At = new(gpu.Millijoules(mj)), at
+}
+
+// moment returns when the engine read a value, which was not after now: clocks may
+// have been set since.
+func moment(now gpu.Instant, us int64) gpu.Instant {
+	age := max(0, now.Wall.Sub(time.UnixMicro(us)))
+	return gpu.Instant{Wall: now.Wall.Add(-age), Boot: now.Boot - age}
+}

@@ -1,0 +1,141 @@
+package dcgm
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"strings"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+)
+
+// entity is a GPU, a MIG instance, or the system.
+type entity = godcgm.GroupEntityPair
+
+// field is the number of a field.
+type field = godcgm.Short
+
+// Blanks stand for values that there are none of, and come with a good status
+// (dcgm_structs.h, DCGM_INT64_BLANK and the like). What is greater says why.
+const (
+	blankInteger = 0x7ffffffffffffff0
+	blankNumber  = 140737488355328.0
+)
+
+// A value is what a field of an entity says.
+type value struct {
+	status int
+	kind   uint
+	at     int64 // when the engine read it, µs of the wall clock
+	bits   uint64
+	text   string
+}
+
+func newValue(v *godcgm.FieldValue_v2) value {
+	out := value{status: v.Status, kind: v.FieldType, at: v.TS, bits: binary.NativeEndian.Uint64(v.Value[:])}
+	if v.StringValue != nil {
+		out.text = *v.StringValue
+	}
+	return out
+}
+
+// integer returns the value of an integer field.
+func (v value) integer() (int64, bool) {
+	n := int64(v.bits)
+	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
+}
+
+// number returns the value of a field of numbers.
+func (v value) number() (float64, bool) {
+	if v.kind == godcgm.DCGM_FT_INT64 || v.kind == godcgm.DCGM_FT_TIMESTAMP {
+		n := int64(v.bits)
+		return float64(n), v.status == 0 && n < blankInteger
+	}
+	n := math.Float64frombits(v.bits)
+	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_DOUBLE && n < blankNumber
+}
+
+// word returns the value of a field of text.
+func (v value) word() (string, bool) {
+	blank := strings.HasPrefix(v.text, "<<<") && strings.Contains(v.text, ">>>")
+	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
+}
+
+// key is what a value is found by: never by its place, which the engine changes.
+type key struct {
+	entity
+	field
+}
+
+// values are the answers of one question.
+type values map[key]value
+
+// assign sets *to to a value that there is, converted, and reports whether there is.
+func assign[T, U any](to *T, convert func(U) T, v U, ok bool) bool {
+	if ok {
+		*to = convert(v)
+	}
+	return ok
+}
+
+// latest asks for the newest values that the engine keeps of fields that are watched.
+func (e *engine) latest(of []entity, fields []field) (values, error) {
+	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
+}
+
+// live lets the engine ask the driver. It fails as a whole over one value that there
+// is none of: then every entity is asked alone, and then for each field alone. An
+// error means that the engine is gone, or knows no such question.
+func (e *engine) live(of []entity, fields ...field) (values, error) {
+	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
+	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)
+	if err == nil || gone(err) || code(err) == codeNoFunction {
+		return vs, err
+	}
+	if len(of) == 1 && len(fields) == 1 {
+		return values{key{of[0], fields[0]}: {status: code(err)}}, nil
+	}
+	all := make(values)
+	add := func(of []entity, fields ...field) error {
+		some, err := e.live(of, fields...)
+		maps.Copy(all, some)
+		return err
+	}
+	if len(of) > 1 {
+		for i := range of {
+			if err := add(of[i:i+1], fields...); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	for _, f := range fields {
+		if err := add(of, f); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// maxFields is how many fields the library takes in one question.
+const maxFields = 128
+
+func (e *engine) ask(name string, of []entity, fields []field, flags uint) (values, error) {
+	out := make(values, len(of)*len(fields))
+	for len(fields) > 0 && len(of) > 0 {
+		some := fields[:min(len(fields), maxFields)]
+		fields = fields[len(some):]
+		err := e.do(name, func() error {
+			vs, err := godcgm.EntitiesGetLatestValues(of, some, flags)
+			for i := range vs {
+				v := &vs[i]
+				out[key{entity{EntityGroupId: v.EntityGroupId, EntityId: v.EntityID}, v.FieldID}] = newValue(v)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

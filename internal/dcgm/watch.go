@@ -1,0 +1,104 @@
+package dcgm
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+)
+
+// A watch lets the engine read fields of some entities now and then, and keep what it
+// read. Each needs one of the 64 groups and one of the 64 groups of fields that an
+// engine has for all its clients.
+type watch struct {
+	name   string // for people who list the engine's groups
+	of     []entity
+	fields []field
+	every  time.Duration
+	keep   time.Duration
+
+	group godcgm.GroupHandle
+	set   godcgm.FieldHandle
+	// held is what the engine holds for the watch, and how it is given back: the last
+	// thing first.
+	held []holding
+}
+
+type holding struct {
+	name string
+	back func() error
+}
+
+const unwatch = "dcgmUnwatchFields"
+
+// shortest is how often the engine is let read at most: NVML's counter moves every
+// 100 ms.
+const shortest = 100 * time.Millisecond
+
+// begin makes the groups and watches their fields. The first values are there when it
+// returns. If it fails, nothing is left in the engine.
+func (w *watch) begin(e *engine) error {
+	if err := w.establish(e); err != nil {
+		_ = w.end() // which says no more than why it failed
+		return fmt.Errorf("watch %s: %w", w.name, err)
+	}
+	return nil
+}
+
+func (w *watch) establish(e *engine) error {
+	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // others may run gpuledger too
+	err := e.do("dcgmGroupCreate", func() (err error) {
+		w.group, err = godcgm.CreateGroup(name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.holds(e, "dcgmGroupDestroy", func() error { return godcgm.DestroyGroup(w.group) })
+	for _, x := range w.of {
+		err := e.do("dcgmGroupAddEntity", func() error { return godcgm.AddEntityToGroup(w.group, x.EntityGroupId, x.EntityId) })
+		if err != nil {
+			return err
+		}
+	}
+	err = e.do("dcgmFieldGroupCreate", func() (err error) {
+		w.set, err = godcgm.FieldGroupCreate(name, w.fields)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
+	// Before the watch, since a watch that fails may be half done.
+	w.holds(e, unwatch, func() error { return godcgm.UnwatchFields(w.set, w.group) })
+	return e.do("dcgmWatchFields", func() error {
+		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
+	})
+}
+
+// holds notes what must be given back.
+func (w *watch) holds(e *engine, name string, call func() error) {
+	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
+}
+
+// end takes the watch out of the engine. Without a connection it is gone already.
+func (w *watch) end() (err error) {
+	for len(w.held) > 0 {
+		last := len(w.held) - 1
+		if e := w.held[last].back(); e != nil && !gone(e) {
+			err = errors.Join(err, e)
+		}
+		w.held = w.held[:last]
+	}
+	return err
+}
+
+// cede is end, but lets the engine go on reading what another watch will take over: its
+// groups are gone, and what the connection watches stays.
+func (w *watch) cede() error {
+	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatch })
+	return w.end()
+}

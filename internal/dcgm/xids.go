@@ -1,0 +1,57 @@
+package dcgm
+
+import (
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// xids are the times up to which errors were told, µs of the wall clock.
+type xids struct {
+	since int64 // of GPUs without any yet
+	until map[entity]int64
+}
+
+func newXIDs(since time.Time) xids {
+	return xids{since: since.UnixMicro(), until: make(map[entity]int64)}
+}
+
+// maxXIDs is how many errors of a GPU are told in one report at most.
+const maxXIDs = 64
+
+// told adds to the report the errors of a GPU that were not told yet. It reports
+// whether the engine delivers errors at all. The newest one is always at hand; if it is
+// new, those before it are asked for too.
+func (d *session) told(report *gpu.Report, g entity, vs values) bool {
+	v := vs[key{g, godcgm.DCGM_FI_DEV_XID_ERROR}]
+	newest, ok := v.integer()
+	until := max(d.xids.until[g], d.xids.since)
+	if !ok || newest == 0 || v.at <= until {
+		return ok
+	}
+	d.xids.until[g] = v.at
+	for _, x := range d.history(g, until+1, v) {
+		report.XIDs = append(report.XIDs, gpu.XID{UUID: d.boards[g].device.UUID, Code: x.bits, At: time.UnixMicro(x.at)})
+	}
+	return true
+}
+
+// history returns the errors from a time on, of which the newest is known.
+func (d *session) history(g entity, from int64, newest value) (out []value) {
+	err := d.engine.do("dcgmGetMultipleValuesForField", func() error {
+		vs, err := godcgm.GetMultipleValuesForField(g.EntityId, godcgm.DCGM_FI_DEV_XID_ERROR, maxXIDs, time.UnixMicro(from), time.UnixMicro(newest.at))
+		for i := range vs {
+			v := value{status: vs[i].Status, kind: vs[i].FieldType, at: vs[i].TS, bits: uint64(vs[i].Int64())}
+			if n, ok := v.integer(); ok && n != 0 {
+				out = append(out, v)
+			}
+		}
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		return []value{newest}
+	}
+	return out
+}

@@ -1,0 +1,883 @@
+//go:build ignore
+
+/*
+ * A fake libdcgm.so.4 and the host engine behind it: the calls that gpuledger makes
+ * through go-dcgm, answered from the state file of the fake driver, which nvml.c
+ * describes. It is compiled against go-dcgm's headers, so a release that changes a
+ * prototype or a struct breaks this build instead of production.
+ *
+ * Environment, read at every dcgmInit:
+ *
+ *   GPULEDGER_FAKE_DCGM_STATE  the state file; nothing answers while it does not exist
+ *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log, as nvml.c has it. Of the values
+ *                              that a call gives only energy is written, a line
+ *                              each: dcgmLatestEnergy, uuid, 0, mJ.
+ *
+ * Further records of the state file, beside those of the driver:
+ *
+ *   engine   library version       of this library and of the engine, such as 4.6.1
+ *            up=0                  nobody answers at the address
+ *            generation            a new one is an engine that was started again, as
+ *                                  is a new generation of the driver
+ *            now                   the engine's clock, unix us; the system's if absent
+ *            eager=1               cached values are always due
+ *            groups field_groups   what other clients have of them
+ *            profiling=0           the fields from 1001 on cannot be watched
+ *            fields                the engine knows no field from this one on
+ *   fault    gpu call do           as nvml.c has it; calls are named as in
+ *                                  dcgm_agent.h without versions. Values of a field are
+ *                                  named by a call field:<id>, of all by call=*:
+ *            fail:<dcgmReturn_t>   that return code, or that status of a value
+ *            delay:<ms> hang       of a call
+ *            blank                 no value, and status 0
+ *            drop                  no value at all: a live read fails as a whole
+ *            hang                  of a GPU: its cached values stay as they are
+ *
+ * What is kept of DCGM's ways, each from its source (v4.6.0): nothing answers before
+ * dcgmInit and a connection; a client newer than the engine gets FUNCTION_NOT_FOUND
+ * for every latest value; a cached read needs a watch; cached values are of the last
+ * time they were due; live reads come in another order, NVML's own fields last, and
+ * all or nothing; what NVML does not support is a blank with status 0; names of groups
+ * are the engine's, as are the 64 of each kind; watches outlive their group, and
+ * everything ends with the connection; one bad pair fails a watch that is half done;
+ * XIDs are kept as history; global fields are the system's.
+ */
+#define _GNU_SOURCE
+#include "state.h"
+#include <dcgm_agent.h>
+#include <dcgm_fields.h>
+#include <dcgm_structs.h>
+#include <stdbool.h>
+#include <dcgm_test_apis.h>
+#include "fields.h"
+
+enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 32, FIRST_PROFILING = 1001 };
+
+struct group {
+    char name[128];
+    dcgmGroupEntityPair_t pairs[MAX_PAIRS];
+    int count;
+};
+
+struct field_group {
+    char name[128];
+    unsigned short ids[DCGM_MAX_FIELD_IDS_PER_FIELD_GROUP];
+    int count;
+};
+
+/* A value with the time it is of. */
+struct sample {
+    int status;
+    int64_t ts;
+    int64_t i64;
+    double dbl;
+    char str[DCGM_MAX_STR_LENGTH];
+};
+
+/* A watch of one field of one entity, and what was kept of it. */
+struct watch {
+    dcgmGroupEntityPair_t pair;
+    unsigned short field;
+    long long every; /* us; 0 if it is nobody's any more */
+    struct sample last;
+    unsigned long long seq;    /* of the last XID */
+    long long busy, busy_time; /* ns, of an instance at the last update */
+    struct sample history[MAX_HISTORY];
+    int kept;
+};
+
+/* Guarded by the lock, like the state. */
+static const char *log_path;
+static int initialised;
+static dcgmHandle_t connection; /* 0 while there is none */
+static dcgmHandle_t connections;
+static char engine_seen[64]; /* the generations that the connection is of */
+static struct group *groups[DCGM_MAX_NUM_GROUPS];
+static struct field_group *field_groups[DCGM_MAX_NUM_FIELD_GROUPS];
+static struct watch watches[MAX_WATCHES];
+static int watch_count;
+
+/* ---- the engine ---- */
+
+static const char *text(const char *name, const char *key, const char *otherwise)
+{
+    const char *v = get(next(name, NULL), key);
+    return v ? v : otherwise;
+}
+
+static int64_t now(void)
+{
+    const char *fixed = text("engine", "now", NULL);
+    struct timespec t;
+    if (fixed)
+        return strtoll(fixed, NULL, 10);
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Major and minor as one number: 4.6.1 is 406. */
+static int version(const char *key)
+{
+    int major = 4, minor = 6;
+    sscanf(text("engine", key, "4.6.1"), "%d.%d", &major, &minor);
+    return major * 100 + minor;
+}
+
+/* Whether the engine knows a field. */
+static int knows(unsigned short id) { return id < number(next("engine", NULL), "fields", DCGM_FI_MAX_FIELDS); }
+
+/* What the engine is, which ends with its driver: that cannot be unloaded under it. */
+static void identify(char *out, size_t size)
+{
+    snprintf(out, size, "%s/%s/%s", text("engine", "generation", "0"), text("driver", "generation", "0"),
+             text("driver", "loaded", "1"));
+}
+
+/* Frees what the connection had in the engine. */
+static void clean_up(void)
+{
+    for (int i = 0; i < DCGM_MAX_NUM_GROUPS; i++) {
+        free(groups[i]);
+        groups[i] = NULL;
+    }
+    for (int i = 0; i < DCGM_MAX_NUM_FIELD_GROUPS; i++) {
+        free(field_groups[i]);
+        field_groups[i] = NULL;
+    }
+    watch_count = 0;
+    connection = 0;
+}
+
+static int has_driver(void) { return next("driver", NULL) && !is(next("driver", NULL), "loaded", "0"); }
+
+/* Whether this library, the connection and the engine are there. */
+static dcgmReturn_t alive(dcgmHandle_t handle)
+{
+    char engine[64];
+    if (!initialised)
+        return DCGM_ST_UNINITIALIZED;
+    if (!connection || handle != connection)
+        return DCGM_ST_CONNECTION_NOT_VALID;
+    identify(engine, sizeof engine);
+    if (!records || is(next("engine", NULL), "up", "0") || strcmp(engine, engine_seen) != 0) {
+        clean_up();
+        return DCGM_ST_CONNECTION_NOT_VALID;
+    }
+    return DCGM_ST_OK;
+}
+
+/* ---- a call from begin to end ---- */
+
+static void report(const char *name, const char *uuid, int ret, const char *value)
+{
+    struct timespec t;
+    int fd = log_path ? open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+    if (fd < 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &t);
+    dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)t.tv_sec, t.tv_nsec, name, uuid, ret, value);
+    close(fd);
+}
+
+/* Takes the lock and begins a call. The caller must end it, whatever this returns. */
+static dcgmReturn_t begin(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    refresh();
+    const char *delay = directive(name, "", "delay");
+    if (delay)
+        pause_unlocked(atol(delay));
+    while (directive(name, "", "hang"))
+        pause_unlocked(POLL_MS);
+    const char *code = directive(name, "", "fail");
+    return code ? (dcgmReturn_t)atoi(code) : DCGM_ST_OK;
+}
+
+/* Begins a call of the engine. */
+static dcgmReturn_t begin_on(const char *name, dcgmHandle_t handle)
+{
+    dcgmReturn_t ret = begin(name);
+    dcgmReturn_t there = alive(handle);
+    return there != DCGM_ST_OK ? there : ret;
+}
+
+/* Logs the call and releases the lock. */
+static dcgmReturn_t end(const char *name, dcgmReturn_t ret)
+{
+    report(name, "-", ret, "-");
+    pthread_mutex_unlock(&lock);
+    return ret;
+}
+
+const char *errorString(dcgmReturn_t result)
+{
+    switch (result) {
+    case DCGM_ST_OK: return "Success";
+    case DCGM_ST_BADPARAM: return "Bad parameter passed to function";
+    case DCGM_ST_GENERIC_ERROR: return "Generic unspecified error";
+    case DCGM_ST_NOT_SUPPORTED: return "Feature not supported";
+    case DCGM_ST_UNINITIALIZED: return "DCGM has not yet been initialized";
+    case DCGM_ST_VER_MISMATCH: return "API version mismatch";
+    case DCGM_ST_NO_DATA: return "No data is available";
+    case DCGM_ST_NOT_WATCHED: return "The requested field is not being watched";
+    case DCGM_ST_GPU_IS_LOST: return "GPU is lost";
+    case DCGM_ST_FUNCTION_NOT_FOUND: return "Function not found";
+    case DCGM_ST_CONNECTION_NOT_VALID: return "Host engine connection invalid/disconnected";
+    case DCGM_ST_MAX_LIMIT: return "Max limit reached for the object";
+    case DCGM_ST_DUPLICATE_KEY: return "Duplicate key passed to function";
+    case DCGM_ST_FIELD_UNSUPPORTED_BY_API: return "Field is not supported by this API";
+    case DCGM_ST_PROFILING_LIBRARY_ERROR: return "The profiling module had an internal error";
+    case DCGM_ST_NVML_NOT_LOADED: return "NVML is not loaded";
+    default: return "Unknown error";
+    }
+}
+
+/* ---- connections ---- */
+
+dcgmReturn_t dcgmInit(void)
+{
+    pthread_mutex_lock(&lock);
+    state_path = environment("GPULEDGER_FAKE_DCGM_STATE");
+    log_path = environment("GPULEDGER_FAKE_DCGM_LOG");
+    memset(&state_seen, 0, sizeof state_seen);
+    if (!refresh())
+        parse(calloc(1, 1));
+    pthread_mutex_unlock(&lock);
+    dcgmReturn_t ret = begin("dcgmInit");
+    if (ret == DCGM_ST_OK)
+        initialised = 1;
+    return end("dcgmInit", ret);
+}
+
+dcgmReturn_t dcgmShutdown(void)
+{
+    dcgmReturn_t ret = begin("dcgmShutdown");
+    clean_up();
+    initialised = 0;
+    return end("dcgmShutdown", ret);
+}
+
+static dcgmReturn_t connect_call(const char *name, const char *address, dcgmHandle_t *handle)
+{
+    dcgmReturn_t ret = begin(name);
+    if (ret == DCGM_ST_OK && !initialised)
+        ret = DCGM_ST_UNINITIALIZED;
+    if (ret == DCGM_ST_OK && (!address || !next("driver", NULL) || is(next("engine", NULL), "up", "0")))
+        ret = DCGM_ST_CONNECTION_NOT_VALID;
+    if (ret == DCGM_ST_OK) {
+        clean_up();
+        identify(engine_seen, sizeof engine_seen);
+        *handle = connection = ++connections;
+    }
+    report(name, "-", ret, address ? address : "-");
+    pthread_mutex_unlock(&lock);
+    return ret;
+}
+
+dcgmReturn_t dcgmConnect_v2(const char *address, dcgmConnectV2Params_t *params, dcgmHandle_t *handle)
+{
+    if (params->version != dcgmConnectV2Params_version2)
+        return DCGM_ST_VER_MISMATCH;
+    return connect_call(params->addressIsUnixSocket ? "dcgmConnectSocket" : "dcgmConnectTCP", address, handle);
+}
+
+dcgmReturn_t dcgmConnect_v3(const char *connectionString, dcgmConnectV3Params_t *params, dcgmHandle_t *handle)
+{
+    if (params->version != dcgmConnectV3Params_version1)
+        return DCGM_ST_VER_MISMATCH;
+    return connect_call("dcgmConnectURI", connectionString, handle);
+}
+
+dcgmReturn_t dcgmDisconnect(dcgmHandle_t handle)
+{
+    dcgmReturn_t ret = begin_on("dcgmDisconnect", handle);
+    if (ret == DCGM_ST_OK)
+        clean_up();
+    return end("dcgmDisconnect", ret);
+}
+
+dcgmReturn_t dcgmStartEmbedded(dcgmOperationMode_t mode, dcgmHandle_t *handle)
+{
+    (void)mode;
+    return connect_call("dcgmStartEmbedded", "-", handle);
+}
+
+dcgmReturn_t dcgmStopEmbedded(dcgmHandle_t handle)
+{
+    dcgmReturn_t ret = begin_on("dcgmStopEmbedded", handle);
+    if (ret == DCGM_ST_OK)
+        clean_up();
+    return end("dcgmStopEmbedded", ret);
+}
+
+static dcgmReturn_t version_call(const char *name, dcgmReturn_t ret, const char *key, dcgmVersionInfo_t *out)
+{
+    if (ret == DCGM_ST_OK && out->version != dcgmVersionInfo_version2)
+        ret = DCGM_ST_VER_MISMATCH;
+    if (ret == DCGM_ST_OK)
+        snprintf(out->rawBuildInfoString, sizeof out->rawBuildInfoString, "version:%s;arch:x86_64;buildtype:Release",
+                 text("engine", key, "4.6.1"));
+    return end(name, ret);
+}
+
+dcgmReturn_t dcgmVersionInfo(dcgmVersionInfo_t *out)
+{
+    return version_call("dcgmVersionInfo", begin("dcgmVersionInfo"), "library", out);
+}
+
+dcgmReturn_t dcgmHostengineVersionInfo(dcgmHandle_t handle, dcgmVersionInfo_t *out)
+{
+    return version_call("dcgmHostengineVersionInfo", begin_on("dcgmHostengineVersionInfo", handle), "version", out);
+}
+
+/* ---- entities ---- */
+
+static struct record *gpu_of(unsigned int id)
+{
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        if (number(g, "index", 0) == id)
+            return g;
+    return NULL;
+}
+
+enum { PER_GPU = 8 };
+
+/* The GPU instance with an entity id: the ids of a GPU's instances follow the order in
+ * which they were made, and say nothing about NVML's. */
+static struct record *instance_of(unsigned int id)
+{
+    const struct record *g = gpu_of(id / PER_GPU);
+    unsigned int n = 0;
+    for (struct record *i = g ? next("instance", NULL) : NULL; i; i = next("instance", i)) {
+        if (!is(i, "gpu", uuid_of(g, "uuid")) || number(i, "ci", 0) != 0)
+            continue;
+        if (n++ == id % PER_GPU)
+            return i;
+    }
+    return NULL;
+}
+
+/* The record of an entity; the driver's is the system's. */
+static struct record *entity(dcgmGroupEntityPair_t pair)
+{
+    switch (pair.entityGroupId) {
+    case DCGM_FE_NONE: return next("driver", NULL);
+    case DCGM_FE_GPU: return gpu_of(pair.entityId);
+    case DCGM_FE_GPU_I: return instance_of(pair.entityId);
+    default: return NULL;
+    }
+}
+
+static const char *uuid_in(dcgmGroupEntityPair_t pair)
+{
+    const struct record *r = entity(pair);
+    return pair.entityGroupId == DCGM_FE_GPU_I ? uuid_of(r, "gpu") : uuid_of(r, "uuid");
+}
+
+dcgmReturn_t dcgmGetAllSupportedDevices(dcgmHandle_t handle, unsigned int ids[DCGM_MAX_NUM_DEVICES], int *count)
+{
+    dcgmReturn_t ret = begin_on("dcgmGetAllSupportedDevices", handle);
+    if (ret == DCGM_ST_OK) {
+        *count = 0;
+        for (struct record *g = next("gpu", NULL); g && has_driver() && *count < DCGM_MAX_NUM_DEVICES; g = next("gpu", g))
+            ids[(*count)++] = (unsigned int)number(g, "index", 0);
+    }
+    return end("dcgmGetAllSupportedDevices", ret);
+}
+
+dcgmReturn_t dcgmGetGpuStatus(dcgmHandle_t handle, unsigned int id, DcgmEntityStatus_t *status)
+{
+    dcgmReturn_t ret = begin_on("dcgmGetGpuStatus", handle);
+    const struct record *g = gpu_of(id);
+    if (ret == DCGM_ST_OK && !g)
+        ret = DCGM_ST_BADPARAM;
+    if (ret == DCGM_ST_OK)
+        *status = is(g, "lost", "1") ? DcgmEntityStatusLost : DcgmEntityStatusOk;
+    return end("dcgmGetGpuStatus", ret);
+}
+
+static void add_instances(dcgmMigHierarchy_v2 *out, const struct record *g)
+{
+    unsigned int index = (unsigned int)number(g, "index", 0);
+    for (unsigned int n = 0; n < PER_GPU && instance_of(index * PER_GPU + n); n++) {
+        const struct record *i = instance_of(index * PER_GPU + n);
+        dcgmMigHierarchyInfo_v2 *e = &out->entityList[out->count++];
+        e->parent = (dcgmGroupEntityPair_t){DCGM_FE_GPU, index};
+        e->entity = (dcgmGroupEntityPair_t){DCGM_FE_GPU_I, index * PER_GPU + n};
+        e->info = (dcgmMigEntityInfo_t){
+            .nvmlGpuIndex = index,
+            .nvmlInstanceId = (unsigned int)number(i, "gi", 0),
+            .nvmlComputeInstanceId = (unsigned int)-1,
+            .nvmlMigProfileId = (unsigned int)number(i, "profile", (unsigned int)-1),
+            .nvmlProfileSlices = (unsigned int)number(i, "gi_slices", 0),
+        };
+        snprintf(e->info.gpuUuid, sizeof e->info.gpuUuid, "%s", uuid_of(g, "uuid"));
+    }
+}
+
+dcgmReturn_t dcgmGetGpuInstanceHierarchy(dcgmHandle_t handle, dcgmMigHierarchy_v2 *out)
+{
+    dcgmReturn_t ret = begin_on("dcgmGetGpuInstanceHierarchy", handle);
+    if (ret == DCGM_ST_OK && out->version != dcgmMigHierarchy_version2)
+        ret = DCGM_ST_VER_MISMATCH;
+    if (ret == DCGM_ST_OK) {
+        out->count = 0;
+        for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+            if (is(g, "mig", "1"))
+                add_instances(out, g);
+    }
+    return end("dcgmGetGpuInstanceHierarchy", ret);
+}
+
+/* ---- groups ---- */
+
+/* A number is an index and one more, so that 0 is none. */
+static struct group *group_of(dcgmGpuGrp_t id) { return id >= 1 && id <= DCGM_MAX_NUM_GROUPS ? groups[id - 1] : NULL; }
+
+static struct field_group *field_group_of(dcgmFieldGrp_t id)
+{
+    return id >= 1 && id <= DCGM_MAX_NUM_FIELD_GROUPS ? field_groups[id - 1] : NULL;
+}
+
+dcgmReturn_t dcgmGroupCreate(dcgmHandle_t handle, dcgmGroupType_t type, const char *name, dcgmGpuGrp_t *id)
+{
+    dcgmReturn_t ret = begin_on("dcgmGroupCreate", handle);
+    int room = DCGM_MAX_NUM_GROUPS - (int)number(next("engine", NULL), "groups", 0), at = -1;
+    for (int i = 0; i < DCGM_MAX_NUM_GROUPS; i++) {
+        if (groups[i] && strcmp(groups[i]->name, name) == 0 && ret == DCGM_ST_OK)
+            ret = DCGM_ST_DUPLICATE_KEY;
+        if (!groups[i] && at < 0)
+            at = i;
+        room -= groups[i] != NULL;
+    }
+    if (ret == DCGM_ST_OK && (room <= 0 || at < 0))
+        ret = DCGM_ST_MAX_LIMIT;
+    if (ret == DCGM_ST_OK && type != DCGM_GROUP_EMPTY)
+        ret = DCGM_ST_NOT_SUPPORTED;
+    if (ret == DCGM_ST_OK) {
+        groups[at] = calloc(1, sizeof *groups[at]);
+        snprintf(groups[at]->name, sizeof groups[at]->name, "%s", name);
+        *id = (dcgmGpuGrp_t)(at + 1);
+    }
+    return end("dcgmGroupCreate", ret);
+}
+
+dcgmReturn_t dcgmGroupAddEntity(dcgmHandle_t handle, dcgmGpuGrp_t id, dcgm_field_entity_group_t group, dcgm_field_eid_t eid)
+{
+    dcgmReturn_t ret = begin_on("dcgmGroupAddEntity", handle);
+    struct group *g = group_of(id);
+    dcgmGroupEntityPair_t pair = {group, eid};
+    if (ret == DCGM_ST_OK && (!g || g->count == MAX_PAIRS || !entity(pair)))
+        ret = DCGM_ST_BADPARAM;
+    if (ret == DCGM_ST_OK)
+        g->pairs[g->count++] = pair;
+    return end("dcgmGroupAddEntity", ret);
+}
+
+dcgmReturn_t dcgmGroupDestroy(dcgmHandle_t handle, dcgmGpuGrp_t id)
+{
+    dcgmReturn_t ret = begin_on("dcgmGroupDestroy", handle);
+    if (ret == DCGM_ST_OK && !group_of(id))
+        ret = DCGM_ST_NOT_CONFIGURED;
+    if (ret == DCGM_ST_OK) {
+        free(groups[id - 1]);
+        groups[id - 1] = NULL;
+    }
+    return end("dcgmGroupDestroy", ret);
+}
+
+dcgmReturn_t dcgmFieldGroupCreate(dcgmHandle_t handle, int count, const unsigned short *ids, const char *name, dcgmFieldGrp_t *id)
+{
+    dcgmReturn_t ret = begin_on("dcgmFieldGroupCreate", handle);
+    int room = DCGM_MAX_NUM_FIELD_GROUPS - (int)number(next("engine", NULL), "field_groups", 0), at = -1;
+    if (ret == DCGM_ST_OK && (count < 1 || count > DCGM_MAX_FIELD_IDS_PER_FIELD_GROUP))
+        ret = DCGM_ST_BADPARAM;
+    for (int i = 0; i < count && ret == DCGM_ST_OK; i++)
+        if (ids[i] == 0 || !knows(ids[i]))
+            ret = DCGM_ST_BADPARAM;
+    for (int i = 0; i < DCGM_MAX_NUM_FIELD_GROUPS; i++) {
+        if (field_groups[i] && strcmp(field_groups[i]->name, name) == 0 && ret == DCGM_ST_OK)
+            ret = DCGM_ST_DUPLICATE_KEY;
+        if (!field_groups[i] && at < 0)
+            at = i;
+        room -= field_groups[i] != NULL;
+    }
+    if (ret == DCGM_ST_OK && (room <= 0 || at < 0))
+        ret = DCGM_ST_MAX_LIMIT;
+    if (ret == DCGM_ST_OK) {
+        struct field_group *g = field_groups[at] = calloc(1, sizeof *g);
+        snprintf(g->name, sizeof g->name, "%s", name);
+        memcpy(g->ids, ids, count * sizeof *ids);
+        g->count = count;
+        *id = (dcgmFieldGrp_t)(at + 1);
+    }
+    return end("dcgmFieldGroupCreate", ret);
+}
+
+dcgmReturn_t dcgmFieldGroupDestroy(dcgmHandle_t handle, dcgmFieldGrp_t id)
+{
+    dcgmReturn_t ret = begin_on("dcgmFieldGroupDestroy", handle);
+    if (ret == DCGM_ST_OK && !field_group_of(id))
+        ret = DCGM_ST_NOT_CONFIGURED;
+    if (ret == DCGM_ST_OK) {
+        free(field_groups[id - 1]);
+        field_groups[id - 1] = NULL;
+    }
+    return end("dcgmFieldGroupDestroy", ret);
+}
+
+/* ---- values ---- */
+
+static const struct field *known(unsigned short id)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].id == id)
+            return &fields[i];
+    return NULL;
+}
+
+static char type_of(unsigned short id)
+{
+    const struct field *f = known(id);
+    if (f)
+        return f->type;
+    if (id == DCGM_FI_SYSTEM_DRIVER_VERSION || id == DCGM_FI_SYSTEM_NVML_VERSION)
+        return DCGM_FT_STRING;
+    return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
+}
+
+dcgm_field_meta_p DcgmFieldGetById(unsigned short id)
+{
+    static dcgm_field_meta_t metas[DCGM_FI_MAX_FIELDS];
+    if (id >= DCGM_FI_MAX_FIELDS)
+        return NULL;
+    metas[id] = (dcgm_field_meta_t){
+        .fieldId = id,
+        .fieldType = type_of(id),
+        .scope = id < 10 ? DCGM_FS_GLOBAL : DCGM_FS_ENTITY,
+        .entityLevel = id < 10 ? DCGM_FE_NONE : id >= FIRST_PROFILING && id < 1005 ? DCGM_FE_GPU_CI : DCGM_FE_GPU,
+    };
+    return &metas[id];
+}
+
+static void blank(struct sample *s, int code)
+{
+    static const char *const texts[] = {DCGM_STR_BLANK, DCGM_STR_NOT_FOUND, DCGM_STR_NOT_SUPPORTED, DCGM_STR_NOT_PERMISSIONED};
+    s->i64 = DCGM_INT64_BLANK + code;
+    s->dbl = DCGM_FP64_BLANK + code;
+    snprintf(s->str, sizeof s->str, "%s", texts[code]);
+}
+
+/* A UUID of 32 hex digits as DCGM writes it. */
+static void dashed(char *out, size_t size, const char *hex)
+{
+    if (strlen(hex) == 32)
+        snprintf(out, size, "%.8s-%.4s-%.4s-%.4s-%s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+/* The text of a field of an entity, or NULL if there is none. */
+static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, unsigned short id, char *own, size_t size)
+{
+    const struct field *f = known(id);
+    const char *v;
+    if (pair.entityGroupId == DCGM_FE_NONE)
+        return id == DCGM_FI_SYSTEM_DRIVER_VERSION ? get(r, "version") : id == DCGM_FI_SYSTEM_NVML_VERSION ? get(r, "nvml") : NULL;
+    snprintf(own, size, "f%d", id);
+    if ((v = get(r, own)))
+        return v;
+    if (!f || (id == DCGM_FI_DEV_GPU_UTIL_RATIO && is(r, "mig", "1")))
+        return NULL;
+    v = get(r, f->key);
+    if (pair.entityGroupId == DCGM_FE_GPU_I && id == DCGM_FI_DEV_GPU_NAME) {
+        v = v && strstr(v, "MIG ") ? strstr(v, "MIG ") + 4 : v; /* the GPU instance's profile alone */
+        return v && strncmp(v, "1c.", 3) == 0 ? v + 3 : v;
+    }
+    if (id == DCGM_FI_DEV_FABRIC_CLUSTER_UUID && v) {
+        dashed(own, size, v);
+        return own;
+    }
+    return v;
+}
+
+/* The state's number of a field as the field's own. */
+static void convert(struct sample *s, unsigned short id, const char *v)
+{
+    const struct field *f = known(id);
+    double scale = f && strcmp(f->key, "") != 0 ? f->scale : 1;
+    s->i64 = (int64_t)((double)strtoll(v, NULL, 10) / scale);
+    if (scale == 1)
+        s->i64 = strtoll(v, NULL, 10); /* counters are longer than a double's digits */
+    s->dbl = strtod(v, NULL) / scale;
+    snprintf(s->str, sizeof s->str, "%s", v);
+}
+
+/* How busy an instance was since the last time it was due. A first look tells nothing. */
+static void measure(struct watch *w, const struct record *r, struct sample *s)
+{
+    long long busy = (long long)number(r, "sm_busy", 0), at = (long long)number(next("driver", NULL), "time", 0);
+    if (w && w->busy_time > 0 && at > w->busy_time)
+        s->dbl = (double)(busy - w->busy) / (double)(at - w->busy_time);
+    else
+        blank(s, 0);
+    if (w)
+        w->busy = busy, w->busy_time = at;
+}
+
+/* The value of a field as the driver would give it now. Returns 0 if there is none at all. */
+static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short id, struct sample *s)
+{
+    char call[32], own[64];
+    const struct record *r = entity(pair);
+    const char *uuid = uuid_in(pair);
+    memset(s, 0, sizeof *s);
+    snprintf(call, sizeof call, "field:%d", id);
+    s->ts = now();
+    if (directive(call, uuid, "drop"))
+        return 0;
+    const char *code = directive(call, uuid, "fail");
+    const struct record *board = pair.entityGroupId == DCGM_FE_GPU_I ? by_uuid("gpu", uuid) : r;
+    if (is(board, "lost", "1"))
+        code = "-18";
+    const char *v = lookup(r, pair, id, own, sizeof own);
+    if (code || directive(call, uuid, "blank")) {
+        s->status = code ? atoi(code) : DCGM_ST_OK;
+        blank(s, 0);
+    } else if (id == DCGM_FI_PROF_SM_UTIL_RATIO && get(r, "sm_busy")) {
+        measure(w, r, s);
+    } else if (!v) {
+        blank(s, 2);
+    } else {
+        convert(s, id, v);
+    }
+    return 1;
+}
+
+static int same(dcgmGroupEntityPair_t a, dcgmGroupEntityPair_t b)
+{
+    return a.entityGroupId == b.entityGroupId && a.entityId == b.entityId;
+}
+
+static struct watch *watch_of(dcgmGroupEntityPair_t pair, unsigned short id)
+{
+    for (int i = 0; i < watch_count; i++)
+        if (same(watches[i].pair, pair) && watches[i].field == id && watches[i].every > 0)
+            return &watches[i];
+    return NULL;
+}
+
+static void keep(struct watch *w)
+{
+    if (w->kept == MAX_HISTORY)
+        memmove(w->history, w->history + 1, --w->kept * sizeof *w->history);
+    w->history[w->kept++] = w->last;
+}
+
+/* XIDs come as events: each becomes a sample when it happens. */
+static void update_xids(struct watch *w, int first)
+{
+    struct sample s = {.ts = now()};
+    if (!get(entity(w->pair), "events")) {
+        blank(&s, 2);
+        w->last = s;
+        return;
+    }
+    for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
+        unsigned long long seq = number(x, "seq", 0);
+        if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
+            continue;
+        w->seq = seq;
+        if (first)
+            continue;
+        s.i64 = (int64_t)number(x, "code", 0);
+        s.ts = w->last.ts >= now() ? w->last.ts + 1 : now();
+        w->last = s;
+        keep(w);
+    }
+    if (first)
+        w->last = s; /* no error */
+}
+
+/* Brings a watch up to date if it is due. A GPU that hangs holds it up. */
+static void update(struct watch *w)
+{
+    int first = w->last.ts == 0;
+    if (!first && directive("*", uuid_in(w->pair), "hang"))
+        return;
+    if (w->field == DCGM_FI_DEV_XID_ERROR) {
+        update_xids(w, first);
+        return;
+    }
+    if (!first && now() - w->last.ts < w->every && !is(next("engine", NULL), "eager", "1"))
+        return;
+    struct sample s;
+    if (look_up(w, w->pair, w->field, &s))
+        w->last = s;
+}
+
+static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id, const struct sample *s)
+{
+    memset(out, 0, sizeof *out);
+    out->version = dcgmFieldValue_version2;
+    out->entityGroupId = pair.entityGroupId;
+    out->entityId = pair.entityId;
+    out->fieldId = id;
+    out->fieldType = (unsigned short)type_of(id);
+    out->status = s->status;
+    out->ts = s->ts;
+    if (type_of(id) == DCGM_FT_STRING)
+        snprintf(out->value.str, sizeof out->value.str, "%s", s->str);
+    else if (type_of(id) == DCGM_FT_DOUBLE)
+        out->value.dbl = s->dbl;
+    else
+        out->value.i64 = s->i64;
+    if (id == DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION && s->status == DCGM_ST_OK && !DCGM_INT64_IS_BLANK(s->i64)) {
+        char mj[32];
+        snprintf(mj, sizeof mj, "%lld", (long long)s->i64);
+        report("dcgmLatestEnergy", uuid_in(pair), DCGM_ST_OK, mj);
+    }
+}
+
+static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id)
+{
+    struct sample none = {.status = DCGM_ST_NOT_WATCHED};
+    struct watch *w = watch_of(pair, id);
+    blank(&none, 0);
+    if (w)
+        update(w);
+    fill(out, pair, id, w ? &w->last : &none);
+}
+
+/* The i-th field of a live read: in reverse order, and what NVML maps last. */
+static unsigned short shuffled(const unsigned short *ids, unsigned int count, unsigned int i)
+{
+    unsigned int n = 0;
+    for (int mapped = 0; mapped < 2; mapped++)
+        for (unsigned int k = count; k-- > 0;)
+            if ((ids[k] == DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION) == mapped && n++ == i)
+                return ids[k];
+    return 0;
+}
+
+static int refuses_live(unsigned short id)
+{
+    return id == 210 || id == 211 || id == 220 || id == 221 || id == 501;
+}
+
+static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id)
+{
+    struct sample s;
+    if (refuses_live(id))
+        return DCGM_ST_FIELD_UNSUPPORTED_BY_API;
+    if (!has_driver())
+        return DCGM_ST_NVML_NOT_LOADED;
+    if (!look_up(NULL, pair, id, &s) || s.status != DCGM_ST_OK)
+        return DCGM_ST_GENERIC_ERROR;
+    fill(out, pair, id, &s);
+    return DCGM_ST_OK;
+}
+
+dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPair_t entities[], unsigned int entityCount,
+                                         unsigned short ids[], unsigned int fieldCount, unsigned int flags,
+                                         dcgmFieldValue_v2 values[])
+{
+    const char *name = flags & DCGM_FV_FLAG_LIVE_DATA ? "dcgmLiveValues" : "dcgmLatestValues";
+    dcgmReturn_t ret = begin_on(name, handle);
+    if (ret == DCGM_ST_OK && version("library") >= 406 && version("version") < 406)
+        ret = DCGM_ST_FUNCTION_NOT_FOUND;
+    for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++)
+        if (!knows(ids[k]))
+            ret = DCGM_ST_BADPARAM;
+    for (unsigned int e = 0; e < entityCount && ret == DCGM_ST_OK; e++) {
+        if (!entity(entities[e]))
+            ret = DCGM_ST_BADPARAM;
+        for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++) {
+            dcgmFieldValue_v2 *out = &values[e * fieldCount + k];
+            if (flags & DCGM_FV_FLAG_LIVE_DATA)
+                ret = live(out, entities[entityCount - 1 - e], shuffled(ids, fieldCount, k));
+            else
+                cached(out, entities[e], ids[k]);
+        }
+    }
+    return end(name, ret);
+}
+
+dcgmReturn_t dcgmGetMultipleValuesForField(dcgmHandle_t handle, int gpu, unsigned short id, int *count, long long start,
+                                           long long until, dcgmOrder_t order, dcgmFieldValue_v1 values[])
+{
+    dcgmReturn_t ret = begin_on("dcgmGetMultipleValuesForField", handle);
+    struct watch *w = watch_of((dcgmGroupEntityPair_t){DCGM_FE_GPU, (dcgm_field_eid_t)gpu}, id);
+    int n = 0;
+    if (ret == DCGM_ST_OK && !w)
+        ret = DCGM_ST_NOT_WATCHED;
+    if (ret == DCGM_ST_OK && order != DCGM_ORDER_ASCENDING)
+        ret = DCGM_ST_BADPARAM;
+    for (int i = 0; ret == DCGM_ST_OK && i < w->kept && n < *count; i++) {
+        const struct sample *s = &w->history[i];
+        if ((start && s->ts < start) || (until && s->ts > until))
+            continue;
+        values[n] = (dcgmFieldValue_v1){.version = dcgmFieldValue_version1, .fieldId = id, .fieldType = DCGM_FT_INT64, .ts = s->ts};
+        values[n++].value.i64 = s->i64;
+    }
+    if (ret == DCGM_ST_OK && n == 0)
+        ret = DCGM_ST_NO_DATA;
+    if (ret == DCGM_ST_OK)
+        *count = n;
+    return end("dcgmGetMultipleValuesForField", ret);
+}
+
+/* ---- watches ---- */
+
+static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long long every)
+{
+    struct watch *w = watch_of(pair, id);
+    if (!entity(pair))
+        return DCGM_ST_BADPARAM;
+    if (id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 && is(next("engine", NULL), "profiling", "0"))
+        return DCGM_ST_PROFILING_LIBRARY_ERROR;
+    if (w) {
+        w->every = every; /* a connection is one watcher: its last word counts */
+        return DCGM_ST_OK;
+    }
+    if (watch_count == MAX_WATCHES)
+        return DCGM_ST_MEMORY;
+    watches[watch_count++] = (struct watch){.pair = pair, .field = id, .every = every};
+    return DCGM_ST_OK;
+}
+
+dcgmReturn_t dcgmWatchFields(dcgmHandle_t handle, dcgmGpuGrp_t group, dcgmFieldGrp_t field_group, long long every, double age, int samples)
+{
+    dcgmReturn_t ret = begin_on("dcgmWatchFields", handle);
+    const struct group *g = group_of(group);
+    const struct field_group *f = field_group_of(field_group);
+    if (ret == DCGM_ST_OK && (!g || !f || every <= 0 || (age <= 0 && samples <= 0)))
+        ret = DCGM_ST_BADPARAM;
+    for (int i = 0; ret == DCGM_ST_OK && i < g->count; i++)
+        for (int k = 0; ret == DCGM_ST_OK && k < f->count; k++)
+            ret = watch(g->pairs[i], f->ids[k], every);
+    return end("dcgmWatchFields", ret);
+}
+
+dcgmReturn_t dcgmUnwatchFields(dcgmHandle_t handle, dcgmGpuGrp_t group, dcgmFieldGrp_t field_group)
+{
+    dcgmReturn_t ret = begin_on("dcgmUnwatchFields", handle);
+    const struct group *g = group_of(group);
+    const struct field_group *f = field_group_of(field_group);
+    if (ret == DCGM_ST_OK && (!g || !f))
+        ret = DCGM_ST_BADPARAM;
+    for (int i = 0; ret == DCGM_ST_OK && i < g->count; i++)
+        for (int k = 0; k < f->count; k++) {
+            struct watch *w = watch_of(g->pairs[i], f->ids[k]);
+            if (w)
+                w->every = 0;
+        }
+    return end("dcgmUnwatchFields", ret);
+}
+
+dcgmReturn_t dcgmUpdateAllFields(dcgmHandle_t handle, int wait)
+{
+    dcgmReturn_t ret = begin_on("dcgmUpdateAllFields", handle);
+    for (int i = 0; ret == DCGM_ST_OK && wait && i < watch_count; i++)
+        if (watches[i].every > 0)
+            update(&watches[i]);
+    return end("dcgmUpdateAllFields", ret);
+}

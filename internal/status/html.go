@@ -1,0 +1,172 @@
+package status
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+// SecurityPolicy is the page's Content-Security-Policy: its own style sheet, and nothing
+// else from anywhere, scripts included.
+var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", hash(pageCSS))
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// A Link is shown at the end of the page.
+type Link struct{ Path, Text, About string }
+
+var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
+	"or": or, "printable": printable,
+}).Parse(pageHTML))
+
+// HTML writes the page for people, in UTF-8.
+func HTML(w io.Writer, p *Page, version string, links []Link) error {
+	v := view{
+		Page: p, Title: p.title(), Version: version, Links: links, Words: words(), Unit: unitFor(*p),
+		CSS: template.CSS(pageCSS), //nolint:gosec // the file page.css
+	}
+	for i := range p.GPUs {
+		v.Cards = append(v.Cards, newCard(p, &p.GPUs[i], v.Unit))
+	}
+	return tmpl.Execute(w, v)
+}
+
+// view is what the template shows.
+type view struct {
+	*Page
+	Title, Version string
+	Links          []Link
+	Cards          []card
+	Words          []word
+	Unit           unit
+	CSS            template.CSS
+}
+
+// card is one GPU.
+type card struct {
+	*GPU
+	Facts          []fact
+	Holders, Ended []holder
+	Bar            []segment
+	Energy         []amount
+	Total, Span    string
+	NoEnergy       string
+}
+
+// fact is a line of a card. Its kind is a class of the style sheet.
+type fact struct{ Name, Value, Kind string }
+
+type holder struct{ Pod, Container, How, Energy string }
+
+// segment is a part of a bar, in percent of its length.
+type segment struct{ Name, X, Width string }
+
+// amount is a row of the table below a bar.
+type amount struct{ Name, Energy, Share, Reasons string }
+
+func newCard(p *Page, g *GPU, u unit) card {
+	c := card{GPU: g, Facts: facts(g)}
+	holders, ended := g.holders()
+	for _, h := range holders {
+		c.Holders = append(c.Holders, newHolder(g, h, u))
+	}
+	for _, h := range ended {
+		c.Ended = append(c.Ended, newHolder(g, h, u))
+	}
+	e := g.Energy
+	if e == nil {
+		c.NoEnergy = p.NoEnergy(g)
+		return c
+	}
+	c.Total, c.Span = u.format(e.Total)+" "+u.Name, e.span()
+	if e.Total >= 0.01*joulesPerKWh {
+		c.Total += " (" + kilowattHours(e.Total) + ")"
+	}
+	x := 0.0
+	for _, part := range e.Parts() {
+		if part.Joules == 0 {
+			continue
+		}
+		a := amount{part.Name, u.format(part.Joules), percent(part.Joules, e.Total), ""}
+		if part.Name == "unattributed" {
+			a.Reasons = e.reasons(u)
+		}
+		c.Energy = append(c.Energy, a)
+		width := 100 * part.Joules / e.Total
+		c.Bar = append(c.Bar, segment{part.Name, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
+		x += width
+	}
+	return c
+}
+
+func newHolder(g *GPU, c Container, u unit) holder {
+	h := holder{Pod: c.PodName(), Container: or(c.Container), How: g.How(c), Energy: none}
+	if c.Energy != nil {
+		h.Energy = u.format(c.Energy.Sum())
+	}
+	return h
+}
+
+func facts(g *GPU) []fact {
+	serial := func(name, value string) fact {
+		if value == "" {
+			return fact{name, "the GPU does not say", "quiet"}
+		}
+		return fact{name, printable(value), "serial"}
+	}
+	out := []fact{serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial)}
+	add := func(name, value string) { out = append(out, fact{name, value, ""}) }
+	if position := g.Position(); position != "" {
+		add("Position", position)
+	}
+	out = append(out, fact{"PCI address", or(g.PCIBusID), "id"}, fact{"UUID", or(g.UUID), "id"})
+	if g.PowerWatts != nil {
+		power := watts(g.PowerWatts)
+		if g.PowerLimitWatts != nil {
+			power += " of " + watts(g.PowerLimitWatts)
+		}
+		add("Power", power)
+	}
+	if g.UtilizationRatio != nil {
+		add("Busy", fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio))
+	}
+	if g.MemoryUsedBytes != nil && g.MemoryTotalBytes != nil {
+		const gib = 1 << 30
+		add("Memory", fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib))
+	}
+	if g.TemperatureCelsius != nil {
+		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
+	}
+	switch {
+	case g.Errors() != "":
+		add("Errors", g.Errors())
+	case g.XIDErrors != nil:
+		add("Errors", "no XID error in this boot")
+	}
+	if rows := g.Rows(); rows != "" {
+		add("Memory rows", rows)
+	}
+	if g.MIG != nil {
+		var instances []string
+		for _, i := range *g.MIG {
+			instances = append(instances, printable(i.ID+" ("+i.Profile+")"))
+		}
+		add("MIG instances", cmp.Or(strings.Join(instances, ", "), "none"))
+	}
+	return out
+}

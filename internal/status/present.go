@@ -1,0 +1,231 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// The words for how a GPU is.
+const (
+	statePresent = "present"
+	stateSilent  = "no answer"
+	stateLost    = "LOST"
+)
+
+// State says in a word how the GPU is.
+func (g *GPU) State() string {
+	switch {
+	case !g.Present:
+		return stateLost
+	case !g.Answers:
+		return stateSilent
+	}
+	return statePresent
+}
+
+// Number is the driver's number of the GPU.
+func (g *GPU) Number() string {
+	if g.Index == nil {
+		return none
+	}
+	return fmt.Sprint(*g.Index)
+}
+
+// Name names the GPU in a sentence by what does not shift: its board and its place.
+func (g *GPU) Name() string {
+	serial := "without a serial number"
+	if g.Serial != "" {
+		serial = "serial " + printable(g.Serial)
+	}
+	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
+}
+
+// Position says where in its chassis the GPU sits.
+func (g *GPU) Position() string {
+	var where []string
+	for _, place := range []struct {
+		name   string
+		number *int
+	}{{"slot", g.ChassisSlot}, {"tray", g.TrayIndex}, {"module", g.ModuleID}} {
+		if place.number != nil {
+			where = append(where, fmt.Sprintf("%s %d", place.name, *place.number))
+		}
+	}
+	return strings.Join(where, ", ")
+}
+
+// LastAnswer says when the GPU last answered.
+func (g *GPU) LastAnswer() string {
+	if g.ReadingAgeSeconds == nil {
+		return "never"
+	}
+	return ago(*g.ReadingAgeSeconds)
+}
+
+// Errors says what errors the GPU had, or nothing.
+func (g *GPU) Errors() string {
+	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s in this boot, the last one XID %d at %s",
+		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
+}
+
+const rowsGood = "no faulty row waits for a spare one"
+
+// Rows says how the GPU's memory fares, or nothing where the GPU does not say.
+func (g *GPU) Rows() string {
+	switch {
+	case g.RowRemapFailed == nil || g.RowRemapPending == nil:
+		return ""
+	case *g.RowRemapFailed:
+		return "A faulty row of its memory could not be replaced: there is no spare one left"
+	case *g.RowRemapPending:
+		return "A faulty row of its memory waits for a reset of the GPU to be replaced"
+	}
+	return rowsGood
+}
+
+// Others says who else is on the GPU.
+func (g *GPU) Others() string {
+	var others, on []string
+	if n := g.HostProcesses; n > 0 {
+		on = append(on, plural(n, "process of the host", "processes of the host"))
+	}
+	if n := g.UnmappedProcesses; n > 0 {
+		on = append(on, plural(n, "process whose container is not known", "processes whose container is not known"))
+	}
+	if on != nil {
+		others = append(others, "on it: "+strings.Join(on, ", "))
+	}
+	if holders, _ := g.holders(); len(holders) > 0 && g.Present && !g.HoldersKnown {
+		others = append(others, "who else is on it is not known")
+	}
+	return strings.Join(others, "; ")
+}
+
+// holders returns the containers that hold or use the GPU, ended the others.
+func (g *GPU) holders() (holders, ended []Container) {
+	for _, c := range g.Containers {
+		if c.Holds {
+			holders = append(holders, c)
+		} else {
+			ended = append(ended, c)
+		}
+	}
+	return holders, ended
+}
+
+// NoHolder says what it means that no container is known to hold the GPU.
+func (g *GPU) NoHolder() string {
+	if g.HoldersKnown {
+		return "no container"
+	}
+	return "not known"
+}
+
+// Profile returns the profile of a MIG instance.
+func (g *GPU) Profile(instance string) string {
+	if g.MIG == nil {
+		return ""
+	}
+	i := slices.IndexFunc(*g.MIG, func(i Instance) bool { return i.ID == instance })
+	if i < 0 {
+		return ""
+	}
+	return printable((*g.MIG)[i].Profile)
+}
+
+// PodName is the pod's name with its namespace.
+func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
+
+// How says how a container has its GPU.
+func (g *GPU) How(c Container) string {
+	how := string(c.Sharing)
+	switch {
+	case c.Sharing == gpu.SharingNone:
+		how = "uses it without an allocation"
+	case c.Replicas > 1:
+		how = fmt.Sprintf("%s, %d replicas", how, c.Replicas)
+	}
+	if c.GPUInstance != "" {
+		how += ", instance " + c.GPUInstance
+		if profile := g.Profile(c.GPUInstance); profile != "" {
+			how += " (" + profile + ")"
+		}
+	}
+	return printable(how)
+}
+
+// State says in a word how the stage is.
+func (s *Stage) State() string {
+	switch {
+	case s.Up == nil:
+		return "not tried yet"
+	case s.Down():
+		return "DOWN"
+	}
+	return "up"
+}
+
+// Down reports whether the last attempt failed.
+func (s *Stage) Down() bool { return s.Up != nil && !*s.Up }
+
+// LastSuccessAgo says when the stage last succeeded.
+func (s *Stage) LastSuccessAgo() string {
+	if s.SuccessAgeSeconds == nil {
+		return "never"
+	}
+	return ago(*s.SuccessAgeSeconds)
+}
+
+// About says what the stage is.
+func (s *Stage) About() string { return stage.About(stage.Name(s.Name)) }
+
+// Lost counts the GPUs that are lost.
+func (p *Page) Lost() int {
+	n := 0
+	for i := range p.GPUs {
+		if !p.GPUs[i].Present {
+			n++
+		}
+	}
+	return n
+}
+
+// Summary says what the node has.
+func (p *Page) Summary() string {
+	var parts []string
+	lost := p.Lost()
+	if p.DriverUp {
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
+	} else {
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
+	}
+	if lost > 0 {
+		parts = append(parts, fmt.Sprintf("%d LOST", lost))
+	}
+	if p.Driver != nil {
+		parts = append(parts, "driver "+or(shown(p.Driver.DriverVersion))+" through "+strings.ToUpper(or(shown(p.Driver.Source))))
+	} else {
+		parts = append(parts, "the driver does not answer")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Read says when the state was read.
+func (p *Page) Read() string {
+	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), moment(p.Time))
+}
+
+// title is the node's name.
+func (p *Page) title() string {
+	if p.Node == "" {
+		return "this node"
+	}
+	return printable(p.Node)
+}

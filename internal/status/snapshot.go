@@ -1,0 +1,159 @@
+package status
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// New returns the page that shows a snapshot at a moment.
+func New(s *gpu.Snapshot, now gpu.Instant) Page {
+	age := now.Sub(s.At)
+	p := Page{
+		Version: Version, Time: s.At.Wall.UTC(), AgeSeconds: age.Seconds(), Node: shown(s.Node.Name),
+		DriverUp: s.Driver != nil, Driver: s.Driver, PCIGPUs: s.PCIGPUs, DriverGPUs: s.DriverGPUs,
+		GPUs: make([]GPU, 0, len(s.GPUs)), Stages: make([]Stage, 0, len(s.Stages)),
+	}
+	since := func(t time.Time) (*time.Time, *float64) {
+		if t.IsZero() {
+			return nil, nil
+		}
+		// A wall clock that was set back would make it negative.
+		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
+	}
+	for i := range s.GPUs {
+		g := newGPU(&s.GPUs[i], age <= stale)
+		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
+		p.GPUs = append(p.GPUs, g)
+	}
+	for _, st := range s.Stages {
+		stage := Stage{Name: shown(st.Name), Failures: st.Failures}
+		if st.Tried {
+			stage.Up = &st.Up
+		}
+		stage.LastSuccess, stage.SuccessAgeSeconds = since(st.LastSuccess)
+		p.Stages = append(p.Stages, stage)
+	}
+	return p
+}
+
+func newGPU(g *gpu.GPU, fresh bool) GPU {
+	out := GPU{
+		UUID: shown(g.UUID), PCIBusID: shown(g.PCIBusID),
+		Model: identity(g.Model), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
+		ChassisSerial: identity(g.Platform.ChassisSerial),
+		ChassisSlot:   g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID,
+		Present: g.Present, Answers: g.Present && g.Reading != nil && fresh,
+		HoldersKnown: g.Strays != nil, Containers: containers(g),
+		EnergySource: g.EnergySource, EnergyScope: g.EnergyScope,
+	}
+	if g.Present {
+		out.Index = &g.Index
+	}
+	if out.Answers {
+		out.measure(g.Reading)
+	}
+	if g.XIDEvents || g.XIDs.Count > 0 {
+		out.XIDErrors = &g.XIDs.Count
+	}
+	for code, at := range g.XIDs.Last {
+		if out.LastXIDTime == nil || at.After(*out.LastXIDTime) || at.Equal(*out.LastXIDTime) && code < *out.LastXID {
+			out.LastXID, out.LastXIDTime = &code, new(at.UTC())
+		}
+	}
+	if g.MIG != nil {
+		instances := make([]Instance, 0, len(g.MIG.Instances))
+		for _, i := range g.MIG.Instances {
+			instances = append(instances, Instance{ID: shown(i.ID), Profile: shown(i.Profile)})
+		}
+		out.MIG = &instances
+	}
+	for i := range g.Processes {
+		switch g.Processes[i].Owner.Kind {
+		case gpu.OwnerHost:
+			out.HostProcesses++
+		case gpu.OwnerUnmapped:
+			out.UnmappedProcesses++
+		}
+	}
+	if g.Book != nil {
+		out.Energy = newEnergy(g.Book)
+	}
+	return out
+}
+
+func (g *GPU) measure(r *gpu.Reading) {
+	g.PowerWatts, g.PowerLimitWatts = (*float64)(r.Power), (*float64)(r.PowerLimit)
+	g.TemperatureCelsius, g.UtilizationRatio = r.Temperature, r.Utilization
+	g.MemoryUsedBytes, g.MemoryTotalBytes = r.MemoryUsed, r.MemoryTotal
+	if r.RowRemap != nil {
+		g.RowRemapPending, g.RowRemapFailed = &r.RowRemap.Pending, &r.RowRemap.Failed
+	}
+}
+
+// newEnergy adds up a book. Sums are taken in millijoules, so that they are exact.
+func newEnergy(b *gpu.Book) *Energy {
+	var charged gpu.ByMethod
+	for i := range b.Containers {
+		for m, e := range b.Containers[i].Energy {
+			charged[m] += e
+		}
+	}
+	e := &Energy{
+		From: b.Opened.UTC(), To: b.Settled.Wall.UTC(), Total: b.Energy.Joules(), Charged: newCharged(charged),
+		Unattributed: make(map[string]float64, gpu.NumReasons), Retired: b.Retired.Joules(),
+	}
+	for r, m := range b.Unattributed {
+		e.Unattributed[gpu.Reason(r).String()] = m.Joules()
+	}
+	return e
+}
+
+func newCharged(e gpu.ByMethod) Charged {
+	return Charged{
+		Exclusive: e[gpu.Exclusive].Joules(), Shared: e[gpu.Shared].Joules(), Allocated: e[gpu.Allocated].Joules(),
+	}
+}
+
+// containers joins the holders of a GPU with its accounts, the holders first.
+func containers(g *gpu.GPU) []Container {
+	out := make([]Container, 0, len(g.Holders))
+	at := make(map[gpu.AccountKey]int)
+	for _, h := range g.Holders {
+		if _, listed := at[h.AccountKey]; listed {
+			continue
+		}
+		at[h.AccountKey] = len(out)
+		c := newContainer(h.AccountKey)
+		c.Holds, c.Sharing, c.Replicas = true, gpu.Sharing(shown(string(h.Sharing))), h.Replicas
+		c.Resource, c.Claim = shown(h.Resource), shown(h.Claim)
+		out = append(out, c)
+	}
+	if g.Book == nil {
+		return out
+	}
+	for i := range g.Book.Containers {
+		a := &g.Book.Containers[i]
+		j, holds := at[a.AccountKey]
+		if !holds {
+			j = len(out)
+			out = append(out, newContainer(a.AccountKey))
+		}
+		out[j].Energy = new(newCharged(a.Energy))
+	}
+	return out
+}
+
+func newContainer(k gpu.AccountKey) Container {
+	return Container{
+		Namespace: shown(k.Namespace), Pod: shown(k.Pod), PodUID: shown(k.PodUID), Container: shown(k.Container.Container),
+		GPUInstance: shown(k.GPUInstance),
+	}
+}
+
+// shown returns a string as labels show it: valid and not too long. What it holds is
+// for those to escape who print it.
+func shown(s string) string { return labelvalue.Valid(s) }
+
+func identity(s string) string { return shown(gpu.Identity(s)) }

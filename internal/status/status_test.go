@@ -1,0 +1,287 @@
+package status_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+var update = flag.Bool("update", false, "write the golden pages")
+
+// The moments of the hand-made snapshots.
+var (
+	boot = time.Date(2026, 2, 27, 6, 0, 0, 0, time.UTC)
+	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
+)
+
+// at returns a moment before the present one.
+func at(before time.Duration) gpu.Instant {
+	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
+}
+
+// busyNode is a node with a GPU for every way of being held and charged.
+func busyNode() *gpu.Snapshot {
+	whole := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 61_234_567_891}))
+	whole.Holders = []gpu.Holder{hold(whole, 0, gpu.SharingExclusive, 1)}
+
+	shared := newGPU(1,
+		account("team-a", "notebook-ada", "main", gpu.ByMethod{gpu.Exclusive: 9_000_000_000, gpu.Shared: 12_000_000_000, gpu.Allocated: 3_500_000_000}),
+		account("team-b", "tuner", "main", gpu.ByMethod{gpu.Shared: 8_000_000_004}),
+		account("team-b", "ended-1", "main", gpu.ByMethod{gpu.Exclusive: 1_500_000_000}),
+		account("team-b", "ended-2", "main", gpu.ByMethod{gpu.Exclusive: 3}))
+	shared.Holders = []gpu.Holder{hold(shared, 0, gpu.SharingTimeSlicing, 1), hold(shared, 1, gpu.SharingTimeSlicing, 2)}
+	charge(&shared, gpu.Idle, 4_000_000_000)
+	charge(&shared, gpu.Host, 250_000_000)
+	charge(&shared, gpu.Unmapped, 5)
+	shared.Book.Retired, shared.Book.Energy = 2_000_000_000, shared.Book.Energy+2_000_000_000
+	shared.Processes = []gpu.LiveProcess{
+		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
+		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerContainer}}},
+	}
+
+	divided := newGPU(2, account("team-c", "slice-0", "main", gpu.ByMethod{gpu.Shared: 700_000_000}))
+	divided.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
+	divided.Book.Containers[0].GPUInstance = "5"
+	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
+	divided.Reading.Utilization = nil
+	divided.EnergyScope = gpu.ScopeModule
+
+	stray := newGPU(3, account("team-d", "stray-0", "main", gpu.ByMethod{}))
+	stray.Holders = []gpu.Holder{hold(stray, 0, gpu.SharingNone, 0)}
+	stray.Platform, stray.EnergySource = gpu.Platform{}, gpu.EnergyPower
+	stray.Reading.RowRemap = &gpu.RowRemap{Failed: true}
+	whole.Reading.RowRemap = &gpu.RowRemap{}
+	shared.Reading.RowRemap = &gpu.RowRemap{Pending: true}
+	stray.XIDs.Count, stray.XIDs.Last = 3, map[uint64]time.Time{31: at(time.Hour).Wall, 13: at(2 * time.Hour).Wall}
+	return node(whole, shared, divided, stray)
+}
+
+// lostNode is a node that lost a GPU, where another does not answer and nobody knows who
+// is on the third.
+func lostNode() *gpu.Snapshot {
+	lost := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 7_000_000}))
+	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
+	lost.Holders = []gpu.Holder{hold(lost, 0, gpu.SharingExclusive, 1)}
+	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: at(20 * time.Minute).Wall}
+	lost.Strays, lost.Book = nil, nil
+
+	silent := newGPU(1)
+	silent.Reading, silent.Strays, silent.LastReading = nil, nil, at(42*time.Second).Wall
+	silent.Book.Settled = at(42 * time.Second)
+
+	unseen := newGPU(2)
+	unseen.Strays, unseen.XIDEvents = nil, false
+
+	s := node(lost, silent, unseen)
+	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
+	s.Stages = []gpu.Stage{
+		{Name: "driver", Tried: true, Up: true, LastSuccess: s.At.Wall},
+		{Name: "pod_resources", Tried: true, Failures: 17, LastSuccess: at(5 * time.Minute).Wall},
+		{Name: "pods_api", Tried: true, Failures: 2},
+		{Name: "state"},
+	}
+	return s
+}
+
+// oldNode is a node whose driver is gone and whose exporter stands still.
+func oldNode() *gpu.Snapshot {
+	silent := newGPU(0)
+	silent.Reading, silent.Strays, silent.Book, silent.LastReading = nil, nil, nil, time.Time{}
+	s := node(silent)
+	s.At, s.Driver, s.DriverGPUs = at(3*time.Hour), nil, nil
+	s.Stages = []gpu.Stage{{Name: "driver", Tried: true, Failures: 1}, {Name: "state", Tried: true, Failures: 3}}
+	return s
+}
+
+// emptyNode is a node without GPUs.
+func emptyNode() *gpu.Snapshot {
+	s := node()
+	s.Node.Name = ""
+	return s
+}
+
+// hostileNode has a string in every place.
+func hostileNode(evil string) *gpu.Snapshot {
+	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
+	a := &g.Book.Containers[0]
+	a.GPUInstance, a.PodUID = evil, evil
+	g.Holders = []gpu.Holder{{AccountKey: a.AccountKey, Resource: evil, Claim: evil, Sharing: gpu.Sharing(evil)}}
+	g.UUID, g.PCIBusID, g.Model, g.Serial, g.BoardPartNumber, g.Platform.ChassisSerial = evil, evil, evil, evil, evil, evil
+	g.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: evil, Profile: evil}}}
+	g.EnergySource, g.EnergyScope = gpu.EnergySource(evil), gpu.EnergyScope(evil)
+	lost := g
+	lost.Present = false
+	s := node(g, lost)
+	s.Node.Name, s.Driver.DriverVersion = evil, evil
+	s.Stages = []gpu.Stage{{Name: evil, Tried: true}}
+	return s
+}
+
+func node(gpus ...gpu.GPU) *gpu.Snapshot {
+	read := at(400 * time.Millisecond)
+	return &gpu.Snapshot{
+		At: read, Node: gpu.Node{Name: "gpu-node-17"}, Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06"},
+		PCIGPUs: new(len(gpus)), DriverGPUs: new(len(gpus)), GPUs: gpus,
+		Stages: []gpu.Stage{{Name: "driver", Tried: true, Up: true, LastSuccess: read.Wall}},
+	}
+}
+
+func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
+	b := &gpu.Book{Opened: boot, Settled: at(time.Second), Containers: accounts}
+	b.Energy = b.Sum()
+	return gpu.GPU{
+		Device: gpu.Device{
+			UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-%012d", i), Index: i, PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+16*i),
+			Model: "NVIDIA B200", Serial: fmt.Sprintf("16509230004%02d", i/2),
+			Platform:     gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), ModuleID: new(i + 1)},
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
+		},
+		Present: true, LastReading: at(500 * time.Millisecond).Wall, Strays: new(0), Book: b,
+		Reading: &gpu.Reading{
+			Power: new(gpu.Watts(412.345)), PowerLimit: new(gpu.Watts(1000)), Temperature: new(61.0), Utilization: new(0.97),
+			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),
+		},
+	}
+}
+
+func account(namespace, pod, container string, energy gpu.ByMethod) gpu.ContainerAccount {
+	return gpu.ContainerAccount{Energy: energy, AccountKey: gpu.AccountKey{
+		Container: gpu.Container{Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod, Container: container},
+	}}
+}
+
+func hold(g gpu.GPU, account int, sharing gpu.Sharing, replicas int) gpu.Holder {
+	return gpu.Holder{AccountKey: g.Book.Containers[account].AccountKey, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas}
+}
+
+func charge(g *gpu.GPU, r gpu.Reason, e gpu.Millijoules) {
+	g.Book.Unattributed[r] += e
+	g.Book.Energy += e
+}
+
+// render returns the page in its three forms.
+func render(t testing.TB, s *gpu.Snapshot) (text, page, object []byte) {
+	t.Helper()
+	p := status.New(s, now)
+	var tb, hb bytes.Buffer
+	if err := status.Write(&tb, &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := status.HTML(&hb, &p, "v0.0.0", []status.Link{{Path: "/metrics", Text: "Metrics", About: "for Prometheus"}}); err != nil {
+		t.Fatal(err)
+	}
+	object, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tb.Bytes(), hb.Bytes(), object
+}
+
+var style = regexp.MustCompile(`(?s)<style>.*</style>`)
+
+// TestGolden holds the page in its three forms. The diff is the review:
+// go test ./internal/status -update.
+func TestGolden(t *testing.T) {
+	tests := []struct {
+		name string
+		node *gpu.Snapshot
+	}{
+		{"busy", busyNode()},
+		{"lost", lostNode()},
+		{"old", oldNode()},
+		{"empty", emptyNode()},
+		{"hostile", hostileNode("<b onload=\"x\">'&\x1b[31m\u202e\n\xff{{.}}")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text, page, object := render(t, tt.node)
+			checkGolden(t, tt.name+".txt", text)
+			checkGolden(t, tt.name+".html", style.ReplaceAll(page, []byte("<style></style>")))
+			checkGolden(t, tt.name+".json", append(object, '\n'))
+			checkPage(t, page)
+		})
+	}
+}
+
+func checkGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestParts: what is shown of a book adds up to its total.
+func TestParts(t *testing.T) {
+	p := status.New(busyNode(), now)
+	for _, g := range p.GPUs {
+		var sum float64
+		for _, part := range g.Energy.Parts() {
+			sum += part.Joules
+		}
+		if diff := sum - g.Energy.Total; diff > 1e-3 || diff < -1e-3 {
+			t.Errorf("GPU %s: the parts are %v J, the total %v J", g.UUID, sum, g.Energy.Total)
+		}
+	}
+}
+
+// TestRoundTrip: what the command reads is what the exporter wrote.
+func TestRoundTrip(t *testing.T) {
+	p := status.New(busyNode(), now)
+	object, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got status.Page
+	if err := json.Unmarshal(object, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, got); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+}
+
+// FuzzStrings: whatever a string holds, the page has the same elements, and the terminal
+// the same lines, as with a harmless one.
+func FuzzStrings(f *testing.F) {
+	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
+		f.Add(s)
+	}
+	harmlessText, harmlessPage, _ := render(f, hostileNode("q"))
+	elements, lines := checkPage(f, harmlessPage), bytes.Count(harmlessText, []byte("\n"))
+	f.Fuzz(func(t *testing.T, s string) {
+		text, page, _ := render(t, hostileNode("q"+s))
+		if diff := cmp.Diff(elements, checkPage(t, page)); diff != "" {
+			t.Errorf("elements (-harmless +hostile):\n%s", diff)
+		}
+		if n := bytes.Count(text, []byte("\n")); n != lines {
+			t.Errorf("%d lines, want %d:\n%q", n, lines, text)
+		}
+		if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && r < ' ' || r == 0x7f || r == '\u202e' }); i >= 0 {
+			t.Errorf("the text has a control character at %d: %q", i, text)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// none stands where something is not known.
+const none = "–"
+
+// stale is the age from which a state is said to be old: far more than a tick and what
+// a tick may wait for.
+const stale = 15 * time.Second
+
+// printable returns a string as it may be shown to people: what would move the cursor,
+// change colours or turn the direction of writing is spelled out.
+func printable(s string) string {
+	if strings.IndexFunc(s, hidden) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return !unicode.IsPrint(r) }
+
+// or returns a string as it may be shown, or a dash if it is empty.
+func or(s string) string {
+	if s == "" {
+		return none
+	}
+	return printable(s)
+}
+
+// ago says in words how long ago something was.
+func ago(seconds float64) string { return length(seconds) + " ago" }
+
+func length(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", seconds)
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d days", d/(24*time.Hour))
+}
+
+// moment writes a time. All times are of one zone, which is said.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// watts writes a power, in whole watts.
+func watts(w *float64) string {
+	if w == nil {
+		return none
+	}
+	return fmt.Sprintf("%.0f W", *w)
+}
+
+// unit is a unit of energy. There is one for a whole page: in a table of joules and
+// megajoules a tired person sees the digits only.
+type unit struct {
+	Name   string
+	joules float64
+}
+
+// unitFor returns the unit in which the largest amount of a page has at most four digits
+// before the point.
+func unitFor(p Page) unit {
+	var largest float64
+	for i := range p.GPUs {
+		if e := p.GPUs[i].Energy; e != nil {
+			largest = max(largest, e.Total)
+		}
+	}
+	for _, u := range []unit{{"J", 1}, {"kJ", 1e3}, {"MJ", 1e6}} {
+		if largest < 1e4*u.joules {
+			return u
+		}
+	}
+	return unit{"GJ", 1e9}
+}
+
+// format writes an amount without its unit. Only nothing is written as 0.
+func (u unit) format(joules float64) string {
+	v := joules / u.joules
+	switch {
+	case joules == 0:
+		return "0"
+	case math.Abs(v) < 0.01:
+		return "<0.01"
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+const joulesPerKWh = 3.6e6
+
+// kilowattHours writes an amount in the unit of bills.
+func kilowattHours(joules float64) string {
+	return unit{"kWh", joulesPerKWh}.format(joules) + " kWh"
+}
+
+// percent writes a part of a whole. Only nothing is 0 %, and only all of it 100 %.
+func percent(part, whole float64) string {
+	v := 100 * part / whole
+	switch {
+	case part == 0 || whole == 0:
+		return "0 %"
+	case v < 1:
+		return "<1 %"
+	case v > 99 && part < whole:
+		return ">99 %"
+	}
+	return fmt.Sprintf("%.0f %%", v)
+}
+
+// plural writes a number with its noun.
+func plural(n int, noun, more string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + more
+}
