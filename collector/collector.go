@@ -59,7 +59,8 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer].
+// Gather implements [prometheus.TransactionalGatherer]. What it returns may be written over
+// after done was called, which must be called once.
 func (c *Collector) Gather() (families []*dto.MetricFamily, done func(), err error) {
 	sh := c.write(c.spare.Swap(nil))
 	return sh.families, func() { c.spare.Store(sh) }, nil

@@ -55,7 +55,7 @@ type answer struct {
 }
 
 func (a *answer) reset() {
-	a.Buffer.Reset()
+	a.Reset()
 	a.header, a.status = make(http.Header), http.StatusOK
 }
 
@@ -67,7 +67,7 @@ func (a *answer) WriteHeader(status int) { a.status = status }
 
 // send may be called by many at once.
 func (a *answer) send(w http.ResponseWriter) {
-	maps.Copy(w.Header(), a.header)
+	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.Bytes()) // an error here is the client's going away
