@@ -159,7 +159,11 @@ image-test: ## build the images and run them; needs root, installs buildah, runc
 	@test/e2e/image/run
 
 .PHONY: bench
-bench: ## run the benchmarks
+bench: ## print what the page and the tick cost a node; takes minutes
+	@go run ./test/cost
+
+.PHONY: benchmarks
+benchmarks: ## run the Go benchmarks
 	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy
