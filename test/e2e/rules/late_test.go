@@ -9,8 +9,9 @@ import (
 
 // late is counters that nobody saw begin, all of 100 W: of a node that joins late, of
 // one that is not scraped for more than a day, of one that reboots while nobody looks,
-// and of pods whose GPU has no serial number at first.
-func late() world {
+// and of pods whose GPU has no serial number at first. promtool evaluates the rules; a
+// server answers what reads more than promtool allows.
+func late() []world {
 	const (
 		end = 31 * time.Hour
 		old = 10 * daily
@@ -35,12 +36,16 @@ func late() world {
 	put("told", "S5", hm(5, 0), end, old+hm(5, 0))
 	put("young", "", hm(4, 0), hm(5, 0), 0)
 	put("young", "S6", hm(5, 0), end, time.Hour)
-	return world{name: "late", history: h, evaluate: 20 * time.Minute, questions: lateQuestions()}
+	ofDay, ofRules := lateQuestions()
+	return []world{
+		{name: "late", history: h, evaluate: 20 * time.Minute, questions: ofRules},
+		{name: "late day", history: h, questions: ofDay},
+	}
 }
 
 // lateQuestions are about the 29 hours before the 30th, and one of them. Their answers
 // are minutes of 100 W.
-func lateQuestions() []question {
+func lateQuestions() (ofDay, ofRules []question) {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, at time.Duration, window string, minutes map[string]float64) question {
 		want := make(map[string]float64)
@@ -79,9 +84,11 @@ func lateQuestions() []question {
 	for _, name := range []string{"told", "young"} {
 		several[series("", map[string]string{"UUID": "GPU-" + name, "namespace": name, "pod": name, "pod_uid": "u-" + name})] = 2
 	}
-	return []question{
+	ofDay = []question{
 		ask("Joules of each namespace", until, "29h", namespaces),
 		ask("Joules of each board", until, "29h", boards),
+	}
+	return ofDay, []question{
 		ask("Joules of each namespace", 28*time.Hour, "1h", one),
 		ask("Joules of each namespace over a month", until+30*time.Minute, "29h", hours),
 		ask("Joules of each board over a month", until+30*time.Minute, "29h", hoursOfBoards),

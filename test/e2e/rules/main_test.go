@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,8 +105,8 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	all := []world{statement(), statementOfDay(), clusterStatements(), late(), boards(), clusters(), waste(), joins(), globalJoins()}
-	return append(all, monthAtPhases()...)
+	all := []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+	return slices.Concat(all, monthAtPhases(), late())
 }
 
 func (w world) run(t *testing.T, doc promdoc.Doc) {
