@@ -150,6 +150,7 @@ func (p *tape) months() map[string]answer {
 		return joules
 	}
 	return map[string]answer{
+		"How many hours of the month are there":                                     {by: []string{"cluster", "rule"}, want: p.hours()},
 		"Joules of each namespace over a month":                                     {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
 		"Joules that no pod was charged for, over a month":                          {by: []string{"cluster"}, want: nobody},
 		"Joules of each board over a month":                                         {by: byBoard, want: boards},
@@ -161,6 +162,21 @@ func (p *tape) months() map[string]answer {
 			return k, strings.HasSuffix(k, " research Job nightly")
 		})},
 	}
+}
+
+// hours counts the hours of the last day in which each rule had something to add up.
+func (p *tape) hours() map[string]float64 {
+	counts := make(map[string]float64)
+	for _, of := range []struct{ rule, metric string }{
+		{"board", board}, {"board_charged", allocation}, {"namespace", allocation}, {"workload", allocation},
+	} {
+		for at := lastDay.from; at < lastDay.to; at += 60 {
+			for cluster := range p.present(of.metric, window{at, at + 60}, by("cluster")) {
+				counts[cluster+" gpuledger:"+of.rule+"_energy_joules:increase1h"]++
+			}
+		}
+	}
+	return counts
 }
 
 // waste are estimates: increase() guesses what is beyond the first and the last sample.
