@@ -9,8 +9,9 @@ import (
 
 // late is counters that nobody saw begin, all of 100 W: of a node that joins late, of
 // one that is not scraped for more than a day, of one that reboots while nobody looks,
-// and of pods whose GPU has no serial number at first. promtool evaluates the rules; a
-// server answers what reads more than promtool allows.
+// of one that does so again soon after, and of pods whose GPU has no serial number at
+// first. promtool evaluates the rules; a server answers what reads more than promtool
+// allows.
 func late() []world {
 	const (
 		end = 31 * time.Hour
@@ -32,6 +33,9 @@ func late() []world {
 	put("unseen", "S3", hm(27, 10), end, old+hm(27, 10))
 	put("rebooted", "S4", 0, hm(8, 0), old)
 	put("rebooted", "S4", hm(10, 30), end, time.Hour)
+	put("twice", "S7", 0, hm(8, 0), old)
+	put("twice", "S7", hm(10, 30), hm(10, 45), time.Minute)
+	put("twice", "S7", hm(10, 45), end, 0)
 	put("told", "", 0, hm(5, 0), old)
 	put("told", "S5", hm(5, 0), end, old+hm(5, 0))
 	put("young", "", hm(4, 0), hm(5, 0), 0)
@@ -59,6 +63,7 @@ func lateQuestions() (ofDay, ofRules []question) {
 		`{namespace="joined"}`:   1610,     // without
 		`{namespace="unseen"}`:   1740,
 		`{namespace="rebooted"}`: 419 + 60 + 1170,
+		`{namespace="twice"}`:    419 + 15 + 1155,
 		`{namespace="told"}`:     239 + 1500,
 		`{namespace="young"}`:    59 + 60 + 1500, // an hour of it twice
 	}
@@ -67,14 +72,17 @@ func lateQuestions() (ofDay, ofRules []question) {
 		`{UUID="GPU-joined",serial="S2"}`:   1610,
 		`{UUID="GPU-unseen",serial="S3"}`:   1740,
 		`{UUID="GPU-rebooted",serial="S4"}`: 419 + 60 + 1170,
+		`{UUID="GPU-twice",serial="S7"}`:    419 + 15 + 1155,
 		`{UUID="GPU-told"}`:                 239,
 		`{UUID="GPU-told",serial="S5"}`:     1500,
 		`{UUID="GPU-young"}`:                59,
 		`{UUID="GPU-young",serial="S6"}`:    1500,
 	}
-	// No hour knows what came before a day in which nobody looked.
+	// No hour knows what came before a day in which nobody looked, and none counts what was
+	// between two restarts of which nobody saw the first.
 	hours, hoursOfBoards := maps.Clone(namespaces), maps.Clone(boards)
 	hours[`{namespace="unseen"}`], hoursOfBoards[`{UUID="GPU-unseen",serial="S3"}`] = 59+170, 59+170
+	hours[`{namespace="twice"}`], hoursOfBoards[`{UUID="GPU-twice",serial="S7"}`] = 419+1155, 419+1155
 	one := make(map[string]float64)
 	for labels := range namespaces {
 		one[labels] = 60
