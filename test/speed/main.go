@@ -144,7 +144,7 @@ func windowOf(q promdoc.Query) string {
 	switch {
 	case !slices.Contains(q.Variables(), "window"):
 		return ""
-	case strings.Contains(q.Title, "over a month"), q.Title == "What ran on a board, and for how many joules":
+	case strings.Contains(q.Title, " month"), q.Title == "What ran on a board, and for how many joules":
 		return "30d"
 	default:
 		return "1h"

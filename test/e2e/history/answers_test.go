@@ -40,21 +40,21 @@ func (p *tape) placements(serial, chassis string) map[string]answer {
 	ran := []string{"cluster", "serial", "namespace", "pod"}
 	pods := []string{"chassis_serial", "node", "serial", "namespace", "pod", "pod_uid"}
 	return map[string]answer{
-		"Where is a board, or where was it last":                                       {by: place, want: now},
-		"When was a board first seen in each place":                                    {by: place, want: p.moments(everything, of, false)},
-		"When was a board last seen in each place":                                     {by: place, want: p.moments(everything, of, true)},
-		"Which boards were in more than one machine":                                   {by: []string{"serial"}, want: p.several(boards, "system_uuid")},
-		"Which boards moved across clusters":                                           {by: []string{"serial"}, want: p.several(boards, "cluster")},
-		"How many boards were there on a day":                                          one(len(p.present(placement, lastDay, by("serial")))),
-		"How many GPUs were there on a day":                                            one(len(p.present(placement, lastDay, by("UUID")))),
-		"How many boards were there, day by day":                                       one(len(p.present(placement, lastDay, by("serial")))),
-		"Which boards arrived in the last day":                                         {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
-		"Which boards departed in the last day":                                        {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
-		"Which boards were not seen for seven days":                                    {by: place, want: old},
-		"Which boards did a chassis hold":                                              {by: held, want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
-		"Which pods did a chassis host":                                                {by: pods, want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
-		"What ran on a board, and for how many joules":                                 {by: ran, want: p.sum(allocation, lastDay, true, by(ran...).where("serial", serial))},
-		"Which pods does a statement count from zero though they are older than a day": {none: true},
+		"Where is a board, or where was it last":       {by: place, want: now},
+		"When was a board first seen in each place":    {by: place, want: p.moments(everything, of, false)},
+		"When was a board last seen in each place":     {by: place, want: p.moments(everything, of, true)},
+		"Which boards were in more than one machine":   {by: []string{"serial"}, want: p.several(boards, "system_uuid")},
+		"Which boards moved across clusters":           {by: []string{"serial"}, want: p.several(boards, "cluster")},
+		"How many boards were there on a day":          one(len(p.present(placement, lastDay, by("serial")))),
+		"How many GPUs were there on a day":            one(len(p.present(placement, lastDay, by("UUID")))),
+		"How many boards were there, day by day":       one(len(p.present(placement, lastDay, by("serial")))),
+		"Which boards arrived in the last day":         {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
+		"Which boards departed in the last day":        {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
+		"Which boards were not seen for seven days":    {by: place, want: old},
+		"Which boards did a chassis hold":              {by: held, want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
+		"Which pods did a chassis host":                {by: pods, want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
+		"What ran on a board, and for how many joules": {by: ran, want: p.sum(allocation, lastDay, true, by(ran...).where("serial", serial))},
+		"Which pods have several series on a GPU":      {none: true},
 	}
 }
 
@@ -113,7 +113,7 @@ var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_nam
 
 func (p *tape) statements(serial string) map[string]answer {
 	team, gpu := []string{"label_team"}, []string{"serial", "UUID"}
-	boards, pods := p.sum(board, lastDay, true, by(gpu...)), p.sum(allocation, lastDay, true, by(gpu...))
+	boards, pods := p.sum(board, lastDay, false, by(gpu...)), p.sum(allocation, lastDay, true, by(gpu...))
 	nobody := make(map[string]float64)
 	for k, joules := range boards {
 		nobody[k] = joules - pods[k]
@@ -133,12 +133,12 @@ const price = 0.25
 
 func (p *tape) months() map[string]answer {
 	all := p.sum(allocation, lastDay, true, by("cluster"))
-	nobody := p.sum(board, lastDay, true, by("cluster"))
+	nobody := p.sum(board, lastDay, false, by("cluster"))
 	for k := range nobody {
 		nobody[k] -= all[k]
 	}
 	byBoard := []string{"serial", "UUID"}
-	boards, idle, charged := p.sum(board, lastDay, true, by(byBoard...)), p.sum(board, lastDay, true, by(byBoard...)), p.sum(allocation, lastDay, true, by(byBoard...))
+	boards, idle, charged := p.sum(board, lastDay, false, by(byBoard...)), p.sum(board, lastDay, false, by(byBoard...)), p.sum(allocation, lastDay, true, by(byBoard...))
 	for k := range idle {
 		idle[k] -= charged[k]
 	}
@@ -150,6 +150,7 @@ func (p *tape) months() map[string]answer {
 		return joules
 	}
 	return map[string]answer{
+		"How many hours of the month are there":                                     {by: []string{"cluster", "rule"}, want: p.hours()},
 		"Joules of each namespace over a month":                                     {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
 		"Joules that no pod was charged for, over a month":                          {by: []string{"cluster"}, want: nobody},
 		"Joules of each board over a month":                                         {by: byBoard, want: boards},
@@ -161,6 +162,21 @@ func (p *tape) months() map[string]answer {
 			return k, strings.HasSuffix(k, " research Job nightly")
 		})},
 	}
+}
+
+// hours counts the hours of the last day in which each rule had something to add up.
+func (p *tape) hours() map[string]float64 {
+	counts := make(map[string]float64)
+	for _, of := range []struct{ rule, metric string }{
+		{"board", board}, {"board_charged", allocation}, {"namespace", allocation}, {"workload", allocation},
+	} {
+		for at := lastDay.from; at < lastDay.to; at += 60 {
+			for cluster := range p.present(of.metric, window{at, at + 60}, by("cluster")) {
+				counts[cluster+" gpuledger:"+of.rule+"_energy_joules:increase1h"]++
+			}
+		}
+	}
+	return counts
 }
 
 // waste are estimates: increase() guesses what is beyond the first and the last sample.

@@ -3,6 +3,9 @@
 package queries_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,10 +34,33 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
+// beside is what the reconciler and kube-state-metrics say, by the paths of their pages
+// here. Only what tells of teams and workloads is sent.
+var beside = map[string]string{
+	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
+gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
+gpuledger_workload_info{uid="w1"} 1
+`,
+	"/kube": `kube_namespace_labels{namespace="alpha",label_team="red"} 1
+kube_pod_info{pod="a"} 1
+`,
+}
+
+// hours are rules that give a sample at once, where those of dashboards/rules need an
+// hour.
+const hours = `groups:
+- name: hours
+  interval: 1s
+  rules:
+  - {record: "gpuledger:namespace_energy_joules:increase1h", expr: "vector(1)"}
+  - {record: "gpuledger:gpu_identity:info", expr: "vector(1)"}
+`
+
 // TestRecordIsSent: with the scrape configuration as it is, but for where the pods and
-// the archive are, a server and an agent send the record of a real exporter and nothing
-// else, with the zero at which each counter began. A Prometheus does not send zeros
-// from before its own start, so the exporter starts after it.
+// the archive are, a server and an agent send the record of a real exporter, what tells
+// of teams and, the server, the hours of its rules. Nothing else is sent. Each counter
+// of the record begins with its zero: a Prometheus does not send zeros from before its
+// own start, so the exporter starts after it.
 func TestRecordIsSent(t *testing.T) {
 	programs := buildExporter(t)
 	for mode, flags := range map[string][]string{
@@ -44,13 +70,27 @@ func TestRecordIsSent(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			archive := startPrometheus(t, "{}\n", "--web.enable-remote-write-receiver")
 			exporter := "127.0.0.1:" + freePort(t)
-			startPrometheus(t, shipped(t, exporter, archive.url), flags...)
-			start(t, filepath.Join(programs, "simnode"), "--scenario=gb200",
-				"--nvml.library="+filepath.Join(programs, "libnvidia-ml.so.1"), "--web.listen-address="+exporter)
-			archive.eventuallyHas(t, map[string]float64{
+			others := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+				_, _ = io.WriteString(w, beside[r.URL.Path])
+			}))
+			defer others.Close()
+			config := shipped(t, exporter, others.Listener.Addr().String(), archive.url)
+			want := map[string]float64{
 				"gpuledger_placement_info": 4, "gpuledger_board_energy_joules_total": 4,
 				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
-			})
+				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "kube_namespace_labels": 1,
+			}
+			if mode == "server" {
+				rules := filepath.Join(t.TempDir(), "hours.yaml")
+				check(t, os.WriteFile(rules, []byte(hours), 0o600))
+				config += "rule_files: [" + rules + "]\n"
+				want["gpuledger:namespace_energy_joules:increase1h"] = 1
+			}
+			startPrometheus(t, config, flags...)
+			start(t, filepath.Join(programs, "simnode"), "--scenario=gb200",
+				"--nvml.library="+filepath.Join(programs, "libnvidia-ml.so.1"), "--web.listen-address="+exporter)
+			archive.eventuallyHas(t, want)
 			archive.checkRecord(t)
 		})
 	}
@@ -61,11 +101,12 @@ func TestRecordIsSent(t *testing.T) {
 func (p *prometheus) checkRecord(t *testing.T) {
 	t.Helper()
 	for _, query := range []string{
-		`{__name__=~".+", job!="gpuledger-record"}`,
-		`{__name__=~".+", instance!="record-node"}`,
+		`{__name__=~"up|gpuledger_(placement|board|allocation)_.+", job!="gpuledger-record"}`,
+		`{__name__=~"up|gpuledger_(placement|board|allocation)_.+", instance!="record-node"}`,
+		`{__name__=~"gpuledger_pod_.+", job!="gpuledger-reconciler"}`,
 		`{__name__=~".+", cluster!="example"}`,
-		`{__name__=~"gpuledger_.+", node!="gb200-0"}`, // as the exporter says, not the target
-		`{__name__=~"gpuledger_.+", serial=""}`,
+		`{__name__=~"gpuledger_(placement|board|allocation)_.+", node!="gb200-0"}`, // as the exporter says, not the target
+		`{__name__=~"gpuledger_(placement|board|allocation)_.+", serial=""}`,
 		`min_over_time(gpuledger_board_energy_joules_total[1h]) > 0`,
 		`min_over_time(gpuledger_allocation_energy_joules_total[1h]) > 0`,
 		`min_over_time(gpuledger_allocation_seconds_total[1h]) > 0`,
@@ -96,9 +137,10 @@ func (p *prometheus) eventuallyHas(t *testing.T, want map[string]float64) {
 	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
 }
 
-// shipped returns the scrape configuration for one exporter and one archive. Scrapes
-// are so far apart that the first one finds counters that have moved.
-func shipped(t *testing.T, exporter, archive string) string {
+// shipped returns the scrape configuration for one exporter, one server of what
+// is beside it, and one archive. Scrapes are so far apart that the
+// first one finds counters that have moved.
+func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)
 	check(t, err)
@@ -108,12 +150,23 @@ func shipped(t *testing.T, exporter, archive string) string {
 		job := job.(map[string]any)
 		delete(job, "kubernetes_sd_configs")
 		job["scrape_interval"] = "5s"
-		job["static_configs"] = []any{map[string]any{"targets": []string{exporter}, "labels": map[string]string{
-			"__meta_kubernetes_pod_container_port_name": "gpuledger",
-			"__meta_kubernetes_pod_phase":               "Running",
-			"__meta_kubernetes_pod_node_name":           "record-node",
-		}}}
+		job["static_configs"] = []any{
+			map[string]any{"targets": []string{exporter}, "labels": map[string]string{
+				"__meta_kubernetes_pod_container_port_name": "gpuledger",
+				"__meta_kubernetes_pod_phase":               "Running",
+				"__meta_kubernetes_pod_node_name":           "record-node",
+			}},
+			map[string]any{"targets": []string{others}, "labels": map[string]string{
+				"__meta_kubernetes_pod_container_port_name":               "metrics",
+				"__meta_kubernetes_pod_label_app_kubernetes_io_component": "reconciler",
+				"__meta_kubernetes_pod_phase":                             "Running",
+			}},
+		}
 	}
+	config["scrape_configs"] = append(config["scrape_configs"].([]any), map[string]any{
+		"job_name": "kube-state-metrics", "scrape_interval": "5s", "metrics_path": "/kube",
+		"static_configs": []any{map[string]any{"targets": []string{others}}},
+	})
 	writes := slices.DeleteFunc(config["remote_write"].([]any), func(w any) bool {
 		return w.(map[string]any)["url"] != "https://archive.example.com/api/v1/write"
 	})

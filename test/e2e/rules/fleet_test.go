@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	allocationEnergy = "gpuledger_allocation_energy_joules_total"
-	boardEnergy      = "gpuledger_board_energy_joules_total"
+	allocationEnergy  = "gpuledger_allocation_energy_joules_total"
+	allocationSeconds = "gpuledger_allocation_seconds_total"
+	boardEnergy       = "gpuledger_board_energy_joules_total"
 )
 
 // fleet is simulated second by second: boards draw power, pods are charged for it, and
@@ -54,10 +55,12 @@ type pod struct {
 // account is what a counter is of: a board on a node, or a pod on it.
 type account struct{ node, board, pod string }
 
-// meter is a counter of the record.
+// meter is what the record counts of a board or a pod.
 type meter struct {
 	series  string
+	seconds string // the series of the time, of a pod
 	joules  float64
+	held    float64
 	ended   time.Duration // when its pod ended; 0 while it lives
 	scraped bool
 }
@@ -106,6 +109,7 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 		}
 		m := f.meter(b, node, p)
 		m.joules += joules * p.share
+		m.held++
 		if at+time.Second >= p.to {
 			m.ended = p.to
 		}
@@ -122,7 +126,8 @@ func (f *fleet) meter(b board, node string, p pod) *meter {
 		labels := map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}
 		m := &meter{series: series(boardEnergy, labels)}
 		if p.uid != "" {
-			m.series = series(allocationEnergy, with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid))
+			labels = with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid)
+			m.series, m.seconds = series(allocationEnergy, labels), series(allocationSeconds, labels)
 		}
 		f.meters[a] = m
 	}
@@ -136,7 +141,7 @@ func (f *fleet) retire(at time.Duration) {
 		over := m.ended > 0 && at >= m.ended+retention
 		if over || within(f.off[a.node], at) || a.pod == "" && !f.sits(a, at) {
 			if m.scraped && !within(f.blind, at) {
-				f.end(m.series, at.Truncate(f.interval)+f.interval)
+				f.vanish(m, at.Truncate(f.interval)+f.interval)
 			}
 			delete(f.meters, a)
 		}
@@ -170,12 +175,23 @@ func (f *fleet) scrape(at time.Duration) {
 		}
 		if within(f.silent[a.node], at) {
 			if m.scraped {
-				f.end(m.series, at)
+				f.vanish(m, at)
 			}
 			m.scraped = false
 			continue
 		}
 		m.scraped = true
 		f.add(m.series, at, m.joules)
+		if m.seconds != "" {
+			f.add(m.seconds, at, m.held)
+		}
+	}
+}
+
+// vanish marks the end of what a meter has.
+func (f *fleet) vanish(m *meter, at time.Duration) {
+	f.end(m.series, at)
+	if m.seconds != "" {
+		f.end(m.seconds, at)
 	}
 }

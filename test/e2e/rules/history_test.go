@@ -71,13 +71,17 @@ func (h *history) forget(match string, from, to time.Duration) {
 	}
 }
 
-// render writes the series as promtool reads them.
-func (h *history) render() []map[string]string {
+// render writes the series as promtool reads them, from a moment on.
+func (h *history) render(from time.Duration) []map[string]string {
+	first := int(from / h.interval)
 	var all []map[string]string
 	for _, name := range slices.Sorted(maps.Keys(h.series)) {
 		var values []string
-		next := 0
+		next := first
 		for _, slot := range slices.Sorted(maps.Keys(h.series[name])) {
+			if slot < first {
+				continue
+			}
 			if missing := slot - next; missing > 0 {
 				values = append(values, fmt.Sprintf("_x%d", missing))
 			}

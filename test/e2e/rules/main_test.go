@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,7 @@ type world struct {
 	name      string
 	history   *history
 	evaluate  time.Duration // how often promtool evaluates the rules
+	phase     time.Duration // after the beginning of the history, the first time
 	rules     []string      // of the server
 	record    bool          // what asks the roll-up can ask the record as well
 	questions []question
@@ -103,13 +105,14 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	return []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+	all := []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+	return slices.Concat(all, monthAtPhases(), late())
 }
 
 func (w world) run(t *testing.T, doc promdoc.Doc) {
 	t.Helper()
 	var tests []expressionTest
-	ask := func(text string, q question) { tests = append(tests, expect(text, q.at, q.want)) }
+	ask := func(text string, q question) { tests = append(tests, expect(text, q.at-w.phase, q.want)) }
 	if w.evaluate == 0 {
 		s := w.history.serve(t, w.rules)
 		ask = func(text string, q question) { s.ask(t, text, q) }
@@ -123,7 +126,7 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 		}
 	}
 	if w.evaluate > 0 {
-		w.history.test(t, w.evaluate, tests)
+		w.history.test(t, w.phase, w.evaluate, tests)
 	}
 }
 
@@ -147,16 +150,18 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// test lets promtool evaluate the rules along the history, and then the expressions.
+// test lets promtool evaluate the rules along the history, from a phase on, and then
+// the expressions, whose moments are counted from there.
 // Sums of floating-point numbers may be off in their last digits.
-func (h *history) test(t *testing.T, evaluate time.Duration, tests []expressionTest) {
+func (h *history) test(t *testing.T, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	document, err := json.Marshal(map[string]any{
 		"rule_files":          glob(t, ruleFiles),
 		"evaluation_interval": evaluate.String(),
 		"fuzzy_compare":       true,
 		"tests": []any{map[string]any{
-			"interval": h.interval.String(), "input_series": h.render(), "promql_expr_test": tests,
+			"start_timestamp": int(phase.Seconds()),
+			"interval":        h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests,
 		}},
 	})
 	check(t, err)

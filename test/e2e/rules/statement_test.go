@@ -3,6 +3,7 @@
 package rules_test
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -100,8 +101,9 @@ var (
 )
 
 // joules walks through the samples: each adds what its counter grew since the sample
-// before, or all it says if there is none or the counter began anew. The key of a
-// series says what it belongs to; "" is nothing.
+// before, or all it says if the counter began anew. Without a sample of the day before,
+// a pod has all it says if it is younger than a day, and whatever else has nothing yet.
+// The key of a series says what it belongs to; "" is nothing.
 func (h *history) joules(metric string, window span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.series {
@@ -109,23 +111,36 @@ func (h *history) joules(metric string, window span, key func(labels map[string]
 		if labels["__name__"] != metric || key(labels) == "" {
 			continue
 		}
-		last := 0.0
+		var last float64
+		seen := -daily - time.Second
 		for _, slot := range slices.Sorted(maps.Keys(slots)) {
 			value, err := strconv.ParseFloat(slots[slot], 64)
 			if err != nil { // stale
 				continue
 			}
+			at := time.Duration(slot) * h.interval
+			if at-seen > daily && !h.young(labels, slot) {
+				last = value
+			}
 			grown := value - last
 			if grown < 0 {
 				grown = value
 			}
-			last = value
-			if at := time.Duration(slot) * h.interval; window.from < at && at <= window.to {
+			last, seen = value, at
+			if window.from < at && at <= window.to {
 				sums[key(labels)] += grown
 			}
 		}
 	}
 	return sums
+}
+
+// young says whether a series is of a pod that is not older than a day.
+func (h *history) young(labels map[string]string, slot int) bool {
+	of := maps.Clone(labels)
+	delete(of, "__name__")
+	held, err := strconv.ParseFloat(h.series[series(allocationSeconds, of)][slot], 64)
+	return err == nil && held <= daily.Seconds()
 }
 
 var (
@@ -174,6 +189,19 @@ func statementOfDay() world {
 		rules:     []string{rules("energy.yaml"), rules("energy.yaml")},
 		questions: append(f.window(day.to, "1d", day), f.months()...),
 	}
+}
+
+// monthAtPhases is what the rules know when they are evaluated every 20 minutes, at
+// several moments of the hour. At 0, the hour before is told once more as it ends.
+func monthAtPhases() []world {
+	f := statements()
+	var all []world
+	for _, phase := range []time.Duration{0, 30 * time.Second, time.Minute, 90 * time.Second} {
+		all = append(all, world{
+			name: fmt.Sprint("months at ", phase), history: f.history, phase: phase, evaluate: 20 * time.Minute, questions: f.months(),
+		})
+	}
+	return all
 }
 
 // window is the statements of a window.
@@ -231,6 +259,8 @@ func (f *fleet) months() []question {
 		ask("Joules of each namespace over a month", f.joules(allocationEnergy, day, by("namespace"))),
 		ask("Joules that no pod was charged for, over a month", rest),
 		{"Joules that no pod was charged for, over a month", at, map[string]string{"window": "2d"}, rest},
+		// In one hour nobody looked.
+		ask("How many hours of the month are there", everyRule(23)),
 		ask("Joules of each board over a month", f.joules(boardEnergy, day, by("UUID", "serial"))),
 		ask("Joules of each board that no pod was charged for, over a month", f.uncharged(day, by("UUID", "serial"))),
 		ask("Energy and cost of each team over a month, by the label of its namespaces",
