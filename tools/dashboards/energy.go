@@ -18,7 +18,9 @@ func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE",
 
 // atFullHour asks at the last full hour, so that what is asked over the time range is of
 // the same hours as sumOfHours, where the time range is of full hours.
-func atFullHour(expr string) string { return fill(`last_over_time((EXPR)[1h:1h] offset -1m)`, "EXPR", expr) }
+func atFullHour(expr string) string {
+	return fill(`last_over_time((EXPR)[1h:1h] offset -1m)`, "EXPR", expr)
+}
 
 // cost is what joules cost: the price of a kilowatt-hour, and what cooling and
 // distribution add.
