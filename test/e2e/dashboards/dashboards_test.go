@@ -24,7 +24,7 @@ import (
 // excused are the panels that need not have anything to show on these nodes, by file and
 // title.
 var excused = map[string][]string{
-	// No full hour has passed.
+	// No full hour has passed; TestMoney checks their values.
 	"energy": {"Energy of all GPUs, full hours", "Charged to pods, full hours", "Cost of the pods, full hours", "Hours counted", "Namespaces, full hours", "Workloads, full hours", "Pods, full hours"},
 	// There is no reconciler, and every stage works, unless the machine is busy.
 	"health": {
