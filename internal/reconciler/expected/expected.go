@@ -97,11 +97,12 @@ func (i *Inventory) read() {
 		now.boards = was.boards
 	}
 	if err := errors.Join(now.errs...); err != nil && err.Error() != message(was) {
-		what := "lines of the expected inventory are not used"
-		if !readable {
-			what = "expected inventory not used; the last one that could be read stands"
+		log := i.log.With("path", i.path, "errors", len(now.errs), "err", summary(now.errs))
+		if readable {
+			log.Error("lines of the expected inventory are not used")
+		} else {
+			log.Error("expected inventory not used; the last one that could be read stands")
 		}
-		i.log.Error(what, "path", i.path, "errors", len(now.errs), "err", summary(now.errs))
 	}
 	if !slices.Equal(was.boards, now.boards) {
 		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
