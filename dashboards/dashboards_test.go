@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector"
@@ -341,7 +342,23 @@ func TestLinks(t *testing.T) {
 	}
 	for name, text := range rules(t) {
 		for _, l := range alertLink.FindAllSubmatch(text, -1) {
-			check(name, string(l[1]))
+			for _, labels := range []map[string]string{{"serial": "S1", "cluster": "c"}, {}} {
+				check(name, fire(t, string(l[1]), labels))
+			}
 		}
 	}
+}
+
+// fire fills the link of an alert as Prometheus does.
+func fire(t *testing.T, link string, labels map[string]string) string {
+	t.Helper()
+	parsed, err := template.New("link").Option("missingkey=zero").Parse("{{ $labels := . }}" + link)
+	if err != nil {
+		t.Fatalf("link %s: %v", link, err)
+	}
+	var filled strings.Builder
+	if err := parsed.Execute(&filled, labels); err != nil {
+		t.Fatalf("link %s: %v", link, err)
+	}
+	return filled.String()
 }

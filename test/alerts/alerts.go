@@ -149,6 +149,24 @@ func Metrics(expr string) []string {
 	return names
 }
 
+var (
+	grouped = regexp.MustCompile(`\bby\s*\(([^()]*)\)`)
+	joined  = regexp.MustCompile(`\bgroup_left\s*\(([^()]*)\)`)
+)
+
+// Labels returns the labels of an alert's series: those that its expression is grouped
+// by, first of all, and those that a join adds.
+func Labels(expr string) []string {
+	expr = quoted.ReplaceAllString(expr, "")
+	var labels []string
+	for _, m := range append(grouped.FindAllStringSubmatch(expr, 1), joined.FindAllStringSubmatch(expr, -1)...) {
+		for l := range strings.SplitSeq(m[1], ",") {
+			labels = append(labels, strings.TrimSpace(l))
+		}
+	}
+	return labels
+}
+
 var promql = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
 
 // Queries returns the blocks of PromQL of a document.

@@ -71,6 +71,9 @@ func alternatives(pattern string) []string {
 	return all
 }
 
+// named matches a label in an annotation.
+var named = regexp.MustCompile(`\$labels\.(\w+)`)
+
 // TestAlerts: every alert has what the notifications and the runbooks' addresses rely
 // on, and asks for metrics that exist.
 func TestAlerts(t *testing.T) {
@@ -94,8 +97,20 @@ func TestAlerts(t *testing.T) {
 			if got, want := a.Annotations["runbook_url"], address+alerts.Runbook(a.Alert); got != want {
 				t.Errorf("runbook_url is %s, want %s", got, want)
 			}
-			if d := a.Annotations["dashboard"]; !strings.HasPrefix(d, "/d/gpuledger-") || strings.Contains(strings.ReplaceAll(d, "| urlquery }}", ""), "}}") {
+			d := a.Annotations["dashboard"]
+			if !strings.HasPrefix(d, "/d/gpuledger-") || strings.Count(d, "=") != strings.Count(d, "| urlquery }}") {
 				t.Errorf("dashboard %s: want /d/gpuledger-…, and every value through urlquery", d)
+			}
+			if !regexp.MustCompile(`{{ with \$labels\.cluster }}[?&]var-cluster={{ \. \| urlquery }}{{ end }}$`).MatchString(d) {
+				t.Errorf("dashboard %s: want the cluster at the end, where there is one", d)
+			}
+			labels := alerts.Labels(a.Expr)
+			for _, text := range a.Annotations {
+				for _, m := range named.FindAllStringSubmatch(text, -1) {
+					if !slices.Contains(labels, m[1]) {
+						t.Errorf("an annotation has the label %s; the alert has %v", m[1], labels)
+					}
+				}
 			}
 			metrics := alerts.Metrics(a.Expr)
 			if len(metrics) == 0 {
@@ -129,6 +144,15 @@ func TestCases(t *testing.T) {
 	}
 	if len(cases) > 0 {
 		t.Errorf("cases of alerts that there are not: %v", cases)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`dashboard: "([^"]*=(&[^"]*)?)"`).FindAllStringSubmatch(string(text), -1) {
+			t.Errorf("%s: the link %s fills a variable with nothing", file, m[1])
+		}
 	}
 }
 
@@ -200,6 +224,19 @@ func TestRunbookName(t *testing.T) {
 	for alert, want := range tests {
 		if got := alerts.Runbook(alert); got != want {
 			t.Errorf("%s: %s, want %s", alert, got, want)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	tests := map[string][]string{
+		`count by (a) (group by (a, b) (m{c="by (d)"})) > 1`:                {"a"},
+		`m * on (a) group_left (b, c) topk by (a) (1, group by (a, b) (n))`: {"a", "b", "c"},
+		`m and on (a) n`: nil,
+	}
+	for expr, want := range tests {
+		if diff := cmp.Diff(want, alerts.Labels(expr)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", expr, diff)
 		}
 	}
 }

@@ -25,7 +25,9 @@ var presence = []dashboard.ValueMapping{
 // xids are the XIDs that a board is sent back for, or a node drained.
 var xids = []dashboard.ValueMapping{
 	state("31", "31: memory page fault of an application", "orange"),
+	state("46", "46: stopped processing", "red"),
 	state("48", "48: double-bit memory error", "red"),
+	state("62", "62: micro-controller halted", "red"),
 	state("63", "63: memory row is to be remapped", "orange"),
 	state("64", "64: memory row could not be remapped", "red"),
 	state("74", "74: NVLink error", "red"),
@@ -34,6 +36,17 @@ var xids = []dashboard.ValueMapping{
 	state("95", "95: memory error, not contained", "red"),
 	state("119", "119: GSP does not answer", "red"),
 	state("120", "120: GSP error", "red"),
+	state("140", "140: memory error, not recovered", "red"),
+	state("143", "143: not initialised", "red"),
+	state("144", "144: NVLink error (SAW)", "red"),
+	state("145", "145: NVLink error (RLW)", "red"),
+	state("146", "146: NVLink error (TLW)", "red"),
+	state("147", "147: NVLink error (TREX)", "red"),
+	state("148", "148: NVLink error (NVLPW)", "red"),
+	state("149", "149: NVLink error (NETIR)", "red"),
+	state("150", "150: NVLink error (MSE)", "red"),
+	state("154", "154: a reset or reboot is asked for", "red"),
+	state("158", "158: fatal timeout", "red"),
 }
 
 // place are the columns that say what state a GPU is in, where it is and who has it.

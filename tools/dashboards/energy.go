@@ -5,10 +5,21 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours of the time range. An hour's joules are known when it
-// is over, hence the offset: see docs/queries.md.
+// sumOfHours adds up the full hours that ended in the time range. An hour's joules are
+// known in the next one, hence the offset; of its minutes one is for Grafana, in which a
+// time range of full hours ends a millisecond before it should.
 func sumOfHours(rule string) string {
-	return fill(`sum_over_time(last_over_time(RULE[1h])[$__range:1h] offset -1h)`, "RULE", rule)
+	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
+}
+
+// hour is what a rule said of the hour before, asked at a full hour. The first minute of
+// each hour is left out, in which a rule still says what the hour before that one had.
+func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
+
+// atFullHour asks at the last full hour, so that what is asked over the time range is of
+// the same hours as sumOfHours, where the time range is of full hours.
+func atFullHour(expr string) string {
+	return fill(`last_over_time((EXPR)[1h:1h] offset -1m)`, "EXPR", expr)
 }
 
 // cost is what joules cost: the price of a kilowatt-hour, and what cooling and
@@ -20,24 +31,29 @@ const noRules = "no full hour yet, or the rules are not loaded"
 func energy() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:board_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`), "KWH", kWh)
-	b := board(uidEnergy, "gpuledger / Energy and cost", "How many kilowatt-hours, whose, what they cost, and what was wasted. It is the boards' energy: not CPUs, network, or losses, but for the PUE.", "now-24h").
+	b := board(uidEnergy, "gpuledger / Energy and cost", "How many kilowatt-hours, whose, what they cost, and what was wasted. It is the boards' energy: not CPUs, network, or losses, but for the PUE.", "now-24h/h").
+		Time("now-24h/h", "now-1h/h").
+		Refresh("5m").
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}, namespace)`)).
 		WithVariable(variable("workload", "Workload", `label_values(gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}, workload_name)`)).
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}, pod)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all GPUs", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, sixth, "kwatth", boards).
+		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Charged to pods", "Of that, what the pods of the chosen namespaces are charged for. The rest is idle, or used from outside of pods.", noRules}, sixth, "kwatth", charged).
+		WithPanel(number(words{"Charged to pods, full hours", "What the pods of the chosen namespaces are charged for. With all namespaces chosen, the rest of the energy of all GPUs is idle, or used from outside of pods.", noRules}, quarter, "kwatth", charged).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Cost of the pods", "The charged energy at the price and with the PUE at the top, in the price's currency.", noRules}, sixth, "none", cost(charged)).
+		WithPanel(number(words{"Cost of the pods, full hours", "The charged energy at the price and with the PUE at the top, in the price's currency.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Power now", "What all GPUs draw together.", "no energy was read"}, sixth, "watt",
+		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules know; of several clusters, in the one with the fewest. Fewer than the time range has: an hour is missing in all energy here but that of single pods, see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
+			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:board_energy_joules:increase1h{cluster=~"$cluster"}`))).
+			Thresholds(from("text"))).
+		WithPanel(number(words{"Power", "What all GPUs draw together, at the end of the time range.", "no energy was read"}, third, "watt",
 			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
-		WithPanel(number(words{"Held and idle", "Part of the power that goes to GPUs which a pod holds while nothing runs on them.", "no pod holds a GPU"}, sixth, "percentunit",
+		WithPanel(number(words{"Held and idle", "Part of that power that goes to GPUs which a pod of the chosen namespaces holds while nothing runs on them.", "no pod holds a GPU"}, third, "percentunit",
 			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
-		WithPanel(number(words{"Held by nobody", "Part of the power that goes to GPUs which nobody holds or uses.", "no energy was read"}, sixth, "percentunit",
+		WithPanel(number(words{"Held by nobody", "Part of that power that goes to GPUs which nobody holds or uses.", "no energy was read"}, third, "percentunit",
 			`sum(rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)
@@ -50,14 +66,14 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	workloads := fill(`label_replace(topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (JOULES) > 0) / KWH`, "KWH", kWh,
-		"JOULES", joules(`gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
+		"JOULES", atFullHour(joules(`gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`)))
 	return b.
-		WithPanel(rows(words{"Namespaces", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
+		WithPanel(rows(words{"Namespaces, full hours", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, namespaces, cost(namespaces)).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
+		WithPanel(rows(words{"Workloads, full hours", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
@@ -77,7 +93,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 0.5)`).
 			SortBy(descending("Idle power"))).
-		WithPanel(rows(words{"Pods", "Energy and cost of each pod in the whole time range, of the 100 that used most. Choose a namespace before you ask for many days.", "no record: is the job gpuledger-record scraped?"}, half, []column{
+		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range, of the 100 that used most. Choose a namespace before you ask for many days.", "no record: is the job gpuledger-record scraped?"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},

@@ -51,29 +51,33 @@ func holders(selector string) string {
 // the reconciler the pod itself stands for its workload.
 func workloads(series string) string {
 	return fill(`(SERIES * on (cluster, pod_uid) group_left (workload_kind, workload_name)
-    topk by (cluster, pod_uid) (1, group by (cluster, pod_uid, workload_kind, workload_name) (last_over_time(gpuledger_pod_info{cluster=~"$cluster"}[$__range]))))
+    topk by (cluster, pod_uid) (1, max by (cluster, pod_uid, workload_kind, workload_name) (
+      timestamp(INFO) or count_over_time(INFO[$__range]))) ^ 0)
   or on (cluster, namespace, pod_uid)
-    label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`, "SERIES", series)
+    label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`,
+		"SERIES", series, "INFO", `gpuledger_pod_info{cluster=~"$cluster"}`)
 }
 
-// seen asks when series were first and when they were last there, in the time range; only
-// restricts the answer. Grafana's milliseconds make dates of them.
+// seen asks when series of the record were first and when they were last there, in the
+// time range; only restricts the answer. The step is the record's: with a longer one, a
+// short stay would fall between two. Grafana's milliseconds make dates of them.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)
 	for i, f := range []string{"min", "max"} {
-		both[i] = fill(`1000 * F by (LABELS) (F_over_time(timestamp(SERIES)[$__range:$__interval]))ONLY`,
+		both[i] = fill(`1000 * F by (LABELS) (F_over_time(timestamp(SERIES)[$__range:1m]))ONLY`,
 			"F", f, "LABELS", labels, "SERIES", series, "ONLY", only)
 	}
 	return both
 }
 
 // joules is what each counter counted in the time range, to the joule: what it says at
-// the end, less what it said before. increase would extrapolate, and miss what came
-// before the first scrape of a short life.
+// the end, less what it said before, plus what it had each time it began anew. increase
+// would extrapolate, and miss what came before the first scrape of a short life.
 func joules(counter string) string {
-	return fill(`((increase(COUNTER[$__range]) and resets(COUNTER[$__range]) > 0)
-  or last_over_time(COUNTER[$__range])
-    - (last_over_time(COUNTER[1d] offset $__range) <= min_over_time(COUNTER[$__range]) or 0 * last_over_time(COUNTER[$__range])))`, "COUNTER", counter)
+	return fill(`(LAST - (BEFORE or 0 * LAST)
+    + sum_over_time((last_over_time(COUNTER[1h] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
+  or LAST - (BEFORE <= min_over_time(COUNTER[$__range]) or 0 * LAST))`,
+		"LAST", `last_over_time(COUNTER[$__range])`, "BEFORE", `last_over_time(COUNTER[1d] offset $__range)`, "COUNTER", counter)
 }
 
 // reported counts the XIDs of the GPUs that were reported in the time range.

@@ -42,41 +42,46 @@ var (
 
 // Parse reads a list: comma-separated, with the columns named in the first line. It
 // returns what can be used, and an error for each line that cannot, by its number. A
-// list without the two columns it needs is one error.
-func Parse(text []byte) ([]Board, []error) {
+// list of which it is not known what is missing is refused as a whole, with err: one
+// without a line or without the columns it needs, or one in which a quotation mark
+// that does not end hides the lines behind it.
+func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true
 	head, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, nil
+		return nil, nil, errors.New("it is empty; want at least the line node,serial")
 	}
 	columns, err := columnsOf(head, err)
 	if err != nil {
-		return nil, []error{err}
+		return nil, nil, err
 	}
-	var boards []Board
-	var errs []error
 	for {
 		record, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return boards, errs
+			return boards, wrong, nil
 		}
 		if err != nil {
-			errs = append(errs, err) // names the line
-			continue
+			return nil, nil, err // names the line
 		}
 		if blank(record) {
 			continue
 		}
+		line, _ := r.FieldPos(0)
 		b, err := columns.board(record)
-		if err != nil {
-			line, _ := r.FieldPos(0)
-			errs = append(errs, fmt.Errorf("line %d: %w", line, err))
-			continue
+		switch {
+		case errors.Is(err, errLines):
+			return nil, nil, fmt.Errorf("line %d: %w", line, err)
+		case err != nil:
+			wrong = append(wrong, fmt.Errorf("line %d: %w", line, err))
+		default:
+			boards = append(boards, b)
 		}
-		boards = append(boards, b)
 	}
 }
+
+// errLines is a quoted value that goes over several lines.
+var errLines = errors.New("a value of several lines: does its quotation mark end too late?")
 
 func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(f string) bool { return strings.TrimSpace(f) != "" })
@@ -122,6 +127,8 @@ func (c columns) board(record []string) (Board, error) {
 		ChassisSlot: c.field(record, columnSlot), PCIBusID: c.field(record, columnPCI),
 	}
 	switch {
+	case strings.Contains(b.Node+b.Serial+b.ChassisSlot+b.PCIBusID, "\n"):
+		return Board{}, errLines
 	case !plain(b.Node) || !plain(b.Serial) || !plain(b.ChassisSlot):
 		return Board{}, fmt.Errorf("more than a short word in one of %.64q, %.64q, %.64q", b.Node, b.Serial, b.ChassisSlot)
 	case b.Node == "":

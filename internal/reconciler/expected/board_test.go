@@ -14,9 +14,10 @@ func TestParse(t *testing.T) {
 		name string
 		text string
 		want []expected.Board
-		errs []string
+		errs []string // of lines, or the one that refuses the list
 	}{
-		{"nothing", "", nil, nil},
+		{"nothing", "", nil, []string{"it is empty"}},
+		{"no boards", "node,serial\n", nil, nil},
 		{"the least", "node,serial\ngpu-001,1652923000017\n", []expected.Board{{Node: "gpu-001", Serial: "1652923000017"}}, nil},
 		{
 			"an export of an asset system",
@@ -33,15 +34,20 @@ func TestParse(t *testing.T) {
 		{"two columns of a name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
 		{
 			"bad lines do not hide good ones",
-			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,\"a\nb\"\ngpu-001,S7\n",
+			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,a\tb\ngpu-001,S7\n",
 			[]expected.Board{{Node: "gpu-001", Serial: "S1"}, {Node: "gpu-001", Serial: "S7"}},
 			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is what a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: more than a short word"},
 		},
-		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, []string{"record on line 3"}},
+		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", nil, []string{"record on line 3"}},
+		{"a quote that ends too late", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\"\ngpu-001,S4\n", nil, []string{"line 3: a value of several lines"}},
+		{"a remark of two lines", "node,serial,remark\ngpu-001,S1,\"a\nb\"\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, errs := expected.Parse([]byte(tt.text))
+			got, errs, err := expected.Parse([]byte(tt.text))
+			if err != nil {
+				errs = append(errs, err)
+			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("boards (-want +got):\n%s", diff)
 			}
@@ -66,7 +72,10 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		boards, errs := expected.Parse(text)
+		boards, wrong, refused := expected.Parse(text)
+		if refused != nil && len(boards)+len(wrong) > 0 {
+			t.Errorf("refused (%v), and yet %d boards and %d errors", refused, len(boards), len(wrong))
+		}
 		for _, b := range boards {
 			for _, value := range []string{b.Node, b.Serial, b.ChassisSlot, b.PCIBusID} {
 				if len(value) > 256 || strings.ToValidUTF8(value, "") != value || strings.ContainsAny(value, "\n\r\x00") || strings.TrimSpace(value) != value {
@@ -77,8 +86,8 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%+v has no node or no serial", b)
 			}
 		}
-		again, more := expected.Parse(text)
-		if diff := cmp.Diff(boards, again); diff != "" || len(more) != len(errs) {
+		again, more, err := expected.Parse(text)
+		if diff := cmp.Diff(boards, again); diff != "" || len(more) != len(wrong) || (err == nil) != (refused == nil) {
 			t.Errorf("read twice (-first +second): %s", diff)
 		}
 	})

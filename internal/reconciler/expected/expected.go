@@ -97,7 +97,12 @@ func (i *Inventory) read() {
 		now.boards = was.boards
 	}
 	if err := errors.Join(now.errs...); err != nil && err.Error() != message(was) {
-		i.log.Error("lines of the expected inventory are not used", "path", i.path, "errors", len(now.errs), "err", summary(now.errs))
+		log := i.log.With("path", i.path, "errors", len(now.errs), "err", summary(now.errs))
+		if readable {
+			log.Error("lines of the expected inventory are not used")
+		} else {
+			log.Error("expected inventory not used; the last one that could be read stands")
+		}
 	}
 	if !slices.Equal(was.boards, now.boards) {
 		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
@@ -127,8 +132,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load reads all files of the list. It is not readable if one of them is not: half a
-// list would call the boards of the other half unexpected.
+// load reads all files of the list. It is not readable if one of them is not, or says
+// less than it should: half a list would call the boards of the other half unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -142,7 +147,11 @@ func load(path string) (boards []Board, readable bool, errs []error) {
 			errs = append(errs, err) // names the file
 			continue
 		}
-		more, wrong := Parse(text)
+		more, wrong, err := Parse(text)
+		if err != nil {
+			readable = false
+			wrong = []error{err}
+		}
 		boards = append(boards, more...)
 		for _, err := range wrong {
 			errs = append(errs, fmt.Errorf("%s: %w", filepath.Base(name), err))
@@ -169,21 +178,38 @@ func files(path string) ([]string, error) {
 }
 
 // unique sorts the boards and drops what is said twice: a list of GPUs has a line for
-// each of the two on a board. A board that should be in two nodes is in neither.
+// each of the two on a board, perhaps with their two PCI addresses. A board that should
+// be in two nodes or slots is in neither.
 func unique(boards []Board) ([]Board, []error) {
-	nodes := make(map[string]string) // by serial
+	first := make(map[string]Board) // by serial
 	torn := make(map[string]bool)
 	var errs []error
 	for _, b := range boards {
-		if n, ok := nodes[b.Serial]; ok && n != b.Node && !torn[b.Serial] {
+		f, ok := first[b.Serial]
+		if ok && !torn[b.Serial] && f.contradicts(b) {
 			torn[b.Serial] = true
-			errs = append(errs, fmt.Errorf("serial %q should be in %s and in %s", b.Serial, n, b.Node))
+			errs = append(errs, fmt.Errorf("serial %q should be in %s and in %s", b.Serial, f.place(), b.place()))
 		}
-		nodes[b.Serial] = b.Node
+		if !ok || f.ChassisSlot == "" {
+			first[b.Serial] = b
+		}
 	}
 	boards = slices.DeleteFunc(boards, func(b Board) bool { return torn[b.Serial] })
 	slices.SortFunc(boards, Board.compare)
 	return slices.Compact(boards), errs
+}
+
+// contradicts reports whether one board cannot be in both places.
+func (b Board) contradicts(o Board) bool {
+	return b.Node != o.Node || b.ChassisSlot != o.ChassisSlot && b.ChassisSlot != "" && o.ChassisSlot != ""
+}
+
+// place names the node, and the slot where it is known.
+func (b Board) place() string {
+	if b.ChassisSlot == "" {
+		return b.Node
+	}
+	return b.Node + " slot " + b.ChassisSlot
 }
 
 func (b Board) compare(o Board) int {

@@ -57,12 +57,37 @@ func TestList(t *testing.T) {
 			[]string{"should be in g1 and in g3", "boards=2"},
 		},
 		{
+			"a board in two slots", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3,2\ng3,S4\ng3,S4,3\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
+			[]string{"should be in g3 slot 1 and in g3 slot 2", "boards=4"},
+		},
+		{
+			"a file that names no columns", write("rack2.csv", "g3,S3\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
+			[]string{"the last one that could be read stands", "rack2.csv: line 1: no column"},
+		},
+		{
+			"an empty file", write("rack2.csv", ""),
+			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
+			[]string{"rack2.csv: it is empty"},
+		},
+		{
+			"a quotation mark that does not end", write("rack2.csv", "node,serial\n\"g3,S3\ng3,S4\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
+			[]string{"rack2.csv: record on line 2"},
+		},
+		{
+			"mended", write("rack2.csv", "node,serial\ng3,S3\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 0",
+			[]string{"boards=3"},
+		},
+		{
 			"a folder that cannot be read", func() {
 				if err := os.Rename(folder, folder+".gone"); err != nil {
 					t.Error(err)
 				}
 			},
-			"board g2 S2\nboard g3 S3\nerrors 1",
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1",
 			[]string{"no such file"},
 		},
 	}
