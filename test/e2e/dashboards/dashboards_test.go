@@ -74,7 +74,9 @@ func asked(sc simnode.Scenario, file, name string) string {
 }
 
 func TestPanels(t *testing.T) {
-	address, tray := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	program, address, tray := start(ctx, t)
 	files, err := filepath.Glob("../../../dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found %v, %v", files, err)
@@ -91,18 +93,31 @@ func TestPanels(t *testing.T) {
 		}
 		seen := make(map[string]bool)
 		for _, p := range d.Panels {
-			answers := 0
-			for _, q := range p.Targets {
-				expr := variable.ReplaceAllStringFunc(q.Expr, func(name string) string { return asked(tray, file, name[1:]) })
-				n, err := ask(t.Context(), address, expr)
-				if err != nil {
-					t.Errorf("%s: %s: %v\n%s", file, p.Title, err, expr)
-				}
-				answers += n
-			}
 			seen[p.Title] = true
-			if answers == 0 && !slices.Contains(excused[file], p.Title) {
-				t.Errorf("%s: %s: no answer", file, p.Title)
+			answers := func() (n int) {
+				for _, q := range p.Targets {
+					expr := variable.ReplaceAllStringFunc(q.Expr, func(name string) string { return asked(tray, file, name[1:]) })
+					m, err := ask(t.Context(), address, expr)
+					if err != nil {
+						t.Fatalf("%s: %s: %v\n%s", file, p.Title, err, expr)
+					}
+					n += m
+				}
+				return n
+			}
+			if slices.Contains(excused[file], p.Title) {
+				answers() // without an error
+				continue
+			}
+			// Some need a full minute, or a pod that rests.
+			err := program.Wait(ctx, func() error {
+				if answers() == 0 {
+					return fmt.Errorf("%s: %s: no answer", file, p.Title)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
 			}
 		}
 		for _, title := range excused[file] {
@@ -115,7 +130,7 @@ func TestPanels(t *testing.T) {
 
 // start runs a tray of a chassis and a node that loses a GPU, and waits until Prometheus
 // has seen both for a while.
-func start(t *testing.T) (address string, tray simnode.Scenario) {
+func start(ctx context.Context, t *testing.T) (program *fleet.Program, address string, tray simnode.Scenario) {
 	f, err := fleet.Open(fleet.Programs{Bin: os.Getenv("GPULEDGER_E2E_BIN"), Prometheus: os.Getenv("GPULEDGER_E2E_PROMETHEUS")})
 	if err != nil {
 		t.Fatal(err)
@@ -125,8 +140,6 @@ func start(t *testing.T) (address string, tray simnode.Scenario) {
 			t.Error(err)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
 	server := fleet.Prometheus{Name: "prometheus", Scrape: 2 * time.Second, Nodes: []fleet.Node{{Scenario: "gb200"}, {Scenario: "lost"}}}
 	for i := range server.Nodes {
 		server.Nodes[i].Address = free(t)
@@ -139,7 +152,7 @@ func start(t *testing.T) (address string, tray simnode.Scenario) {
 		t.Fatal(err)
 	}
 	server.Address, server.Rules = free(t), []string{rules}
-	program, err := f.StartPrometheus(ctx, server)
+	program, err = f.StartPrometheus(ctx, server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +171,7 @@ func start(t *testing.T) (address string, tray simnode.Scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.URL(), tray
+	return program, server.URL(), tray
 }
 
 func free(t *testing.T) string {
