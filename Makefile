@@ -51,9 +51,18 @@ PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/serve
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 KUBECTL := tools/servers kubectl kubectl=.
 
+# Where the tests find them.
+IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
+IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
+IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
+IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
+IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
+IN_BIN        = GPULEDGER_E2E_BIN=$(CURDIR)/bin
+E2E           = go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS)
+
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run SCENARIO=gb200  another simulated node"
 	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
@@ -105,29 +114,28 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: ## run the reconciler and the manifests against a real API server and etcd
-	@servers=$$($(SERVERS)); kubectl=$$($(KUBECTL)); GPULEDGER_E2E_SERVERS=$$servers GPULEDGER_E2E_KUBECTL=$$kubectl \
-		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(MAKE) --no-print-directory check-rules e2e-queries e2e-dashboards e2e-history
+e2e: build ## run everything against real servers: Kubernetes, Prometheus, Thanos
+	@$(IN_SERVERS) $(IN_KUBECTL) $(E2E) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
+	@$(IN_SERVERS) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) \
+		$(E2E) -p 4 ./test/alerts ./test/e2e/rules ./test/e2e/queries ./test/e2e/dashboards ./test/e2e/history
+
+# The parts of e2e, each of which can be run by itself.
 
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
-	@GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) go test -tags e2e -count=1 $(E2EFLAGS) ./test/alerts ./test/e2e/rules
+	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
 
 .PHONY: e2e-queries
-e2e-queries: ## ask the queries about workloads of real servers
-	@GPULEDGER_E2E_SERVERS=$$($(SERVERS)) GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS)) GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
-		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/queries
+e2e-queries:
+	@$(IN_SERVERS) $(IN_STATE) $(IN_PROMETHEUS) $(E2E) ./test/e2e/queries
 
 .PHONY: e2e-history
-e2e-history: build ## keep the record of simulated nodes in a real Prometheus and Thanos, and ask it
-	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) GPULEDGER_E2E_THANOS=$$($(THANOS)) \
-		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/history
+e2e-history: build
+	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
 
 .PHONY: e2e-dashboards
-e2e-dashboards: build ## ask the queries of the dashboards of a real Prometheus
-	@GPULEDGER_E2E_BIN=$(CURDIR)/bin GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS)) \
-		go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS) ./test/e2e/dashboards
+e2e-dashboards: build
+	@$(IN_BIN) $(IN_PROMETHEUS) $(E2E) ./test/e2e/dashboards
 
 .PHONY: bench-reconciler
 bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour
@@ -153,7 +161,11 @@ image-test: ## build the images and run them; needs root, installs buildah, runc
 	@test/e2e/image/run
 
 .PHONY: bench
-bench: ## run the benchmarks
+bench: ## print what the page and the tick cost a node; takes minutes
+	@go run ./test/cost
+
+.PHONY: benchmarks
+benchmarks: ## run the Go benchmarks
 	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy

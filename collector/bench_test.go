@@ -2,14 +2,16 @@ package collector_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 // crowd is a node with GPUs that each have containers that each have processes.
@@ -46,12 +48,10 @@ func BenchmarkGather(b *testing.B) {
 	for _, size := range sizes {
 		s := crowd(size.gpus, size.containers, size.processes)
 		b.Run(fmt.Sprintf("gpus=%d/containers=%d/processes=%d", size.gpus, size.containers, size.processes), func(b *testing.B) {
-			r := plainRegistry(s)
+			c := collector.New(func() *gpu.Snapshot { return s }, everything)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := r.Gather(); err != nil {
-					b.Fatal(err)
-				}
+				direct(b, c, func(families []*dto.MetricFamily) int { return len(families) })
 			}
 			b.ReportMetric(float64(count(b, collector.MainPage, s)), "series")
 		})
@@ -62,7 +62,8 @@ func BenchmarkScrape(b *testing.B) {
 	for _, size := range sizes {
 		s := crowd(size.gpus, size.containers, size.processes)
 		b.Run(fmt.Sprintf("gpus=%d/containers=%d/processes=%d", size.gpus, size.containers, size.processes), func(b *testing.B) {
-			h := promhttp.HandlerFor(plainRegistry(s), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+			page := collector.New(func() *gpu.Snapshot { return s }, everything)
+			h := serve.Page(page, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 			var bytes int
 			b.ReportAllocs()
 			for b.Loop() {
@@ -75,11 +76,4 @@ func BenchmarkScrape(b *testing.B) {
 			b.ReportMetric(float64(bytes)/series, "B/series")
 		})
 	}
-}
-
-// plainRegistry is the registry of production, without the pedantic checks.
-func plainRegistry(s *gpu.Snapshot) *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collector.New(func() *gpu.Snapshot { return s }, everything))
-	return r
 }

@@ -1,7 +1,10 @@
 package collector
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -21,12 +24,19 @@ func (o Options) hides(m Metric) bool {
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use
 // if the function it was given is.
+//
+// It is a [prometheus.Collector], which can be registered, and a
+// [prometheus.TransactionalGatherer]. As the latter it is much faster: a registry makes
+// the labels of every series anew, checks and sorts them, at every scrape; here that is
+// done when the series change.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
 	on     Page
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
+	layout atomic.Pointer[layout] // of the last rendering
+	spare  atomic.Pointer[sheet]  // what nobody reads any more
 }
 
 // New returns a collector of what latest returns, for the main page. A nil snapshot
@@ -45,7 +55,35 @@ func newCollector(c *Collector) *Collector {
 	for i, m := range catalogue {
 		c.descs[i] = prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(m.Labels), nil, prometheus.WithUnit(m.Unit))
 	}
+	c.layout.Store(new(layout))
 	return c
+}
+
+// Gather implements [prometheus.TransactionalGatherer]. What it returns may be written over
+// after done was called, which must be called once.
+func (c *Collector) Gather() (families []*dto.MetricFamily, done func(), err error) {
+	sh := c.write(c.spare.Swap(nil))
+	return sh.families, func() { c.spare.Store(sh) }, nil
+}
+
+// write renders the latest snapshot. If the series are those of the spare sheet, it only
+// has to write down their values there.
+func (c *Collector) write(spare *sheet) *sheet {
+	p := newPage(c.layout.Load(), c.opts)
+	if spare != nil && spare.layout == p.last {
+		p.amounts = spare.amounts[:0]
+	} else {
+		p.amounts = make([]float64, 0, len(p.last.series))
+	}
+	if s := c.latest(); s != nil {
+		c.render(p, s)
+	}
+	l := p.layout()
+	c.layout.Store(l)
+	if spare != nil && spare.layout == l {
+		return spare
+	}
+	return l.sheet(p.amounts)
 }
 
 // Describe implements [prometheus.Collector]: the page's part of the catalogue, less
@@ -60,8 +98,11 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	if s := c.latest(); s != nil {
-		c.render(&page{ch: ch, descs: &c.descs, opts: c.opts, seen: make(map[series]struct{})}, s)
+	sh := c.write(nil)
+	for i, f := range sh.families {
+		for _, m := range f.Metric {
+			ch <- sample{c.descs[sh.layout.families[i].metric], m}
+		}
 	}
 }
 
@@ -77,14 +118,14 @@ func (p *page) main(s *gpu.Snapshot) {
 
 // gpu renders all there is about one GPU.
 func (p *page) gpu(g *gpu.GPU) {
-	uuid := values(g.UUID)
+	uuid := p.labels(g.UUID)
 	if !p.first(gpuInfo, uuid) {
 		return
 	}
 	p.identity(g, uuid)
 	p.health(g, uuid)
 	p.gauges(g, uuid)
-	p.holders(g)
+	p.holders(g, uuid)
 	if g.Book != nil {
 		p.energy(g, uuid)
 		p.containers(g)

@@ -5,23 +5,23 @@ import (
 )
 
 // account returns the labels that key a container's series on a GPU.
-func account(uuid string, k gpu.AccountKey) labels {
-	return values(uuid, k.GPUInstance, k.Namespace, k.Pod, k.PodUID, k.Container.Container)
+func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
+	return p.labels(uuid, k.GPUInstance, k.Namespace, k.Pod, k.PodUID, k.Container.Container)
 }
 
 // holders renders who holds or uses the GPU now. A container has one row per
 // GPU or MIG instance, also if it holds it in two ways: joins need exactly one.
-func (p *page) holders(g *gpu.GPU) {
+func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
-		who := account(g.UUID, h.AccountKey)
+		who := p.account(g.UUID, h.AccountKey)
 		if !p.first(containerInfo, who) {
 			continue
 		}
-		p.info(containerInfo, who.and(h.Resource, h.Claim, string(h.Sharing)))
+		p.info(containerInfo, p.and(who, h.Resource, h.Claim, string(h.Sharing)))
 		p.gauge(containerReplicas, float64(h.Replicas), who)
 	}
-	optional(p, gpuStrays, g.Strays, values(g.UUID))
-	optional(p, gpuUnused, g.Unused, values(g.UUID))
+	optional(p, gpuStrays, g.Strays, uuid)
+	optional(p, gpuUnused, g.Unused, uuid)
 }
 
 // containers renders the accounts of a GPU's book.
@@ -30,7 +30,7 @@ func (p *page) containers(g *gpu.GPU) {
 	live := liveProcesses(g)
 	for i := range g.Book.Containers {
 		a := &g.Book.Containers[i]
-		who := account(g.UUID, a.AccountKey)
+		who := p.account(g.UUID, a.AccountKey)
 		if !p.first(containerEnergy, who) {
 			continue
 		}
@@ -42,9 +42,9 @@ func (p *page) containers(g *gpu.GPU) {
 }
 
 // container renders one account. All methods are always there.
-func (p *page) container(a *gpu.ContainerAccount, who labels) {
+func (p *page) container(a *gpu.ContainerAccount, who *labelSet) {
 	for m, e := range a.Energy {
-		p.counter(containerEnergy, e.Joules(), a.Opened, who.and(gpu.Method(m).String()))
+		p.counter(containerEnergy, e.Joules(), a.Opened, p.and(who, gpu.Method(m).String()))
 	}
 	p.counter(containerIdleEnergy, a.Idle.Joules(), a.Opened, who)
 	p.counter(containerAllocated, a.Allocated.Seconds(), a.Opened, who)

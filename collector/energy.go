@@ -3,14 +3,14 @@ package collector
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // energy renders the GPU's side of its book. All reasons are always there.
-func (p *page) energy(g *gpu.GPU, uuid labels) {
+func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {
-		p.info(gpuEnergySource, uuid.and(string(g.EnergySource), string(g.EnergyScope)))
+		p.info(gpuEnergySource, p.and(uuid, string(g.EnergySource), string(g.EnergyScope)))
 	}
 	p.counter(gpuEnergy, b.Energy.Joules(), b.Opened, uuid)
 	for r, e := range b.Unattributed {
-		p.counter(unattributedEnergy, e.Joules(), b.Opened, uuid.and(gpu.Reason(r).String()))
+		p.counter(unattributedEnergy, e.Joules(), b.Opened, p.and(uuid, gpu.Reason(r).String()))
 	}
 	p.counter(retiredEnergy, b.Retired.Joules(), b.Opened, uuid)
 	p.counter(energyResets, float64(b.Resets), b.Opened, uuid)

@@ -1,6 +1,8 @@
 package collector
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,12 +12,12 @@ import (
 // health renders how a GPU fares. All of it outlives the GPU's presence, but for
 // what is of a reading. Where the driver delivers no errors, none counted would look
 // like a healthy GPU.
-func (p *page) health(g *gpu.GPU, uuid labels) {
+func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.XIDEvents || g.XIDs.Count > 0 {
 		p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
 	}
-	for code, at := range g.XIDs.Last {
-		p.moment(xidLast, at, uuid.and(strconv.FormatUint(code, 10)))
+	for _, code := range slices.Sorted(maps.Keys(g.XIDs.Last)) {
+		p.moment(xidLast, g.XIDs.Last[code], p.and(uuid, strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
 	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {
@@ -28,7 +30,7 @@ func (p *page) health(g *gpu.GPU, uuid labels) {
 // neither up nor down.
 func (p *page) stages(stages []gpu.Stage) {
 	for _, s := range stages {
-		name := values(s.Name)
+		name := p.labels(s.Name)
 		if !p.first(stageFailures, name) {
 			continue
 		}
@@ -54,6 +56,6 @@ func (p *page) processCounts(gpus []gpu.GPU) {
 			}
 		}
 	}
-	p.gauge(processCount, float64(mapped), values("true"))
-	p.gauge(processCount, float64(unmapped), values("false"))
+	p.gauge(processCount, float64(mapped), p.labels("true"))
+	p.gauge(processCount, float64(unmapped), p.labels("false"))
 }

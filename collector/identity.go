@@ -8,8 +8,8 @@ import (
 
 // identity renders what a GPU is. A lost GPU keeps all of it: its serial number
 // is what the operator needs then.
-func (p *page) identity(g *gpu.GPU, uuid labels) {
-	p.info(gpuInfo, uuid.and(
+func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
+	p.info(gpuInfo, p.and(uuid,
 		strconv.Itoa(g.Index),
 		g.PCIBusID,
 		g.DeviceNode,
@@ -26,19 +26,19 @@ func (p *page) identity(g *gpu.GPU, uuid labels) {
 	))
 	p.flag(gpuPresent, g.Present, uuid)
 	if f := g.Fabric; f != nil {
-		p.info(gpuFabric, uuid.and(gpu.Identity(f.ClusterUUID), strconv.FormatUint(uint64(f.CliqueID), 10), f.State))
+		p.info(gpuFabric, p.and(uuid, gpu.Identity(f.ClusterUUID), strconv.FormatUint(uint64(f.CliqueID), 10), f.State))
 	}
 	p.mig(g.MIG, uuid)
 }
 
 // mig renders the MIG devices of a GPU.
-func (p *page) mig(m *gpu.MIG, uuid labels) {
+func (p *page) mig(m *gpu.MIG, uuid *labelSet) {
 	if m == nil {
 		return
 	}
 	for _, i := range m.Instances {
 		for _, device := range i.Devices {
-			if l := uuid.and(device.UUID, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
+			if l := p.and(uuid, device.UUID, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
 				p.info(migInfo, l)
 			}
 		}

@@ -9,7 +9,7 @@ func (p *page) node(s *gpu.Snapshot) {
 		p.machine(s.Node)
 	}
 	if d := s.Driver; d != nil {
-		p.info(driverInfo, values(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion, d.DCGMLibraryVersion))
+		p.info(driverInfo, p.labels(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion, d.DCGMLibraryVersion))
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)
@@ -17,7 +17,7 @@ func (p *page) node(s *gpu.Snapshot) {
 
 // machine renders the machine as its firmware describes it.
 func (p *page) machine(n gpu.Node) {
-	p.info(nodeInfo, values(
+	p.info(nodeInfo, p.labels(
 		n.Name,
 		gpu.Identity(n.SysVendor),
 		gpu.Identity(n.ProductName),

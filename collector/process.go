@@ -19,14 +19,14 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 }
 
 // processes renders the processes of one container's account.
-func (p *page) processes(a *gpu.ContainerAccount, who labels, live map[gpu.ProcessID]*gpu.LiveProcess) {
+func (p *page) processes(a *gpu.ContainerAccount, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess) {
 	for i := range a.Processes {
 		q := &a.Processes[i]
 		pid := folded
 		if !q.Folded {
 			pid = strconv.FormatUint(uint64(q.PID), 10)
 		}
-		which := who.and(pid, q.Name)
+		which := p.and(who, pid, q.Name)
 		if !p.first(processEnergy, which) {
 			continue
 		}
@@ -38,16 +38,16 @@ func (p *page) processes(a *gpu.ContainerAccount, who labels, live map[gpu.Proce
 }
 
 // processEnergy renders what went to a process. All methods are always there.
-func (p *page) processEnergy(q *gpu.ProcessAccount, which labels) {
+func (p *page) processEnergy(q *gpu.ProcessAccount, which *labelSet) {
 	for m, e := range q.Energy {
-		p.counter(processEnergy, e.Joules(), q.Opened, which.and(gpu.Method(m).String()))
+		p.counter(processEnergy, e.Joules(), q.Opened, p.and(which, gpu.Method(m).String()))
 	}
 }
 
 // process renders what is known of a process, which is nil in live after it left
 // the GPU: then its account is held for a while, and its gauges are gone.
-func (p *page) process(q *gpu.ProcessAccount, which labels, live *gpu.LiveProcess) {
-	p.info(processInfo, which.and(q.ContainerID))
+func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess) {
+	p.info(processInfo, p.and(which, q.ContainerID))
 	p.moment(processStart, q.StartTime, which)
 	p.flag(processActive, live != nil, which)
 	if live == nil {

@@ -11,8 +11,8 @@ import (
 func (p *page) record(s *gpu.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		board := values(s.Node.Name, g.UUID, gpu.Identity(g.Serial))
-		if !p.first(boardEnergy, values(g.UUID)) {
+		board := p.labels(s.Node.Name, g.UUID, gpu.Identity(g.Serial))
+		if !p.first(boardEnergy, p.labels(g.UUID)) {
 			continue
 		}
 		if g.Present {
@@ -20,14 +20,14 @@ func (p *page) record(s *gpu.Snapshot) {
 		}
 		if g.Book != nil {
 			p.counter(boardEnergy, g.Book.Energy.Joules(), began(g, g.Book.Opened), board)
-			p.allocations(g, board.and(gpu.Identity(g.Platform.ChassisSerial)))
+			p.allocations(g, p.and(board, gpu.Identity(g.Platform.ChassisSerial)))
 		}
 	}
 }
 
 // placement renders where a GPU sits.
 func (p *page) placement(n *gpu.Node, g *gpu.GPU) {
-	p.info(placement, values(
+	p.info(placement, p.labels(
 		n.Name,
 		gpu.Identity(n.SystemUUID),
 		g.UUID,
@@ -42,9 +42,9 @@ func (p *page) placement(n *gpu.Node, g *gpu.GPU) {
 
 // allocations renders which pods had a GPU. Their series are there for as long as the
 // pods have accounts.
-func (p *page) allocations(g *gpu.GPU, board labels) {
+func (p *page) allocations(g *gpu.GPU, board *labelSet) {
 	for _, a := range g.Book.Pods() {
-		who := board.and(a.Namespace, a.Name, a.UID)
+		who := p.and(board, a.Namespace, a.Name, a.UID)
 		if !p.first(allocationEnergy, who) {
 			continue
 		}

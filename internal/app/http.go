@@ -19,21 +19,18 @@ import (
 func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		collector.New(latest, cfg.Collector),
 		versioncollector.NewCollector("gpuledger"),
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
-	record := prometheus.NewRegistry()
-	record.MustRegister(collector.NewRecord(latest))
 	fields := prometheus.NewRegistry()
 	fields.MustRegister(collector.NewFields(latest))
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", withStatus(latest, now, log, "text/html; charset=utf-8", showHTML))
 	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
-	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log))
-	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(record, registry, log))
-	mux.Handle("GET "+collector.FieldsPath, serve.Page(fields, registry, log))
+	mux.Handle("GET "+collector.MainPage.Path(), serve.Metrics(registry, log, collector.New(latest, cfg.Collector)))
+	mux.Handle("GET "+collector.RecordPage.Path(), serve.Page(collector.NewRecord(latest), registry, log))
+	mux.Handle("GET "+collector.FieldsPath, serve.Page(prometheus.ToTransactionalGatherer(fields), registry, log))
 	mux.Handle("GET /inventory", inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {

@@ -74,6 +74,7 @@ var allowed = map[string][]string{
 	"dashboards":                     {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy"},
+	"test/cost":                      {"collector", "internal/gpu", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
 
 	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},

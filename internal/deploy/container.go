@@ -13,7 +13,8 @@ const Name = "gpuledger"
 // is found when everything is removed.
 var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
 
-// Image is the exporter's image without a tag. A released manifest names its digest.
+// Image is the exporter's image without a tag. The manifests name it by version, since a
+// digest is known only once the release is built; who installs it can pin that.
 const Image = "ghcr.io/gpuledger/gpuledger"
 
 // Tag is what stands in the manifests of this repository.

@@ -34,6 +34,7 @@ func DaemonSet() *appsv1.DaemonSet {
 					AutomountServiceAccountToken: new(false),
 					EnableServiceLinks:           new(false),
 					HostPID:                      true,
+					NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
 					PriorityClassName:            "system-node-critical",
 					// It ends within a second. A driver upgrade waits for it.
 					TerminationGracePeriodSeconds: new(int64(5)),

@@ -1,7 +1,9 @@
 package deploy_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -117,6 +119,63 @@ func TestOneNamespace(t *testing.T) {
 	}
 	if policies < 3 {
 		t.Errorf("only %d policies", policies)
+	}
+}
+
+// TestNamespaces: the documentation names every place where the device plugin's
+// namespace stands, for whoever has another.
+func TestNamespaces(t *testing.T) {
+	page, err := os.ReadFile("../../docs/install.md")
+	check(t, err)
+	_, text, _ := strings.Cut(string(page), "\n### Another namespace or release name\n")
+	text, _, _ = strings.Cut(text, "\n#")
+	namespace := regexp.MustCompile(`(?m)(^  namespace: |matchNames: .*|names: .*)\b(kube-system|gpu-operator|nvidia-device-plugin)\b`)
+	places := 0
+	for _, folder := range []string{"base", "components", "prometheus"} {
+		check(t, filepath.WalkDir(manifests+folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			manifest, err := os.ReadFile(path)
+			if err != nil || !namespace.Match(manifest) {
+				return err
+			}
+			places++
+			place, _ := filepath.Rel(manifests, path)
+			if folder == "components" {
+				place = filepath.Dir(place)
+			}
+			if !strings.Contains(text, "`"+place+"`") {
+				t.Errorf("%s has the namespace, and the page does not say so", place)
+			}
+			return nil
+		}))
+	}
+	if places != 5 {
+		t.Errorf("%d places", places)
+	}
+}
+
+// TestVariables: a command that somebody runs months later, in another shell, stops where
+// a variable is not set, and does not ask for something else.
+func TestVariables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/install.md")
+	check(t, err)
+	for _, heading := range []string{"### Canary", "## Uninstall"} {
+		_, text, _ := strings.Cut(string(page), "\n"+heading+"\n")
+		text, _, _ = strings.Cut(text, "\n#")
+		variables := 0
+		for _, line := range regexp.MustCompile(`(?m)^\$ .*`).FindAllString(text, -1) {
+			for _, variable := range regexp.MustCompile(`\$\{?[A-Z]+\S?\S?`).FindAllString(line, -1) {
+				variables++
+				if !strings.Contains(variable, ":?") {
+					t.Errorf("%s: %s in %s", heading, variable, line)
+				}
+			}
+		}
+		if variables < 4 {
+			t.Errorf("%s: only %d variables: this test does not see them", heading, variables)
+		}
 	}
 }
 

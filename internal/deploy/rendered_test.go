@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,16 +101,7 @@ func TestModesty(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
 		for _, c := range append(pod.InitContainers, pod.Containers...) {
-			s := c.SecurityContext
-			if s.Privileged != nil && !strings.HasPrefix(t.Name(), "TestModesty/gke.yaml/") {
-				t.Errorf("%s is privileged", c.Name)
-			}
-			if len(s.Capabilities.Add) != 0 || !slices.Contains(s.Capabilities.Drop, "ALL") {
-				t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
-			}
-			if !*s.ReadOnlyRootFilesystem {
-				t.Errorf("%s may write its root", c.Name)
-			}
+			modest(t, &pod, &c)
 			if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
 				t.Errorf("%s has no memory limit or request", c.Name)
 			}
@@ -126,6 +118,54 @@ func TestModesty(t *testing.T) {
 			t.Error("who has a token may not see the host")
 		}
 	})
+}
+
+// modest checks what a container may do, and where it may write.
+func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
+	t.Helper()
+	s, ofPod := c.SecurityContext, pod.SecurityContext
+	if s == nil || s.Capabilities == nil {
+		t.Errorf("%s has no security context, or keeps its capabilities", c.Name)
+		return
+	}
+	if ofPod == nil {
+		ofPod = &corev1.PodSecurityContext{}
+	}
+	// GKE opens the GPUs' device files for nobody else. Privileges and none to gain are
+	// no valid container.
+	privileged := s.Privileged != nil && *s.Privileged
+	if privileged != (t.Name() == "TestModesty/gke.yaml/gpuledger") {
+		t.Errorf("%s is privileged: %v", c.Name, privileged)
+	}
+	if escalates := s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation; escalates != privileged {
+		t.Errorf("%s may gain privileges: %v", c.Name, escalates)
+	}
+	if len(s.Capabilities.Add) != 0 || !slices.Contains(s.Capabilities.Drop, "ALL") {
+		t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
+	}
+	if s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+		t.Errorf("%s may write its root", c.Name)
+	}
+	if profile := cmp.Or(s.SeccompProfile, ofPod.SeccompProfile); profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s has the seccomp profile %v", c.Name, profile)
+	}
+	exporter := c.Name == deploy.Name
+	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
+	// What cleans a host is an init container.
+	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
+		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)
+	}
+	if exporter && !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" && m.ReadOnly
+	}) {
+		t.Errorf("nothing covers the path of a token in %s", c.Name)
+	}
+	for _, m := range c.VolumeMounts {
+		if writable := m.Name == "gpuledger-state" || m.Name == "run" || m.Name == "kubelet"; !m.ReadOnly && !writable {
+			t.Errorf("%s may write %s", c.Name, m.MountPath)
+		}
+	}
 }
 
 // TestPartOf: everything has the label by which it is found when it is removed.
@@ -176,6 +216,26 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
+// TestPrepulled: what is pulled before it is needed is the image that the policy adds.
+// Kustomize's images change only one of the two.
+func TestPrepulled(t *testing.T) {
+	var pulled, added string
+	for _, document := range files(t)["example.yaml"] {
+		w, parameters := &workload{}, &corev1.ConfigMap{}
+		check(t, yaml.Unmarshal(document, w))
+		switch w.Kind + " " + w.Name {
+		case "DaemonSet gpuledger-prepull":
+			pulled = w.Spec.Template.Spec.Containers[0].Image
+		case "ConfigMap " + deploy.ParametersName:
+			check(t, yaml.Unmarshal(document, parameters))
+			added = parameters.Data["image"]
+		}
+	}
+	if pulled != added || pulled == "" {
+		t.Errorf("pulled is %q, added %q", pulled, added)
+	}
+}
+
 // TestOpenShift: the account of the Job that removes labels may have its user there.
 func TestOpenShift(t *testing.T) {
 	var account string
@@ -194,11 +254,15 @@ func TestOpenShift(t *testing.T) {
 	t.Errorf("nothing gives %s a user", account)
 }
 
-// TestNodeSelection: an exporter of its own is for GPU nodes only.
+// TestNodeSelection: no program of ours is for another system than Linux, and an exporter
+// of its own is for GPU nodes only.
 func TestNodeSelection(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
-		if w.Kind == "DaemonSet" && w.Name == "gpuledger" && len(pod.NodeSelector) == 0 && pod.Affinity == nil {
+		if got := pod.NodeSelector[corev1.LabelOSStable]; got != "linux" {
+			t.Errorf("for nodes of the system %q", got)
+		}
+		if w.Kind == "DaemonSet" && w.Name == "gpuledger" && len(pod.NodeSelector) == 1 && pod.Affinity == nil {
 			t.Error("the exporter runs on every node of the cluster")
 		}
 	})

@@ -27,20 +27,19 @@ func Metrics(registry *prometheus.Registry, log *slog.Logger, more ...prometheus
 	return metrics(prometheus.NewMultiTRegistry(all...), registry, log)
 }
 
-// Page serves what a registry gathers on a page of its own, and adds nothing to it: the
-// failures of its scrapes are counted on the main page, which is the other registry's.
-func Page(registry, main *prometheus.Registry, log *slog.Logger) http.Handler {
-	return metrics(prometheus.ToTransactionalGatherer(registry), main, log)
+// Page serves what is gathered on a page of its own, and adds nothing to it: the
+// failures of its scrapes are counted on the main page, which is the registry's.
+func Page(own prometheus.TransactionalGatherer, main *prometheus.Registry, log *slog.Logger) http.Handler {
+	return metrics(own, main, log)
 }
 
 func metrics(gatherer prometheus.TransactionalGatherer, failures *prometheus.Registry, log *slog.Logger) http.Handler {
-	return promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
+	return shared(promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          failures,
 		EnableOpenMetrics: true,
-		CoalesceGather:    true,
-	})
+	}))
 }
 
 // Healthy answers for as long as the program can.

@@ -41,9 +41,9 @@ type Dir struct {
 
 // envelope is what the file holds.
 type envelope struct {
-	Version int             `json:"version"`
-	BootID  string          `json:"boot_id"`
-	Data    json.RawMessage `json:"data"`
+	Version int    `json:"version"`
+	BootID  string `json:"boot_id"`
+	Data    any    `json:"data"`
 }
 
 // Open creates the directory if needed and locks it. The boot id is
@@ -79,7 +79,8 @@ func (d *Dir) Load(v any) error {
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
-	var e envelope
+	var content json.RawMessage // read once it is known to be ours
+	e := envelope{Data: &content}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return fmt.Errorf("load state %s: %w: %w", d.file(), ErrUnusable, err)
 	}
@@ -89,7 +90,7 @@ func (d *Dir) Load(v any) error {
 	case e.BootID != d.boot:
 		return fmt.Errorf("load state %s: %w: written in another boot", d.file(), ErrUnusable)
 	}
-	if err := json.Unmarshal(e.Data, v); err != nil {
+	if err := json.Unmarshal(content, v); err != nil {
 		return fmt.Errorf("load state %s: %w: %w", d.file(), ErrUnusable, err)
 	}
 	return nil
@@ -129,11 +130,7 @@ func (d *Dir) ours() bool {
 }
 
 func (d *Dir) replace(v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	data, err = json.Marshal(envelope{Version: version, BootID: d.boot, Data: data})
+	data, err := json.Marshal(envelope{Version: version, BootID: d.boot, Data: v})
 	if err != nil {
 		return err
 	}

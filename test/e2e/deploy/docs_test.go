@@ -27,7 +27,7 @@ func documented(t *testing.T, section, folder string) []string {
 	check(t, err)
 	relative, err := filepath.Rel(folder, tree) // kustomize takes no other paths in a kustomization
 	check(t, err)
-	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
+	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "${M:?}/", tree+"/", "?ref=${V:?}", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
 
 	var commands []string
 	for i, block := range strings.Split(text, "```console\n") {

@@ -146,8 +146,8 @@ func TestOneContainer(t *testing.T) {
 }
 
 // TestPatched: the kustomize route by the commands of docs/install.md, for all
-// installers that it is for. What these download is in testdata. It is taken back by the
-// manifest without the component.
+// installers that it is for. What these download is in testdata. It is taken back by those
+// of the section for that.
 func TestPatched(t *testing.T) {
 	for n, i := range installers[:2] {
 		t.Run(i.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestPatched(t *testing.T) {
 				if strings.HasPrefix(command, "helm ") {
 					continue
 				}
-				shell(t, folder, staticManifest.ReplaceAllString(command, "- plugin.yaml"))
+				shell(t, folder, staticManifest.ReplaceAllString(command, "plugin.yaml"))
 			}
 			t.Cleanup(func() { remove(t, "-k", folder) })
 			for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
@@ -170,7 +170,8 @@ func TestPatched(t *testing.T) {
 				t.Errorf("the reconciler has %v", got)
 			}
 
-			kubectl(t, "apply", "--server-side", "-f", i.file())
+			back := documented(t, "### Take the patch back", folder)[n]
+			shell(t, folder, staticManifest.ReplaceAllString(back, "plugin.yaml"))
 			eventually(t, "the container is gone", func() bool {
 				return !slices.ContainsFunc(podsOf(t, i.namespace, i.daemonSet), func(p core.Pod) bool { return hasSidecar(&p) || p.Spec.HostPID })
 			})
@@ -179,7 +180,7 @@ func TestPatched(t *testing.T) {
 }
 
 // staticManifest is where the documentation takes the static manifest from.
-var staticManifest = regexp.MustCompile(`- https://raw\.githubusercontent\.com/\S+`)
+var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
 // TestStandalone: the exporter's own pods have no token at all.
 func TestStandalone(t *testing.T) {
@@ -205,6 +206,28 @@ func TestStandalone(t *testing.T) {
 		} else if ends(t, &pod) {
 			t.Error("the exporter is told to go from the other node, too")
 		}
+	}
+}
+
+// TestTwoForms: an overlay with the policy and with a DaemonSet of its own, as
+// docs/install.md has it, lets the pods of both run, and the reconciler find them.
+func TestTwoForms(t *testing.T) {
+	operator := installers[2]
+	apply(t, "-f", operator.file())
+	first := podsOf(t, operator.namespace, operator.daemonSet)
+	folder := t.TempDir()
+	shell(t, folder, documented(t, "### Two forms in one cluster", folder)...)
+	t.Cleanup(func() { remove(t, "-k", folder) })
+	policyActs(t, operator, &first[0])
+
+	kubectl(t, "label", "node", "gpu-2", "example.com/gpus=without-device-plugin")
+	defer kubectl(t, "label", "node", "gpu-2", "example.com/gpus-")
+	eventually(t, "the exporter's own pod is there", func() bool {
+		return slices.ContainsFunc(ourPods(t), func(p core.Pod) bool { return hasSidecar(&p) && node(&p) == "gpu-2" })
+	})
+	const both = "--exporter.daemonsets=gpu-operator/nvidia-device-plugin-daemonset,gpuledger/gpuledger"
+	if got := deploymentArguments(t); got[len(got)-1] != both {
+		t.Errorf("the reconciler has %v", got)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 )
 
 // kubelet says of our containers what a kubelet would: one with another image has
-// another id, and is ready a moment later.
+// another id, and is ready a moment later. One of an image "broken" is never ready, and
+// one of "dying" does not stay so.
 type kubelet struct {
 	t        *testing.T
 	together chan struct{} // closed when two containers start at once that should
@@ -53,7 +54,7 @@ func startKubelet(t *testing.T, namespace string) *kubelet {
 }
 
 func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
-	k.report(ctx, pod, image, false)
+	k.report(ctx, pod, image, 0, false)
 	if strings.HasSuffix(image, "/broken") {
 		return
 	}
@@ -68,13 +69,33 @@ func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
 		return
 	}
 	k.end(pod.Name)
-	k.report(ctx, pod, image, true)
+	k.report(ctx, pod, image, 0, true)
+	for restarts := 1; strings.HasSuffix(image, "/dying"); restarts++ {
+		for _, ready := range []bool{false, true} {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return
+			}
+			if !k.has(pod.Name, image) {
+				return
+			}
+			k.report(ctx, pod, image, restarts, ready)
+		}
+	}
 }
 
-func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, ready bool) {
-	id := pod.Name + "-" + image[strings.LastIndexAny(image, "/:")+1:]
+// has says whether the pod's container is of the image.
+func (k *kubelet) has(pod, image string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.images[pod] == image
+}
+
+func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, restarts int, ready bool) {
+	id := fmt.Sprintf("%s-%s-%d", pod.Name, image[strings.LastIndexAny(image, "/:")+1:], restarts)
 	patch := fmt.Appendf(nil, `{"status": {"containerStatuses": [
-		{"name": "gpuledger", "image": %q, "imageID": "", "containerID": "test://%s", "ready": %t, "restartCount": 0}]}}`, image, id, ready)
+		{"name": "gpuledger", "image": %q, "imageID": "", "containerID": "test://%s", "ready": %t, "restartCount": %d}]}}`, image, id, ready, restarts)
 	_, err := world.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
 	if err != nil && ctx.Err() == nil {
 		k.t.Errorf("report a container: %v", err)

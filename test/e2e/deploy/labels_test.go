@@ -41,13 +41,22 @@ func TestLabels(t *testing.T) {
 	kubectl(t, "apply", "--server-side", "-k", "testdata/labels")
 	r = startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t)["gpuledger.io/gpu-0"] == "1650000000001" })
-	r.stop()
 
+	// A reconciler that still runs repairs what it finds changed, so the Job waits for it.
 	commands := documented(t, "## Uninstall", "")
 	shell(t, "", containing(t, commands, "delete deployment"))
 	ended := runJob(t, binary)
 	shell(t, "", containing(t, commands, "uninstall/labels"))
+	select {
+	case <-ended:
+		t.Error("it cleaned up beside a reconciler that runs")
+	case <-time.After(5 * time.Second):
+	}
+	r.stop()
 	<-ended
+	if out := shell(t, "", containing(t, commands, "get job")); !strings.Contains(out, "Complete") {
+		t.Errorf("the page's command prints %q", out)
+	}
 	if got := labels(t); len(got) > 0 {
 		t.Errorf("after clean-up there are %v", got)
 	}

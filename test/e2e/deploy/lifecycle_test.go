@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestLifeCycle goes with the GPU Operator from installation to removal, by the commands
@@ -22,14 +24,22 @@ func TestLifeCycle(t *testing.T) {
 	first := podsOf(t, operator.namespace, operator.daemonSet)
 	before := everything(t)
 
-	apply(t, "-k", overlay("operator"))
 	canary := documented(t, "### Canary", "")
+	of := "N=" + operator.namespace + " D=" + operator.daemonSet + "; "
+	shell(t, "", containing(t, canary, "create namespace"))
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
+	apply(t, "-k", overlay("operator"))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
 	// To apply the manifests again is in no conflict with the canary, and does not end it.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
+	preflight := containing(t, canary, "--dry-run=server")
+	for name, want := range map[string]string{"gpu-1": operator.plugin + " gpuledger", "gpu-2": operator.plugin} {
+		if got := shell(t, "", of+"POD="+onTheNode(t, first, name).Name+"; "+preflight); got != want {
+			t.Errorf("%s: the preflight prints %q, want %q", name, got, want)
+		}
+	}
 	pods := renew(t, operator, first)
 	for _, pod := range pods {
 		if got, want := hasSidecar(&pod), node(&pod) == "gpu-1"; got != want {
@@ -42,39 +52,64 @@ func TestLifeCycle(t *testing.T) {
 		check(t, err)
 		return hasSidecar(pod)
 	})
-	pods = renew(t, operator, pods)
+	shell(t, "", of+containing(t, canary, "rollout restart"))
+	eventually(t, "every node has the container", func() bool {
+		pods = podsOf(t, operator.namespace, operator.daemonSet)
+		return !slices.ContainsFunc(pods, func(p core.Pod) bool { return !hasSidecar(&p) })
+	})
 	for _, pod := range pods {
 		checkPod(t, &pod, operator.plugin)
 	}
-	verified := shell(t, "", containing(t, documented(t, "## Verify", ""), "custom-columns="))
 	for _, pod := range pods {
-		if !strings.Contains(verified, pod.Name) {
-			t.Errorf("the command that docs/install.md verifies with does not show %s:\n%s", pod.Name, verified)
-		}
+		wantVerified(t, "<none>", pod.Name) // no kubelet has started it
 	}
 
 	t.Run("upgrade", func(t *testing.T) { upgrades(t, operator, pods) })
 	forget(t, operator.namespace) // they were bound
 	pods = podsOf(t, operator.namespace, operator.daemonSet)
 
-	uninstall(t, "", true, false)
+	// By the order of the page, its restart before the policy is deleted.
+	commands := documented(t, "## Uninstall", "")
+	shell(t, "", containing(t, commands, "delete configmap"))
 	eventually(t, "the policy acts no more", func() bool {
 		pod, err := createAs(t, daemonSetController, operator.namespace, fresh(&first[0]))
 		check(t, err)
 		return !hasSidecar(pod)
 	})
-	for _, pod := range renew(t, operator, pods) {
+	left := containing(t, commands, "custom-columns=")
+	if out := shell(t, "", left); strings.Count(out, "\n") != 3 {
+		t.Errorf("before the restart, this is to show two pods:\n%s", out)
+	}
+	shell(t, "", of+containing(t, commands, "rollout restart"))
+	eventually(t, "the page's command shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
+	for _, pod := range podsOf(t, operator.namespace, operator.daemonSet) {
 		if hasSidecar(&pod) || pod.Spec.HostPID {
 			t.Error("a pod still has the container")
 		}
 	}
+	shell(t, "", containing(t, commands, "delete mutatingadmissionpolicybinding"), containing(t, commands, "kubectl delete --all-namespaces"))
 	nothingLeft(t, before)
+}
+
+// wantVerified runs the command that docs/install.md verifies with.
+func wantVerified(t *testing.T, ready, pod string) {
+	t.Helper()
+	out := shell(t, "", containing(t, documented(t, "## Verify", ""), `@.name=="gpuledger"`))
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); fields[1] == pod && fields[2] == ready {
+			return
+		}
+	}
+	t.Errorf("not shown as ready %s: %s\n%s", ready, pod, out)
 }
 
 // upgrades runs the script that gives running pods another image.
 func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	kubelet := startKubelet(t, i.namespace)
 	eventually(t, "the first containers are ready", kubelet.settled)
+	for _, pod := range pods {
+		wantVerified(t, "true", pod.Name)
+	}
 	for n := range pods {
 		bind(t, &pods[n])
 	}
@@ -109,19 +144,19 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
 		t.Errorf("two at once: %v\n%s", err, out)
 	}
-	// An image that does not start stops the upgrade at the first pod.
-	if out, err := run("registry.example.com/broken", "1"); err == nil || !strings.Contains(out, "not ready") {
-		t.Errorf("a broken image: %v\n%s", err, out)
-	}
-	broken := 0
-	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
-		if container(&pod).Image == "registry.example.com/broken" {
-			broken++
+	// An image that does not start, or does not stay up, stops the upgrade at the first pod,
+	// however often it is tried.
+	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
+		for _, want := range []string{"stopping", "nothing was done"} {
+			if out, err := run(image, "1"); err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v, want %q:\n%s", image, err, want, out)
+			}
+			if got := withImage(t, i, image); len(got) != 1 {
+				t.Errorf("%s reached %q", image, got)
+			}
 		}
 	}
-	if broken != 1 {
-		t.Errorf("the broken image reached %d pods", broken)
-	}
+	unreachable(t, i, run)
 	now, err := world.Client.CoreV1().Pods(stranger.Namespace).Get(t.Context(), stranger.Name, meta.GetOptions{})
 	check(t, err)
 	if got := container(now).Image; got != "x" {
@@ -129,11 +164,46 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	}
 }
 
+// unreachable: the upgrade leaves out what it cannot reach, says so, and does the rest.
+func unreachable(t *testing.T, i installer, run func(args ...string) (string, error)) {
+	t.Helper()
+	ready := func(status string) {
+		patch := fmt.Appendf(nil, `{"status": {"conditions": [{"type": "Ready", "status": %q}]}}`, status)
+		_, err := world.Client.CoreV1().Nodes().Patch(t.Context(), "gpu-2", types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+		check(t, err)
+	}
+	ready("Unknown")
+	out, err := run("registry.example.com/gpuledger:3")
+	if got := withImage(t, i, "registry.example.com/gpuledger:3"); err == nil || !strings.Contains(out, "gpu-2 is not ready") || len(got) != 1 {
+		t.Errorf("with a node that is not ready: %v, upgraded %q:\n%s", err, got, out)
+	}
+	ready("True")
+	if out, err := run("registry.example.com/gpuledger:3"); err != nil || len(withImage(t, i, "registry.example.com/gpuledger:3")) != 2 {
+		t.Errorf("once it is ready: %v\n%s", err, out)
+	}
+	if out, err := run("--one", "registry.example.com/gpuledger:3", i.namespace, "gone"); err == nil || err.Error() != "exit status 1" ||
+		!strings.Contains(out, i.namespace+"/gone: left out, it is gone") {
+		t.Errorf("a pod that is gone: %v\n%s", err, out)
+	}
+}
+
+// withImage returns the pods whose exporter is to have an image.
+func withImage(t *testing.T, i installer, image string) []string {
+	t.Helper()
+	var names []string
+	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
+		if container(&pod).Image == image {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
 // upgrade runs the script, for all nodes or for some.
 func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), manifests+"upgrade", args...)
-	cmd.Env = append(environment(), "TIMEOUT=5", "NODES="+nodes)
+	cmd.Env = append(environment(), "TIMEOUT=5", "STABLE=2", "NODES="+nodes)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

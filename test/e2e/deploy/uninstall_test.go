@@ -79,6 +79,19 @@ func TestReinstall(t *testing.T) {
 	eventually(t, "the parameters are in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
+// TestCleanupFailed: who removes labels is told that the Job failed, and does not wait for
+// a Job to complete that never will.
+func TestCleanupFailed(t *testing.T) {
+	kubectl(t, "create", "namespace", "gpuledger")
+	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
+	job := strings.Replace(kubectl(t, "kustomize", manifests+"uninstall/labels"), "\n  backoffLimit: 3\n", "\n  activeDeadlineSeconds: 1\n", 1)
+	_, err := try(t, job, "apply", "--server-side", "--filename=-")
+	check(t, err)
+	if out := shell(t, "", containing(t, documented(t, "## Uninstall", ""), "get job")); !strings.Contains(out, "Failed\n") {
+		t.Errorf("the page's command prints %q", out)
+	}
+}
+
 // uninstall runs the commands of the section, for what is installed. The device plugin,
 // if there is one, is restarted by the caller.
 func uninstall(t *testing.T, reconciler string, policy, labels bool) {
@@ -91,7 +104,7 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	if labels {
 		shell(t, "", containing(t, commands, "delete deployment"))
 		ended := runJob(t, reconciler)
-		shell(t, "", containing(t, commands, "uninstall/labels"))
+		shell(t, "", containing(t, commands, "uninstall/labels"), containing(t, commands, "get job"))
 		<-ended
 	}
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
@@ -122,7 +135,7 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 		cancel()
 		<-done
 	})
-	flags := access(t)
+	flags := append(access(t), "--leader-election.namespace=gpuledger", "--leader-election.identity=cleanup")
 	go func() {
 		defer close(done)
 		pods := world.Client.CoreV1().Pods("gpuledger")

@@ -1,0 +1,187 @@
+package collector_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// snapshots are the snapshots of all golden pages, by name.
+func snapshots() map[string]*gpu.Snapshot {
+	all := map[string]*gpu.Snapshot{"none": nil, "pod_on_instances": podOnInstances()}
+	for _, s := range scenarios {
+		all[s.name] = s.snapshot()
+	}
+	return all
+}
+
+// pageAndRecord are the two pages, made of what latest returns.
+func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
+	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
+}
+
+// direct reads what a collector gathers by itself, without a registry.
+func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
+	t.Helper()
+	families, done, err := c.Gather()
+	defer done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(families)
+}
+
+// TestGatherIsOfRegistry: what a collector gathers by itself is what a registry with all
+// its checks gathers from it, in the same order and with every field.
+func TestGatherIsOfRegistry(t *testing.T) {
+	for name, s := range snapshots() {
+		t.Run(name, func(t *testing.T) {
+			registered := [][]*dto.MetricFamily{gather(t, s, everything), gatherRecord(t, s)}
+			for i, c := range pageAndRecord(func() *gpu.Snapshot { return s }) {
+				if diff := cmp.Diff(stringsOf(registered[i]), direct(t, c, stringsOf)); diff != "" {
+					t.Errorf("page %d (-registry +collector):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+// stringsOf writes out families with all their fields.
+func stringsOf(families []*dto.MetricFamily) []string {
+	var all []string
+	for _, f := range families {
+		all = append(all, fmt.Sprint(f.GetName(), f.GetHelp(), f.GetType(), f.GetUnit()))
+		for _, m := range f.Metric {
+			created := ""
+			if at := m.GetCounter().GetCreatedTimestamp(); at != nil {
+				created = at.AsTime().String()
+			}
+			labels := make([]string, 0, len(m.Label))
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			all = append(all, fmt.Sprintf("%q %v %v %v %s", labels, m.Counter != nil, m.GetCounter().GetValue(), m.GetGauge().GetValue(), created))
+		}
+	}
+	return all
+}
+
+// TestChange: whatever was on the page before, the page is that of a collector that never
+// made another.
+func TestChange(t *testing.T) {
+	all := snapshots()
+	// Small changes, of which each leaves most of the page as it was.
+	changes := map[string]func(*gpu.Snapshot){
+		"pod came": func(s *gpu.Snapshot) {
+			g := &s.GPUs[0]
+			g.Book.Containers = append(g.Book.Containers, newAccount("z", "z", "z"))
+		},
+		"pod left":    func(s *gpu.Snapshot) { g := &s.GPUs[1]; g.Book.Containers = g.Book.Containers[1:] },
+		"pod renewed": func(s *gpu.Snapshot) { s.GPUs[1].Book.Containers[0].Opened = now },
+		"process came": func(s *gpu.Snapshot) {
+			a := &s.GPUs[0].Book.Containers[0]
+			a.Processes = append(a.Processes, newProcess(9, "p", 1, 1))
+		},
+		"process left":    func(s *gpu.Snapshot) { s.GPUs[0].Processes = nil },
+		"GPU left":        func(s *gpu.Snapshot) { s.GPUs = s.GPUs[:2] },
+		"twin came":       func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]) },
+		"serial learnt":   func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
+		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].XIDs.Last[13] = now },
+		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Temperature = nil },
+		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
+		"only values":     func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },
+		"stage was tried": func(s *gpu.Snapshot) { s.Stages[3].Tried = true },
+	}
+	for name, change := range changes {
+		all[name] = fullNode()
+		change(all[name])
+	}
+	names := slices.Sorted(maps.Keys(all))
+	want := make(map[string][2][]string)
+	for _, name := range names {
+		var pages [2][]string
+		for i, c := range pageAndRecord(func() *gpu.Snapshot { return all[name] }) {
+			pages[i] = direct(t, c, stringsOf)
+		}
+		want[name] = pages
+	}
+	var at string
+	collectors := pageAndRecord(func() *gpu.Snapshot { return all[at] })
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		before := at
+		at = names[random.IntN(len(names))]
+		for i, c := range collectors {
+			if diff := cmp.Diff(want[at][i], direct(t, c, stringsOf)); diff != "" {
+				t.Fatalf("page %d of %s after %s (-want +got):\n%s", i, at, before, diff)
+			}
+		}
+	}
+}
+
+// TestConcurrentScrapes: scrapes at the same time, while the series change, are each of
+// one snapshot, and what a scrape got stays as it is while it is read.
+func TestConcurrentScrapes(t *testing.T) {
+	all := []*gpu.Snapshot{fullNode(), crowd(3, 2, 2), heldAccounts(), crowd(3, 2, 3)}
+	var want []string
+	for _, s := range all {
+		want = append(want, string(text(t, gather(t, s, everything))))
+	}
+	var n atomic.Uint64
+	c := collector.New(func() *gpu.Snapshot { return all[n.Add(1)/2%uint64(len(all))] }, everything)
+	var scrapes sync.WaitGroup
+	for range 8 {
+		scrapes.Go(func() {
+			for range 50 {
+				read := direct(t, c, func(families []*dto.MetricFamily) (twice [2]string) {
+					for i := range twice {
+						twice[i] = string(text(t, families))
+						runtime.Gosched()
+					}
+					return twice
+				})
+				if read[0] != read[1] {
+					t.Errorf("a page was changed while it was read:\n%s", cmp.Diff(read[0], read[1]))
+					return
+				}
+				if !slices.Contains(want, read[0]) {
+					t.Errorf("a page is of no snapshot:\n%s", read[0])
+					return
+				}
+			}
+		})
+	}
+	scrapes.Wait()
+}
+
+// TestLabelsAreMadeOnce: while the series are the same ones, a scrape allocates next to
+// nothing for any of them, whatever their values are.
+func TestLabelsAreMadeOnce(t *testing.T) {
+	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
+	for i := range both[1].GPUs {
+		g := &both[1].GPUs[i]
+		g.Book.Energy++
+		g.LastReading = g.LastReading.Add(time.Second)
+		for j := range g.Book.Containers {
+			g.Book.Containers[j].Energy[gpu.Shared] += gpu.Millijoules(j)
+		}
+	}
+	n := 0
+	c := collector.New(func() *gpu.Snapshot { n++; return both[n%2] }, everything)
+	allocations := testing.AllocsPerRun(10, func() { direct(t, c, func(f []*dto.MetricFamily) int { return len(f) }) })
+	if series := count(t, collector.MainPage, both[0]); allocations > float64(series)/10 {
+		t.Errorf("a scrape of %d series makes %.0f allocations", series, allocations)
+	}
+}

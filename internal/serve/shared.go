@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// maxSpare bounds the memory that is kept for the next answer.
+const maxSpare = 8 << 20
+
+// shared makes the answers to requests for the same page one after the other: those that
+// come while one is made get that one. So many scrapers cost little more than one, and an
+// answer is complete before it is sent: no reader, however slow, holds up what others
+// get.
+//
+// [promhttp.HandlerOpts.CoalesceGather] is no way to this. There, requests join those
+// before them for as long as one of these is still being read, so that the page stands
+// still while scrapes overlap.
+func shared(handler http.Handler) http.Handler {
+	var flights singleflight.Group
+	var spare atomic.Pointer[answer] // what nobody reads any more
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := strings.Join([]string{
+			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
+		}, "\n")
+		made, _, others := flights.Do(key, func() (any, error) {
+			a := spare.Swap(nil)
+			if a == nil {
+				a = new(answer)
+			}
+			a.reset()
+			handler.ServeHTTP(a, r)
+			return a, nil
+		})
+		a := made.(*answer)
+		a.send(w)
+		if !others && a.Cap() <= maxSpare {
+			spare.Store(a)
+		}
+	})
+}
+
+// answer is a response in memory. It has the methods of a buffer, which the encoder looks
+// for: else it would write through a small one of its own.
+type answer struct {
+	bytes.Buffer
+	header http.Header
+	status int
+}
+
+func (a *answer) reset() {
+	a.Reset()
+	a.header, a.status = make(http.Header), http.StatusOK
+}
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// send may be called by many at once.
+func (a *answer) send(w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.header.Clone())
+	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.Bytes()) // an error here is the client's going away
+}

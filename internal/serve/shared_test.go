@@ -1,0 +1,125 @@
+package serve_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// gatherer counts how often it is asked. It answers with that number, in so many series
+// with a label so long, and takes some time for it.
+type gatherer struct {
+	asked         atomic.Int64
+	series, label int
+	takes         time.Duration
+}
+
+func (g *gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
+	n := float64(g.asked.Add(1))
+	time.Sleep(g.takes)
+	f := &dto.MetricFamily{Name: new("asked"), Type: dto.MetricType_GAUGE.Enum()}
+	for i := range g.series {
+		f.Metric = append(f.Metric, &dto.Metric{Label: []*dto.LabelPair{{Name: new("i"), Value: new(fmt.Sprintf("%0*d", g.label, i))}}, Gauge: &dto.Gauge{Value: &n}})
+	}
+	return []*dto.MetricFamily{f}, func() {}, nil
+}
+
+func pageOf(g prometheus.TransactionalGatherer) http.Handler {
+	return serve.Page(g, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+}
+
+// TestShared: requests that come while an answer is made share it, those that come later
+// do not, and neither do those who ask for another format.
+func TestShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gatherer{series: 1, takes: time.Second}
+		h := pageOf(g)
+		var wg sync.WaitGroup
+		answers := make(map[string]int)
+		var mu sync.Mutex
+		ask := func(after time.Duration, acceptEncoding string) {
+			wg.Go(func() {
+				time.Sleep(after)
+				r, w := httptest.NewRequest(http.MethodGet, "/", http.NoBody), httptest.NewRecorder()
+				r.Header.Set("Accept-Encoding", acceptEncoding)
+				h.ServeHTTP(w, r)
+				mu.Lock()
+				defer mu.Unlock()
+				if got := w.Header().Get("Content-Length"); got != fmt.Sprint(w.Body.Len()) {
+					t.Errorf("Content-Length is %s of a body of %d bytes", got, w.Body.Len())
+				}
+				answers[w.Header().Get("Content-Encoding")+" "+w.Body.String()]++
+			})
+		}
+		for range 5 {
+			ask(0, "identity")
+			ask(500*time.Millisecond, "identity")
+			ask(1500*time.Millisecond, "identity")
+		}
+		wg.Wait()
+		if len(answers) != 2 || answers[" # TYPE asked gauge\nasked{i=\"0\"} 1\n"] != 10 || answers[" # TYPE asked gauge\nasked{i=\"0\"} 2\n"] != 5 {
+			t.Errorf("answers are %v", answers)
+		}
+		clear(answers)
+		ask(0, "identity")
+		ask(0, "gzip")
+		wg.Wait()
+		if len(answers) != 2 || g.asked.Load() != 4 {
+			t.Errorf("answers to who takes gzip and who does not: %v", answers)
+		}
+	})
+}
+
+// TestSlowReader: what a client reads that takes its time is nothing to the others: each
+// scrape shows what is then.
+func TestSlowReader(t *testing.T) {
+	g := &gatherer{series: 20_000, label: 1000} // more than the kernel takes for a connection
+	server := httptest.NewServer(pageOf(g))
+	defer server.Close()
+	slow, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if _, err := io.WriteString(slow, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(slow)
+	if _, err := reader.ReadString('\n'); err != nil { // its answer is on the way
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		resp, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if want := fmt.Sprintf("0\"} %d\n", i+2); err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("scrape %d shows %q, %v", i+2, page[:min(100, len(page))], err)
+		}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader("HTTP/1.1 200 OK\r\n"), reader)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "19999\"} 1\n") {
+		t.Errorf("the slow reader got %d bytes, %v", len(page), err)
+	}
+}

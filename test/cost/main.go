@@ -1,0 +1,151 @@
+// Cost measures what the exporter costs a node: its page, against the same bytes served
+// statically and against a plain registry of the same series, and its tick. It prints
+// tables of Markdown, or puts them into a file, between two markers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// processors is how many a server may use.
+const processors = 2
+
+const (
+	begin = "<!-- make bench: begin -->\n"
+	end   = "<!-- make bench: end -->\n"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "cost:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "serve" {
+		return serveOne(args[1:])
+	}
+	var out strings.Builder
+	for _, section := range []func(context.Context, *strings.Builder) error{pages, growth, ticksOf} {
+		var part strings.Builder
+		if err := section(ctx, &part); err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			fmt.Println(part.String()) // as soon as it is there: all of it takes minutes
+		}
+		fmt.Fprintln(&out, part.String())
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	return put(args[0], "\n"+out.String())
+}
+
+// pages compares the ways to serve a page. What is sent packed is not compared with bytes
+// that were packed before.
+func pages(ctx context.Context, out *strings.Builder) error {
+	t := newTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
+	for _, s := range []size{{8, 10, 0}, {8, 2, 11}, {8, 10, 10}} {
+		var rows []row
+		for _, scrapers := range []int{1, 16} {
+			for _, l := range []load{{static, s, scrapers, false}, {plain, s, scrapers, false}, {ours, s, scrapers, false}, {plain, s, scrapers, true}, {ours, s, scrapers, true}} {
+				r, err := measure(ctx, l)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, row{result: r})
+			}
+			compare(rows[len(rows)-5:])
+		}
+		t.add(fmt.Sprintf("**%s: %s series**", s, thousands(rows[2].series)))
+		for _, r := range rows {
+			t.add(r.cells()...)
+		}
+	}
+	out.WriteString(t.String())
+	return nil
+}
+
+// row is a result, and what the same scrapes cost of a static page and of a plain
+// registry; zero if there is nothing to compare with.
+type row struct {
+	result
+	static, plain time.Duration
+}
+
+func compare(rows []row) {
+	for i := range rows {
+		for _, other := range rows {
+			switch {
+			case other.gzip != rows[i].gzip:
+			case other.page == static:
+				rows[i].static = other.CPU
+			case other.page == plain:
+				rows[i].plain = other.CPU
+			}
+		}
+	}
+}
+
+func (r row) cells() []string {
+	return []string{
+		string(r.page), fmt.Sprint(r.scrapers), yes(r.gzip), milliseconds(r.CPU),
+		ratio(r.CPU, r.static), ratio(r.CPU, r.plain),
+		kilobytes(r.Bytes), thousands(int(r.Allocations)), milliseconds(r.p50), milliseconds(r.p99),
+	}
+}
+
+// growth shows what a series costs on nodes of all sizes.
+func growth(ctx context.Context, out *strings.Builder) error {
+	t := newTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
+	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 10, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {
+		r, err := measure(ctx, load{page: ours, size: s, scrapers: 1})
+		if err != nil {
+			return err
+		}
+		z, err := measure(ctx, load{page: ours, size: s, scrapers: 1, gzip: true})
+		if err != nil {
+			return err
+		}
+		n := r.series
+		t.add(s.String(), thousands(n), milliseconds(r.CPU), fmt.Sprintf("%.2f µs", float64(r.CPU.Nanoseconds())/1000/float64(n)),
+			fmt.Sprintf("%d B", int(r.Bytes)/n), fmt.Sprint(r.bytes/n), fmt.Sprintf("%.0f", float64(z.bytes)/float64(n)))
+	}
+	out.WriteString(t.String())
+	return nil
+}
+
+// ticksOf shows what a tick costs.
+func ticksOf(ctx context.Context, out *strings.Builder) error {
+	t := newTable("node", "processor time of a tick", "allocated", "allocations")
+	for _, s := range []size{{8, 1, 1}, {8, 1, 8}, {8, 8, 1}} {
+		u, err := tick(ctx, s)
+		if err != nil {
+			return fmt.Errorf("tick with %s: %w", s, err)
+		}
+		t.add(s.String(), milliseconds(u.CPU), kilobytes(u.Bytes), thousands(int(u.Allocations)))
+	}
+	out.WriteString(t.String())
+	return nil
+}
+
+// put replaces what stands between the markers in a file.
+func put(file, tables string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return errors.New("the markers are not there")
+	}
+	return os.WriteFile(file, []byte(before+begin+tables+end+after), 0o644)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// page is a way to serve the series of a node.
+type page string
+
+const (
+	ours   page = "gpuledger"
+	plain  page = "plain registry"
+	static page = "static"
+)
+
+// usage is what a process has used since it began.
+type usage struct {
+	CPU         time.Duration
+	Bytes       uint64 // allocated
+	Allocations uint64
+}
+
+func (u usage) less(before usage) usage {
+	return usage{u.CPU - before.CPU, u.Bytes - before.Bytes, u.Allocations - before.Allocations}
+}
+
+func (u usage) by(n int) usage {
+	return usage{u.CPU / time.Duration(n), u.Bytes / uint64(n), u.Allocations / uint64(n)}
+}
+
+func used() usage {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		panic(err) // it fails for a wrong argument only
+	}
+	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
+}
+
+// serveOne serves one page of a node of some size until it is ended: arguments are those
+// of [server.start]. It is a process of its own, so that the page's cost is told from the
+// scrapers', and no page profits from another's heap.
+func serveOne(args []string) error {
+	var n [3]int
+	for i := range n {
+		var err error
+		if n[i], err = strconv.Atoi(args[1+i]); err != nil {
+			return err
+		}
+	}
+	handler := newHandler(page(args[0]), size{n[0], n[1], n[2]})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	mux.HandleFunc("GET /usage", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(used()) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, l.Addr())
+	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
+}
+
+// newHandler makes the page. Every scrape sees another snapshot than the one before, of
+// the same series with other values, as if a tick had passed.
+func newHandler(as page, s size) http.Handler {
+	var snapshots [4]*gpu.Snapshot
+	for i := range snapshots {
+		snapshots[i] = s.snapshot(i)
+	}
+	var scrapes atomic.Uint64
+	c := collector.New(func() *gpu.Snapshot { return snapshots[scrapes.Add(1)%uint64(len(snapshots))] },
+		collector.Options{Gauges: true, Process: collector.ProcessAlways})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(versioncollector.NewCollector("gpuledger"), collectors.NewGoCollector())
+	switch as {
+	case plain:
+		register(registry, c)
+		return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	case static:
+		return serveBytes(serve.Metrics(registry, slog.New(slog.DiscardHandler), c))
+	}
+	return serve.Metrics(registry, slog.New(slog.DiscardHandler), c)
+}
+
+// register puts the same series into a registry in the usual way: as vectors of counters
+// and gauges that are set and not touched again.
+func register(registry *prometheus.Registry, c *collector.Collector) {
+	families, done, _ := c.Gather()
+	defer done()
+	for _, f := range families {
+		names, _ := labels(f.Metric[0])
+		if f.GetType() == dto.MetricType_COUNTER {
+			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.GetName(), Help: f.GetHelp()}, names)
+			for _, m := range f.Metric {
+				_, values := labels(m)
+				v.WithLabelValues(values...).Add(m.GetCounter().GetValue())
+			}
+			registry.MustRegister(v)
+			continue
+		}
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.GetName(), Help: f.GetHelp()}, names)
+		for _, m := range f.Metric {
+			_, values := labels(m)
+			v.WithLabelValues(values...).Set(m.GetGauge().GetValue())
+		}
+		registry.MustRegister(v)
+	}
+}
+
+func labels(m *dto.Metric) (names, values []string) {
+	for _, l := range m.Label {
+		names, values = append(names, l.GetName()), append(values, l.GetValue())
+	}
+	return names, values
+}
+
+// serveBytes serves what the handler answers now, each time: packed once for those who
+// take that, and as it is for others.
+func serveBytes(handler http.Handler) http.Handler {
+	answers := make(map[string]*httptest.ResponseRecorder)
+	for _, encoding := range []string{"", "gzip"} {
+		r, w := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody), httptest.NewRecorder()
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Accept-Encoding", encoding)
+		handler.ServeHTTP(w, r)
+		answers[encoding] = w
+	}
+	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		from := answers[r.Header.Get("Accept-Encoding")]
+		maps.Copy(to.Header(), from.Header())
+		_, _ = to.Write(from.Body.Bytes())
+	})
+}
