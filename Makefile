@@ -12,6 +12,7 @@ DRIVER   ?= nvml
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
 KILLS    ?= 200
+HOURS    ?= 24
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
@@ -66,7 +67,7 @@ help: ## list the targets
 	@echo "  make run SCENARIO=gb200  another simulated node"
 	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
-	@echo "  make soak KILLS=2000     kill more often"
+	@echo "  make soak HOURS=3 KILLS=2000   a shorter day, kill more often"
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
@@ -151,7 +152,8 @@ e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs con
 	@test/e2e/kubelet/run
 
 .PHONY: soak
-soak: ## kill the exporter 200 times and check its books
+soak: ## let the exporter live through an accelerated day, and kill it 200 times; takes a quarter of an hour
+	go test -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
 	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
 .PHONY: image-test

@@ -3,7 +3,6 @@ package main_test
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -184,10 +183,20 @@ func counters(p page) map[string]sample {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			out[fmt.Sprint(name, exposition.Labels(m))] = sample{m.GetCounter().GetValue(), m.GetCounter().GetCreatedTimestamp().AsTime()}
+			out[seriesOf(name, m)] = sample{m.GetCounter().GetValue(), m.GetCounter().GetCreatedTimestamp().AsTime()}
 		}
 	}
 	return out
+}
+
+// seriesOf names a series. A page has its labels in order.
+func seriesOf(name string, m *dto.Metric) string {
+	var b strings.Builder
+	b.WriteString(name)
+	for _, l := range m.Label {
+		b.WriteString(" " + l.GetName() + "=" + l.GetValue())
+	}
+	return b.String()
 }
 
 // checkBoards: what was last scraped of every board is exactly what its counter
@@ -216,17 +225,22 @@ func (v *victim) checkBoards() {
 // scrapeCounters scrapes both pages in the one format that says when counters began.
 // Their names differ: together they are one page.
 func (e *exporter) scrapeCounters() (page, error) {
-	p := make(page)
-	return p, errors.Join(e.scrapeInto(p, "/metrics"), e.scrapeInto(p, "/metrics/record"))
+	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-func (e *exporter) scrapeInto(p page, path string) error {
-	request, err := http.NewRequest(http.MethodGet, e.url+path, nil)
+// scrapeCountersBy is scrapeCounters by a client with connections of its own.
+func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
+	p := make(page)
+	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))
+}
+
+func scrapeInto(p page, client *http.Client, url string) error {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}

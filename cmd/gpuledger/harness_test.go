@@ -82,13 +82,19 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// newNode starts a simulated node that lives in real time.
+// newNode starts the simulated node of a scenario.
 func newNode(t testing.TB, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openNode(t, sc)
+}
+
+// openNode starts a simulated node that lives in real time.
+func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
 	if err != nil {
 		t.Fatal(err)

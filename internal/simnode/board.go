@@ -23,8 +23,7 @@ type board struct {
 	gone  bool // lost, and the driver was loaded since
 
 	energy, idle, retired gpu.Millijoules // since the start
-	containers            []*account
-	processes             []*account
+	containers, processes tally
 	// base is what the counter showed when loadedAt had been used.
 	base, loadedAt gpu.Millijoules
 
@@ -153,8 +152,8 @@ func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 // charge adds energy to a process and to its container, if it has one.
 func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 	b.energy += e
-	b.containers = add(b.containers, now, ProcessTruth{Container: p.owner, Energy: e})
-	b.processes = add(b.processes, now, ProcessTruth{ProcessID: p.id, Name: p.comm, Container: p.owner, Energy: e})
+	b.containers.add(now, ProcessTruth{Container: p.owner, Energy: e})
+	b.processes.add(now, ProcessTruth{ProcessID: p.id, Name: p.comm, Container: p.owner, Energy: e})
 }
 
 // chargeHolder adds a share of the floor to a container, spread evenly over its
@@ -168,53 +167,74 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 	if len(own) == 0 {
 		b.energy += e
-		b.containers = add(b.containers, now, ProcessTruth{Container: h.Container, Energy: e})
+		b.containers.add(now, ProcessTruth{Container: h.Container, Energy: e})
 	}
 	for i, share := range split(e, len(own)) {
 		b.charge(now, own[i], share)
 	}
 }
 
+// tally is the accounts of a board's containers or processes, in the order in which they
+// were opened.
+type tally struct {
+	list []*account
+	// of finds them: a storm has a thousand.
+	of map[accountKey]*account
+}
+
+type accountKey struct {
+	process   gpu.ProcessID
+	container gpu.Container
+}
+
 // add adds energy to the account with the same key, opening it if need be. The
 // host, which is no container, has no account among the containers.
-func add(accounts []*account, now int64, e ProcessTruth) []*account {
-	if e.ProcessID == (gpu.ProcessID{}) && e.Container == (gpu.Container{}) {
-		return accounts
+func (t *tally) add(now int64, e ProcessTruth) {
+	key := accountKey{e.ProcessID, e.Container}
+	if key == (accountKey{}) {
+		return
 	}
-	i := slices.IndexFunc(accounts, func(a *account) bool {
-		return a.ProcessID == e.ProcessID && a.Container == e.Container
-	})
-	if i < 0 {
-		return append(accounts, &account{ProcessTruth: e, last: now})
+	if t.of == nil {
+		t.of = make(map[accountKey]*account)
 	}
-	accounts[i].Energy += e.Energy
-	accounts[i].last = now
-	return accounts
+	a := t.of[key]
+	if a == nil {
+		t.of[key] = &account{ProcessTruth: e, last: now}
+		t.list = append(t.list, t.of[key])
+		return
+	}
+	a.Energy += e.Energy
+	a.last = now
 }
 
 // retire drops the accounts that were last used before a step.
 func (b *board) retire(before int64) {
-	old := func(a *account) bool {
-		inContainer := a.ProcessID != (gpu.ProcessID{}) && a.Container != (gpu.Container{})
+	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
+	b.processes.retire(before, func(a *account) {
+		if a.Container == (gpu.Container{}) { // else it is a part of its container
+			b.retired += a.Energy
+		}
+	})
+}
+
+func (t *tally) retire(before int64, drop func(*account)) {
+	t.list = slices.DeleteFunc(t.list, func(a *account) bool {
 		if a.last >= before {
 			return false
 		}
-		if !inContainer {
-			b.retired += a.Energy
-		}
+		drop(a)
+		delete(t.of, accountKey{a.ProcessID, a.Container})
 		return true
-	}
-	b.containers = slices.DeleteFunc(b.containers, old)
-	b.processes = slices.DeleteFunc(b.processes, old)
+	})
 }
 
 // truth returns the board's part of a row.
 func (b *board) truth() GPUTruth {
 	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Idle: b.idle, Retired: b.retired}
-	for _, a := range b.containers {
+	for _, a := range b.containers.list {
 		t.Containers = append(t.Containers, ContainerTruth{a.Container, a.Energy})
 	}
-	for _, a := range b.processes {
+	for _, a := range b.processes.list {
 		t.Processes = append(t.Processes, a.ProcessTruth)
 	}
 	return t

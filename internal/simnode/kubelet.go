@@ -15,8 +15,9 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// kubelet serves the kubelet's sockets. It is safe for concurrent use.
+// kubelet serves the kubelet's sockets. Its answers are safe for concurrent use.
 type kubelet struct {
+	dir      string
 	scenario *Scenario
 	sockets  []*socket
 
@@ -26,26 +27,41 @@ type kubelet struct {
 	random *rand.Rand
 }
 
-// openKubelet serves pod resources, and the Pods API where the scenario has it,
-// until the kubelet is closed.
+// openKubelet serves until the kubelet is closed.
 func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
-	k := &kubelet{scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
-	err := k.serve(podResourcesSocket(dir), func(r grpc.ServiceRegistrar) {
+	k := &kubelet{dir: dir, scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
+	return k, k.run(true)
+}
+
+// run has the sockets served, or not.
+func (k *kubelet) run(up bool) error {
+	switch served := len(k.sockets) > 0; {
+	case up && !served:
+		return k.open()
+	case !up && served:
+		return k.close()
+	}
+	return nil
+}
+
+// open serves pod resources, and the Pods API where the scenario has it.
+func (k *kubelet) open() error {
+	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("serve pod resources: %w", err)
+		return fmt.Errorf("serve pod resources: %w", err)
 	}
-	if !sc.PodsAPI {
-		return k, nil
+	if !k.scenario.PodsAPI {
+		return nil
 	}
-	err = k.serve(podsAPISocket(dir), func(r grpc.ServiceRegistrar) {
+	err = k.serve(podsAPISocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podsapi.RegisterPodsServer(r, &podsAPI{kubelet: k})
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve Pods API: %w", err), k.close())
+		return errors.Join(fmt.Errorf("serve Pods API: %w", err), k.close())
 	}
-	return k, nil
+	return nil
 }
 
 // serve adds a socket in a directory that is made for it.
@@ -67,6 +83,7 @@ func (k *kubelet) close() error {
 	for _, s := range k.sockets {
 		errs = append(errs, s.close())
 	}
+	k.sockets = nil
 	return errors.Join(errs...)
 }
 

@@ -31,6 +31,9 @@ type Scenario struct {
 	PrivatePIDs bool
 	// Events happen at their time, in order.
 	Events []Event
+	// NoTruth leaves the truth untold after its first row: its rows are long where
+	// thousands of processes come and go.
+	NoTruth bool
 }
 
 // Driver is the driver's versions.
@@ -137,8 +140,8 @@ type Pod struct {
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
 	// Lifetime, if set, is how long a pod lives before another one with another
-	// name, UID and processes takes its place and its GPUs.
-	Lifetime time.Duration
+	// name, UID and processes takes its place and its GPUs, after a pause.
+	Lifetime, Pause time.Duration
 	Span
 }
 
@@ -172,10 +175,13 @@ type Action int
 // The actions. A GPU that fell off the bus draws and counts nothing; it stays on
 // the PCI bus and with the driver (as lost) until the driver is loaded again.
 // Without a driver nothing runs, but processes survive: that is kinder than life.
+// Without a kubelet pods come and go all the same.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79
 	UnloadDriver               // every call fails
 	LoadDriver                 // lost GPUs are gone, the others renumbered, counters begin at zero
+	StopKubelet                // its sockets are gone
+	StartKubelet               // its sockets are there again, new ones
 )
 
 // Scenarios lists the scenarios that come with the package.

@@ -1,6 +1,7 @@
 package simnode_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,57 @@ func TestChurn(t *testing.T) {
 	}
 	if len(seen) != 10 {
 		t.Errorf("%d short pods in 5 seconds, want 10: %v", len(seen), seen)
+	}
+}
+
+// A pod that pauses is away for that long, and comes back as another pod.
+func TestPause(t *testing.T) {
+	sc, err := simnode.Lookup("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sc.Pods {
+		if sc.Pods[i].Lifetime > 0 {
+			sc.Pods[i].Lifetime, sc.Pods[i].Pause = 300*time.Millisecond, 200*time.Millisecond
+		}
+	}
+	n := openScenario(t, sc)
+	kubelet := dial(t, n)
+	var got []string
+	for d := 100 * time.Millisecond; d <= 1100*time.Millisecond; d += 100 * time.Millisecond {
+		run(t, n, d-100*time.Millisecond, d, 100*time.Millisecond)
+		there := "-"
+		for pod := range holders(t, kubelet) {
+			if number, ok := strings.CutPrefix(pod, "short-a-"); ok {
+				there = number
+			}
+		}
+		got = append(got, there)
+	}
+	if want := "1 1 1 - - 2 2 2 - - 3"; strings.Join(got, " ") != want {
+		t.Errorf("the pod was there as %v, want %s", got, want)
+	}
+}
+
+// A kubelet that stops leaves no socket, and one that starts makes it anew and knows the
+// pods that came meanwhile.
+func TestKubeletRestart(t *testing.T) {
+	sc, err := simnode.Lookup("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Events = []simnode.Event{{At: time.Second, Do: simnode.StopKubelet}, {At: 3 * time.Second, Do: simnode.StartKubelet}}
+	n := openScenario(t, sc)
+	before := holders(t, dial(t, n))
+	run(t, n, 0, 2*time.Second, 100*time.Millisecond)
+	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pod-resources-socket="), "=")
+	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket of a kubelet that does not run: %v", err)
+	}
+	run(t, n, 2*time.Second, 4*time.Second, 100*time.Millisecond)
+	after := holders(t, dial(t, n))
+	if before["short-a-1"] == nil || after["short-a-1"] != nil || after["chat-0"] == nil {
+		t.Errorf("pods before the restart %v, after it %v", before, after)
 	}
 }
 

@@ -20,9 +20,19 @@ type world struct {
 	boards  []*board
 	daemons []*process
 	pods    []*pod
+	vacant  []vacancy
 	nextPID uint32
 	driver  driver
+	kubelet bool    // runs
 	events  []Event // still to come
+}
+
+// vacancy is the place of a pod that lived as long as it may, until its successor's
+// begin.
+type vacancy struct {
+	spec       *Pod
+	generation int   // of the successor
+	until      int64 // a step
 }
 
 // driver is what the driver knows apart from the GPUs.
@@ -44,7 +54,7 @@ const fellOffTheBus = 79
 func newWorld(sc Scenario, start gpu.Instant) *world {
 	w := &world{
 		scenario: sc, start: start, random: rand.New(rand.NewPCG(1, 2)), nextPID: 1,
-		driver: driver{generation: 1, loaded: true}, events: sc.Events,
+		driver: driver{generation: 1, loaded: true}, kubelet: true, events: sc.Events,
 	}
 	for i, g := range sc.GPUs {
 		w.boards = append(w.boards, &board{
@@ -112,9 +122,17 @@ func (w *world) replacePods() change {
 			continue
 		case life > 0 && time.Duration(w.steps-p.born)*step >= life:
 			ch.ended = append(ch.ended, p)
+			if pause := p.spec.Pause; pause > 0 {
+				w.vacant = append(w.vacant, vacancy{p.spec, p.generation + 1, w.steps + int64(pause/step)})
+				continue
+			}
 			p = w.newPod(p.spec, p.generation+1, w.start.Boot+w.at)
 			ch.started = append(ch.started, p)
 		}
+		living = append(living, p)
+	}
+	for _, p := range w.fillVacancies() {
+		ch.started = append(ch.started, p)
 		living = append(living, p)
 	}
 	for i := range w.scenario.Pods {
@@ -126,6 +144,19 @@ func (w *world) replacePods() change {
 	}
 	w.pods = living
 	return ch
+}
+
+// fillVacancies begins the pods whose predecessor's pause is over.
+func (w *world) fillVacancies() []*pod {
+	var started []*pod
+	w.vacant = slices.DeleteFunc(w.vacant, func(v vacancy) bool {
+		due := v.until <= w.steps
+		if due && v.spec.covers(w.at) {
+			started = append(started, w.newPod(v.spec, v.generation, w.start.Boot+w.at))
+		}
+		return due
+	})
+	return started
 }
 
 // happen lets an event happen.
@@ -141,6 +172,10 @@ func (w *world) happen(e Event) {
 		w.driver.loaded = true
 		w.driver.generation++
 		w.renumber()
+	case StopKubelet:
+		w.kubelet = false
+	case StartKubelet:
+		w.kubelet = true
 	}
 }
 

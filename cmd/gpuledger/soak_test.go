@@ -1,0 +1,259 @@
+package main_test
+
+import (
+	"encoding/json"
+	"flag"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// hours is how many hours of a day TestSoak goes through.
+var hours = flag.Int("hours", 0, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each; 0 leaves it out")
+
+const (
+	// What happens to the node goes faster than in life. Of the exporter's own clocks only
+	// these two can.
+	soakTick = 500 * time.Millisecond
+	// A storm's accounts are gone when the next one comes, as they are in life.
+	soakRetention = 20 * time.Second
+	podsPerSecond = 5
+
+	// calm is the time before the first pod of the day.
+	calm = 20 * time.Second
+	// anHour is how long an hour of the day takes, in which happens what is at most to
+	// be expected of one.
+	anHour    = 25 * time.Second
+	stormSize = 1000 // processes
+	stormSpan = 3 * time.Second
+	// stormPause makes a storm meet the hour's other events now and then.
+	stormPause = 20 * time.Second
+	// rest is the time after the day, in which what was of it retires.
+	rest = soakRetention + 30*time.Second
+
+	scrapers    = 10
+	scrapeEvery = 5 * time.Second
+	// mostResident is what the exporter may ever need.
+	mostResident = 40 // MiB
+	mostGrowth   = 2  // MiB, from one quarter of the day to the next
+	mebi         = 1 << 20
+)
+
+// TestSoak lets an exporter live through a day of a node on which pods, storms of
+// processes, restarts of the kubelet and reloads of the driver come and go, scraped by
+// ten scrapers. It stays as small as it is, forgets what is gone, keeps its books
+// balanced and says nothing while nothing is wrong. docs/performance.md holds what the
+// last run measured.
+func TestSoak(t *testing.T) {
+	if *hours == 0 {
+		t.Skip("takes minutes: make soak runs it")
+	}
+	d := newDay(*hours)
+	began := time.Now()
+	n := openNode(t, d.scenario(t))
+	// What the driver's library allocates is then in one place, the heap of malloc.
+	env := append(withLimits(n.Env()), "MALLOC_ARENA_MAX=1")
+	e := run(t, env, onNode(n, "--tick="+soakTick.String(), "--retention="+soakRetention.String(), "--nvml.call-timeout=5s")...)
+	s := newSoak(t, e, began)
+	s.liveUntil(calm)
+	before := e.scrape()
+	s.liveUntil(d.end + rest)
+	after := e.scrape()
+	s.stop()
+
+	checkBalance(t, after)
+	checkSeries(t, before, after)
+	s.checkEvents(d, after)
+	s.checkVitals(d)
+	s.checkLog(d)
+	e.stop()
+}
+
+// A soak is an exporter's long life and what was seen of it.
+type soak struct {
+	*exporter
+	began time.Time
+	done  chan struct{}
+	group sync.WaitGroup
+
+	mu     sync.Mutex
+	vitals []vital
+	// heap is what lived at the last collection, in MiB, and goroutines how many there
+	// were, as the last page had them.
+	heap, goroutines float64
+	pods             map[string]bool // every UID of a pod of the day that had an account
+	scrapes          int
+	compared         int
+	series           int // the most
+	storms           int // the most processes that had series
+}
+
+func newSoak(t *testing.T, e *exporter, began time.Time) *soak {
+	s := &soak{exporter: e, began: began, done: make(chan struct{}), pods: make(map[string]bool)}
+	for i := range scrapers {
+		s.group.Go(func() { s.scraper(i) })
+	}
+	s.group.Go(s.measure)
+	t.Cleanup(s.stop)
+	return s
+}
+
+// liveUntil waits until a time since the node began.
+func (s *soak) liveUntil(at time.Duration) {
+	s.t.Helper()
+	select {
+	case <-time.After(time.Until(s.began.Add(at))):
+	case <-s.exited:
+		s.t.Fatalf("ended by itself: %v", s.err)
+	}
+}
+
+// stop ends the scrapers.
+func (s *soak) stop() {
+	select {
+	case <-s.done:
+	default:
+		close(s.done)
+	}
+	s.group.Wait()
+}
+
+// every calls until the soak is over.
+func (s *soak) every(d time.Duration, call func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-ticker.C:
+			call()
+		}
+	}
+}
+
+// scraper is one of the scrapers, which all scrape at the same moment: it keeps its
+// connection, and compares every page with the one before.
+func (s *soak) scraper(i int) {
+	// As from another machine each.
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
+	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}, Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	seen := make(map[string]sample)
+	s.every(scrapeEvery, func() {
+		p, err := s.scrapeCountersBy(client)
+		if err != nil {
+			s.t.Errorf("scrape: %v", err)
+			return
+		}
+		checkBalance(s.t, p)
+		now := counters(p)
+		for series, was := range seen {
+			if is, there := now[series]; there && (is.value < was.value || !is.created.Equal(was.created)) {
+				s.t.Errorf("%s was %v since %v, and is %v since %v", series, was.value, was.created, is.value, is.created)
+			}
+		}
+		s.note(p, len(seen))
+		seen = now
+	})
+}
+
+// note keeps what a page shows.
+func (s *soak) note(p page, compared int) {
+	series := 0
+	for _, f := range p {
+		series += len(f.GetMetric())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"namespace": "batch"}) {
+		if l := exposition.Labels(m); strings.HasPrefix(l["pod"], "job-") {
+			s.pods[l["pod_uid"]] = true
+		}
+	}
+	s.heap = p.Sum("go_memstats_next_gc_bytes", nil) / (1 + p.Sum("go_gc_gogc_percent", nil)/100) / mebi
+	s.goroutines = p.Sum("go_goroutines", nil)
+	s.scrapes++
+	s.compared += compared
+	s.series = max(s.series, series)
+	s.storms = max(s.storms, len(p["gpuledger_process_info"].GetMetric()))
+}
+
+// checkSeries: what is shown after the day is what was shown before it.
+func checkSeries(t *testing.T, before, after page) {
+	t.Helper()
+	was, is := before.Series(), after.Series()
+	t.Logf("%d series before the day, %d after it", len(was), len(is))
+	for _, s := range is {
+		if !slices.Contains(was, s) {
+			t.Errorf("left over after the day: %s", s)
+		}
+	}
+	for _, s := range was {
+		if !slices.Contains(is, s) {
+			t.Errorf("lost during the day: %s", s)
+		}
+	}
+}
+
+// checkEvents: what was to happen happened, and the exporter saw it.
+func (s *soak) checkEvents(d day, after page) {
+	s.t.Helper()
+	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
+	// A simulated node that a busy machine holds up looks as if counters began anew, too.
+	if want := len(after.UUIDs()) * d.reloads; int(resets) < want {
+		s.t.Errorf("%v counters began anew, want %d", resets, want)
+	}
+	// While the driver is away, and while the machine is too busy for a tick a second, a
+	// pod of one second may pass unseen.
+	if got := float64(len(s.pods)) / float64(d.podCount); got < 2.0/3 {
+		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
+	}
+	if d.reloads > 0 && s.storms < stormSize {
+		s.t.Errorf("at most %d processes had series, a storm has %d", s.storms, stormSize)
+	}
+	s.t.Logf("%d hours: %d of %d pods had an account, up to %d processes had series; %d restarts of the kubelet, %d reloads of the driver, %v counters began anew",
+		d.hours, len(s.pods), d.podCount, s.storms, d.restarts, d.reloads, resets)
+	s.t.Logf("%d scrapes, each of up to %d series; %d counters compared", s.scrapes, s.series, s.compared)
+}
+
+// checkLog: not a line while pods come and go and nothing is wrong, and no more than two
+// for each part that went away and came back.
+func (s *soak) checkLog(d day) {
+	s.t.Helper()
+	most := map[string]int{
+		"driver": 2 * d.reloads, "pod_resources": 2 * d.restarts,
+		"xid": 4 * d.reloads,     // on a busy machine the wait for events may also be late
+		"":    2 * 8 * d.reloads, // of each GPU
+	}
+	lines := make(map[string]int) // by stage
+	for _, text := range s.logged() {
+		var line struct {
+			Time  time.Time
+			Stage string
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			s.t.Errorf("%q: %v", text, err)
+			continue
+		}
+		switch at := line.Time.Sub(s.began); {
+		case at < calm/2: // the start
+		case at < d.troubles || at > d.end+anHour/2:
+			s.t.Errorf("said while nothing was wrong: %s", text)
+		default:
+			lines[line.Stage]++
+		}
+	}
+	for stage, n := range lines {
+		if n > most[stage] {
+			s.t.Errorf("%d lines about stage %q, want at most %d", n, stage, most[stage])
+		}
+	}
+	s.t.Logf("lines logged by stage: %v", lines)
+}

@@ -1,0 +1,141 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// A vital is how large the exporter was at a time since the node began.
+type vital struct {
+	at                         time.Duration
+	resident, driver, heap     float64 // MiB; of resident, what the driver library allocated
+	goroutines, files, threads float64
+}
+
+// measure takes the vitals, twice a second.
+func (s *soak) measure() {
+	process, err := procfs.NewProc(s.cmd.Process.Pid)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	s.every(500*time.Millisecond, func() {
+		stat, err := process.Stat()
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		files, err := process.FileDescriptorsLen()
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		driver, err := mallocked(s.cmd.Process.Pid)
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.vitals = append(s.vitals, vital{
+			at: time.Since(s.began), resident: float64(stat.ResidentMemory()) / mebi, driver: driver,
+			heap: s.heap, goroutines: s.goroutines, files: float64(files), threads: float64(stat.NumThreads),
+		})
+	})
+}
+
+// mallocked returns how much of malloc's heap is resident, in MiB. The fake driver keeps
+// there what it parses at each change; a real one has a memory of its own.
+func mallocked(pid int) (float64, error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, heap, _ := strings.Cut(string(maps), "[heap]")
+	_, resident, found := strings.Cut(heap, "\nRss:")
+	if !found {
+		return 0, errors.New("malloc has no heap")
+	}
+	var kib float64
+	_, err = fmt.Sscan(resident, &kib)
+	return kib / 1024, err
+}
+
+// checkVitals: the exporter is small, does not grow over the second half of the day, and
+// after it holds no more than before.
+func (s *soak) checkVitals(d day) {
+	s.t.Helper()
+	quarter := (d.end - calm) / 4
+	calmly, third, fourth := s.during(calm/2, calm), s.during(d.end-2*quarter, d.end-quarter), s.during(d.end-quarter, d.end)
+	day, resting := s.during(calm, d.end), s.during(d.end+soakRetention+rest/8, d.end+rest)
+	for name, part := range map[string]vitals{"calm": calmly, "day": day, "third quarter": third, "fourth quarter": fourth, "rest": resting} {
+		s.t.Logf("%s: %s", name, part)
+	}
+	if most := slices.Max(day.own()); most > mostResident {
+		s.t.Errorf("up to %.1f MiB resident without the fake driver's, want at most %v", most, mostResident)
+	}
+	grown := mean(fourth.own()) - mean(third.own())
+	switch storms := quarter / (stormSpan + stormPause); {
+	case storms < 3:
+		s.t.Logf("a quarter of the day has %d storms: too few to say whether it grew", storms)
+	case grown > mostGrowth:
+		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
+	}
+	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}
+	for what, of := range held {
+		if was, is := slices.Max(of(calmly)), slices.Min(of(resting)); is > was {
+			s.t.Errorf("%v %s after the day, %v before it", is, what, was)
+		}
+	}
+}
+
+type vitals []vital
+
+// during returns the vitals of a stretch of time.
+func (s *soak) during(from, to time.Duration) vitals {
+	s.t.Helper()
+	part := slices.DeleteFunc(slices.Clone(s.vitals), func(v vital) bool { return v.at < from || v.at >= to })
+	if len(part) == 0 {
+		s.t.Fatalf("nothing was measured from %v to %v", from, to)
+	}
+	return part
+}
+
+func (v vitals) of(what func(vital) float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = what(v[i])
+	}
+	return out
+}
+
+func (v vitals) resident() []float64   { return v.of(func(v vital) float64 { return v.resident }) }
+func (v vitals) own() []float64        { return v.of(func(v vital) float64 { return v.resident - v.driver }) }
+func (v vitals) driver() []float64     { return v.of(func(v vital) float64 { return v.driver }) }
+func (v vitals) heap() []float64       { return v.of(func(v vital) float64 { return v.heap }) }
+func (v vitals) goroutines() []float64 { return v.of(func(v vital) float64 { return v.goroutines }) }
+func (v vitals) files() []float64      { return v.of(func(v vital) float64 { return v.files }) }
+func (v vitals) threads() []float64    { return v.of(func(v vital) float64 { return v.threads }) }
+
+// String gives least, mean and most.
+func (v vitals) String() string {
+	three := func(f []float64) string {
+		return fmt.Sprintf("%.1f %.1f %.1f", slices.Min(f), mean(f), slices.Max(f))
+	}
+	return fmt.Sprintf("resident %s MiB, of it the fake driver's %s, live heap %s MiB, goroutines %s, files %s, threads %s",
+		three(v.resident()), three(v.driver()), three(v.heap()), three(v.goroutines()), three(v.files()), three(v.threads()))
+}
+
+func mean(f []float64) float64 {
+	var sum float64
+	for _, v := range f {
+		sum += v
+	}
+	return sum / float64(len(f))
+}
