@@ -20,9 +20,9 @@ type day struct {
 }
 
 func newDay(hours int) day {
-	d := day{hours: hours, troubles: calm + anHour, end: calm + time.Duration(hours)*anHour}
-	d.podCount = hours * int(anHour/time.Second) * podsPerSecond
-	for at := d.troubles; at < d.end; at += anHour {
+	d := day{hours: hours, troubles: calm + accelerated, end: calm + time.Duration(hours)*accelerated}
+	d.podCount = hours * int(accelerated/time.Second) * podsPerSecond
+	for at := d.troubles; at < d.end; at += accelerated {
 		d.eventList = append(d.eventList,
 			simnode.Event{At: at + 4*time.Second, Do: simnode.StopKubelet},
 			simnode.Event{At: at + 6*time.Second, Do: simnode.StartKubelet},

@@ -27,11 +27,11 @@ const (
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// anHour is how long an hour of the day takes, in which happens what is at most to
+	// accelerated is how long an hour of the day takes, in which happens what is at most to
 	// be expected of one.
-	anHour    = 25 * time.Second
-	stormSize = 1000 // processes
-	stormSpan = 3 * time.Second
+	accelerated = 25 * time.Second
+	stormSize   = 1000 // processes
+	stormSpan   = 3 * time.Second
 	// stormPause makes a storm meet the hour's other events now and then.
 	stormPause = 20 * time.Second
 	// rest is the time after the day, in which what was of it retires.
@@ -244,7 +244,7 @@ func (s *soak) checkLog(d day) {
 		}
 		switch at := line.Time.Sub(s.began); {
 		case at < calm/2: // the start
-		case at < d.troubles || at > d.end+anHour/2:
+		case at < d.troubles || at > d.end+accelerated/2:
 			s.t.Errorf("said while nothing was wrong: %s", text)
 		default:
 			lines[line.Stage]++
