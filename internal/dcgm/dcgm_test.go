@@ -552,6 +552,25 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
+// TestTicks: instances are measured from the second reading on, however far apart
+// readings are.
+func TestTicks(t *testing.T) {
+	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
+		t.Run(tick.String(), func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.cfg.Profiling, e.cfg.Tick = true, tick
+			s := e.open()
+			for i := range 6 {
+				r := gputest.Read(t, s)
+				if len(r.Readings) != 2 || r.Readings[1].Energy == nil || r.Readings[0].InstancesKnown != (i >= 1) {
+					t.Errorf("reading %d: %+v", i, r.Readings)
+				}
+				e.pass(tick)
+			}
+		})
+	}
+}
+
 // TestUnprofiled: without being asked, nothing is measured.
 func TestUnprofiled(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))

@@ -138,7 +138,7 @@ func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
 	}
-	w := &watch{name: "activity", of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: keep}
+	w := &watch{name: "activity", of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: retention(d.cfg.Tick)}
 	var err error
 	d.mig.watch, err = d.replace(d.mig.watch, w)
 	d.doWithout("activity of MIG instances", err)
@@ -162,17 +162,14 @@ func (d *session) measure(report *gpu.Report) {
 				parts = append(parts, p)
 			}
 		}
-		r.Instances, r.InstancesKnown = busy(parts, vs, d.cfg.Now())
+		r.Instances, r.InstancesKnown = busy(parts, vs, d.cfg.Now(), retention(d.cfg.Tick))
 	}
 }
 
-// maxSpan is the longest time that a measurement can stand for.
-const maxSpan = 10 * time.Second
-
 // busy returns how busy the instances of a GPU were, if the engine measured all of them
 // since it was last asked. It measures over the time from one update to the next; the
-// newest one is taken for all of them since.
-func busy(parts []*part, vs values, now gpu.Instant) (out []gpu.InstanceSample, known bool) {
+// newest one is taken for all of them since, for the longest time at most.
+func busy(parts []*part, vs values, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample, known bool) {
 	at := func(p *part) time.Duration { return moment(now, vs[key{p.entity, activity}].at).Boot }
 	if slices.ContainsFunc(parts, func(p *part) bool { return at(p)-p.read <= shortest }) {
 		return nil, false
@@ -181,7 +178,7 @@ func busy(parts []*part, vs values, now gpu.Instant) (out []gpu.InstanceSample, 
 	for _, p := range parts {
 		span := gpu.Span{From: p.read, To: at(p)}
 		ratio, ok := vs[key{p.entity, activity}].number()
-		known = known && ok && ratio >= 0 && ratio <= 1.01 && span.From > 0 && span.Len() <= maxSpan
+		known = known && ok && ratio >= 0 && ratio <= 1.01 && span.From > 0 && span.Len() <= longest
 		out = append(out, gpu.InstanceSample{Instance: p.instance.ID, Span: span, SM: min(ratio, 1)})
 		p.read = span.To
 		if !ok {

@@ -41,11 +41,11 @@ func (d *session) watchPage() error {
 		d.sortFields()
 	}
 	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(all, f) })
-	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: 3 * pageEvery}, d.refuse)
+	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: retention(pageEvery)}, d.refuse)
 	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
 		return !d.perInstance(f) || f == activity && d.mig.watch != nil
 	})
-	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: 3 * pageEvery},
+	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: retention(pageEvery)},
 		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
 	if len(p.told) > 0 {
 		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.told, "; "))
@@ -200,7 +200,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
-		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= 3*pageEvery {
+		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= retention(pageEvery) {
 			row.Values[i] = &n
 		}
 	}

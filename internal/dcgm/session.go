@@ -125,9 +125,12 @@ var (
 	all      = slices.Concat(meter, gauges, failures)
 )
 
-// keep is how long the engine keeps values: it must be longer than the time between
-// two updates.
-const keep = 10 * time.Second
+// retention is how long the engine keeps values that it reads every so often: longer than
+// the time between two updates, of which it may be late by one.
+func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
+
+// xidsEvery is how often the engine looks for errors of which it was told no event.
+const xidsEvery = 10 * time.Second
 
 // watch has the fields of all GPUs watched. Without energy and gauges there is nothing
 // to read; what else fails is told once and missing.
@@ -136,17 +139,17 @@ func (d *session) watch() error {
 		return nil
 	}
 	needed := []*watch{
-		{name: "energy", fields: meter, every: d.cfg.Tick / 2, keep: keep},
-		{name: "gauges", fields: gauges, every: d.cfg.Tick, keep: max(keep, 2*d.cfg.Tick)},
+		{name: "energy", fields: meter, every: d.cfg.Tick / 2},
+		{name: "gauges", fields: gauges, every: d.cfg.Tick},
 	}
 	for _, w := range needed {
-		w.of = d.gpus
+		w.of, w.keep = d.gpus, retention(w.every)
 		if err := w.begin(d.engine); err != nil {
 			return err
 		}
 		d.watches = append(d.watches, w)
 	}
-	_, err := d.replace(nil, &watch{name: "xids", of: d.gpus, fields: failures, every: keep, keep: time.Minute})
+	_, err := d.replace(nil, &watch{name: "xids", of: d.gpus, fields: failures, every: xidsEvery, keep: time.Minute})
 	d.doWithout("xids", err)
 	return d.watchPage()
 }
