@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -150,10 +154,31 @@ func (e *engine) count(call string) (n int) {
 	return n
 }
 
+// watched lists what the engine was last told to watch, as kind/entity/field, since there
+// was a connection.
+func (e *engine) watched() map[string]bool {
+	watched := make(map[string]bool)
+	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
+	for line := range strings.Lines(string(log)) {
+		switch fields := strings.Split(strings.TrimSpace(line), "\t"); {
+		case connects(fields[1]) && fields[3] == "0", fields[3] == "-21":
+			clear(watched)
+		case fields[1] == "dcgmWatch":
+			watched[fields[4]] = true
+		case fields[1] == "dcgmUnwatch":
+			delete(watched, fields[4])
+		}
+	}
+	return watched
+}
+
 // checkLeaks: what was taken from the engine was given back, and nothing was called
 // without a connection.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
+	if left := slices.Sorted(maps.Keys(e.watched())); len(left) > 0 {
+		e.t.Errorf("the engine still watches %v", left)
+	}
 	held := make(map[string]int)
 	connected := false
 	for _, call := range e.calls() {
@@ -566,6 +591,68 @@ func TestTicks(t *testing.T) {
 					t.Errorf("reading %d: %+v", i, r.Readings)
 				}
 				e.pass(tick)
+			}
+		})
+	}
+}
+
+// TestRepartitioned: nothing of instances that are gone is watched any longer, and what is
+// watched of the others is watched still.
+func TestRepartitioned(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Profiling = true
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
+	s := e.open()
+	instances := func(want ...string) {
+		t.Helper()
+		gputest.Read(t, s)
+		got := slices.DeleteFunc(slices.Sorted(maps.Keys(e.watched())), func(w string) bool { return !strings.HasPrefix(w, "4/") })
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("watched (-want +got):\n%s", diff)
+		}
+		e.pass(time.Second)
+	}
+	whole := e.node.GPUs[0]
+	instances("4/0/1001", "4/0/1002", "4/1/1001", "4/1/1002")
+	part := gputest.Busy(0)
+	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	e.node.GPUs[0] = part
+	e.write()
+	instances("4/0/1001", "4/0/1002")
+	e.node.GPUs[0] = whole
+	e.write()
+	instances("4/0/1001", "4/0/1002", "4/1/1001", "4/1/1002")
+	e.node.GPUs[0] = gputest.Full(0)
+	e.write()
+	instances()
+}
+
+// TestRoom: while others have the engine's groups some things are done without. Once there
+// is room they are there, and no field was blamed.
+func TestRoom(t *testing.T) {
+	for room := range 3 {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.fields = fmt.Sprintf("\tfield_groups=%d", 62-room) // beside energy and gauges
+			e.cfg.Profiling = true
+			e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x")
+			s := e.open()
+			for range 3 {
+				gputest.Read(t, s)
+				e.pass(10 * time.Second)
+			}
+			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "going on without") {
+				t.Errorf("told: %s", e.said.String())
+			}
+			e.fields = ""
+			e.pass(10 * time.Second)
+			e.readAll(s)
+			e.add("xid\tgpu=%s\tseq=2\tcode=48", e.node.GPUs[1].Device.UUID)
+			e.pass(time.Second)
+			e.pass(time.Second)
+			r := e.readAll(s)
+			if len(r.XIDs) != 1 || !r.Readings[0].InstancesKnown || len(r.Fields.Fields) != 3 || len(page(t, s)["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]) == 0 {
+				t.Errorf("with room there are %d errors, instances %v, fields %+v", len(r.XIDs), r.Readings[0].Instances, r.Fields)
 			}
 		})
 	}

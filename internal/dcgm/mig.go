@@ -138,10 +138,10 @@ func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
 	}
-	w := &watch{name: "activity", of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: retention(d.cfg.Tick)}
+	w := &watch{name: activityWatch, of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: retention(d.cfg.Tick)}
 	var err error
 	d.mig.watch, err = d.replace(d.mig.watch, w)
-	d.doWithout("activity of MIG instances", err)
+	d.doWithout(activityWatch, err)
 }
 
 // measure adds to readings how busy each instance was since the last reading. Every

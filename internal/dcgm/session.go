@@ -25,6 +25,8 @@ type session struct {
 	gpus    []entity
 	boards  map[entity]*board
 	watches []*watch
+	// without names what is done without for now, as it was told.
+	without map[string]bool
 	counted time.Duration // when the GPUs were last counted, boot clock
 	xids    xids
 	mig     mig
@@ -37,7 +39,7 @@ func open(cfg Config) (*session, error) {
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
 		return nil, err
 	}
-	d := &session{cfg: cfg, engine: e, driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
+	d := &session{cfg: cfg, engine: e, without: make(map[string]bool), driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
 	d.xids = newXIDs(cfg.Now().Wall)
 	if err := d.begin(); err != nil {
 		d.leave()
@@ -149,36 +151,81 @@ func (d *session) watch() error {
 		}
 		d.watches = append(d.watches, w)
 	}
-	_, err := d.replace(nil, &watch{name: "xids", of: d.gpus, fields: failures, every: xidsEvery, keep: time.Minute})
-	d.doWithout("xids", err)
+	d.watchXIDs()
 	return d.watchPage()
 }
 
+// watchXIDs has the engine told of errors.
+func (d *session) watchXIDs() {
+	_, err := d.replace(nil, &watch{name: xidsWatch, of: d.gpus, fields: failures, every: xidsEvery, keep: time.Minute})
+	d.doWithout(xidsWatch, err)
+}
+
 // replace lets a watch take the place of another one, or of none. A watch of nothing is
-// none. The error says why there is none where there should be one.
+// none. The error says why there is none where there should be one. The engine goes on
+// measuring what both watch, unless something is to be watched no longer.
 func (d *session) replace(old, w *watch) (*watch, error) {
+	ended := func(err error) {
+		if err != nil {
+			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+		}
+	}
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
-		if err := old.cede(); err != nil {
-			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+		if !w.covers(old) {
+			ended(old.end())
 		}
 	}
 	if len(w.of) == 0 || len(w.fields) == 0 {
 		return nil, nil
 	}
-	if err := w.begin(d.engine); err != nil {
+	err := w.begin(d.engine)
+	switch {
+	case err == nil && old != nil:
+		ended(old.cede())
+	case old != nil:
+		ended(old.end())
+	}
+	if err != nil {
 		return nil, err
 	}
 	d.watches = append(d.watches, w)
 	return w, nil
 }
 
-// doWithout tells of fields that cannot be watched.
+// doWithout tells once of what cannot be watched. No error is that it can.
 func (d *session) doWithout(name string, err error) {
-	if err != nil {
+	if err == nil {
+		delete(d.without, name)
+		return
+	}
+	if !d.without[name] {
 		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", name, "err", err)
 	}
+	d.without[name] = true
 }
+
+// regain tries again what is done without: room that others had, or profiling.
+func (d *session) regain() error {
+	if d.without[xidsWatch] {
+		d.watchXIDs()
+	}
+	if d.without[activityWatch] {
+		d.watchInstances()
+	}
+	if d.without[pageWatch] || d.without[instancesWatch] {
+		return d.watchPage()
+	}
+	return nil
+}
+
+// What can be done without, as the groups of the engine are named.
+const (
+	xidsWatch      = "xids"
+	activityWatch  = "activity"
+	pageWatch      = "page"
+	instancesWatch = "page-instances"
+)
 
 // unwatch takes every watch out of the engine.
 func (d *session) unwatch() (err error) {
@@ -204,6 +251,9 @@ func (d *session) renew() error {
 		return err
 	case !slices.Equal(gpus, d.gpus):
 		return errChanged
+	}
+	if err := d.regain(); err != nil {
+		return err
 	}
 	return d.identify()
 }
