@@ -560,6 +560,57 @@ func TestXIDs(t *testing.T) {
 	want(31)
 }
 
+// TestStorm: a GPU that has more errors than one report takes loses none.
+func TestStorm(t *testing.T) {
+	e := newEngine(t, pair()...)
+	s := e.open()
+	e.readAll(s)
+	e.pass(time.Second)
+	for i := range 90 {
+		e.lines = append(e.lines, fmt.Sprintf("xid\tgpu=%s\tseq=%d\tcode=%d", e.node.GPUs[0].Device.UUID, i+1, 100+i))
+	}
+	e.write()
+	var codes []uint64
+	for range 3 {
+		for _, x := range gputest.Read(t, s).XIDs {
+			codes = append(codes, x.Code)
+		}
+		e.pass(time.Second)
+	}
+	if len(codes) != 90 || !slices.IsSorted(codes) || codes[0] != 100 || codes[89] != 189 {
+		t.Errorf("%d errors: %v", len(codes), codes)
+	}
+}
+
+// TestProfileLater: the name of a MIG instance's profile that could not be told is asked
+// for again, a few times.
+func TestProfileLater(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0))
+	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
+	s := e.open()
+	profile := func() string { return gputest.Read(t, s).Devices[0].MIG.Instances[0].Profile }
+	if p := profile(); p != "" {
+		t.Errorf("profile is %q", p)
+	}
+	e.healed()
+	e.pass(10 * time.Second)
+	if p := profile(); p != e.node.GPUs[0].Device.MIG.Instances[0].Profile || p == "" {
+		t.Errorf("ten seconds later it is %q", p)
+	}
+
+	e.node.GPUs[0].Device.MIG = &gpu.MIG{Slices: 7, Instances: e.node.GPUs[0].Device.MIG.Instances[1:]}
+	e.node.GPUs[0].Reading.Instances = e.node.GPUs[0].Reading.Instances[1:]
+	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
+	asked := e.count("dcgmLiveValues -3")
+	for range 20 {
+		e.pass(10 * time.Second)
+		gputest.Read(t, s)
+	}
+	if n := e.count("dcgmLiveValues -3") - asked; n > 2*4 {
+		t.Errorf("asked %d times in vain", n)
+	}
+}
+
 // TestProfiling: an engine that may not measure instances serves everything else.
 func TestProfiling(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))

@@ -14,6 +14,7 @@ import (
 type mig struct {
 	parts []part
 	watch *watch // of how busy the instances are; nil if that is not measured
+	asks  int    // how often what they are called may still be asked for
 }
 
 // A part is a GPU instance. The engine numbers its entities by itself; of the driver's
@@ -84,11 +85,25 @@ func (d *session) regroup(parts []part, enabled func(entity) bool) error {
 	if unchanged {
 		return nil
 	}
+	d.mig.asks = maxAsks
 	if err := d.describe(enabled); err != nil {
 		return err
 	}
 	d.watchInstances()
 	return d.watchPage()
+}
+
+// describeAgain asks for names that could not be told, a few times.
+func (d *session) describeAgain() error {
+	if d.mig.asks == 0 || !slices.ContainsFunc(d.mig.parts, func(p part) bool { return p.instance.Profile == "" }) {
+		return nil
+	}
+	d.mig.asks--
+	divided := make(map[entity]bool)
+	for _, g := range d.gpus {
+		divided[g] = d.boards[g].device.MIG != nil
+	}
+	return d.describe(func(g entity) bool { return divided[g] })
 }
 
 // describe asks for the names of profiles, and for what a whole GPU has.

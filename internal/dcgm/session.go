@@ -252,8 +252,11 @@ func (d *session) renew() error {
 	case !slices.Equal(gpus, d.gpus):
 		return errChanged
 	}
-	if err := d.regain(); err != nil {
+	if err := d.identify(); err != nil {
 		return err
 	}
-	return d.identify()
+	if err := d.describeAgain(); err != nil {
+		return err
+	}
+	return d.regain()
 }

@@ -53,7 +53,7 @@
 #include <dcgm_test_apis.h>
 #include "fields.h"
 
-enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 32, FIRST_PROFILING = 1001 };
+enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 96, FIRST_PROFILING = 1001 };
 
 struct group {
     char name[128];
