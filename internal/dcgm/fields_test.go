@@ -220,6 +220,24 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
+// TestManyRefused: what the engine refuses is found out with one GPU, not with all.
+func TestManyRefused(t *testing.T) {
+	e := newEngine(t)
+	for i := range 8 {
+		e.node.GPUs = append(e.node.GPUs, gputest.Full(i))
+	}
+	e.fields = "\tprofiling=0"
+	e.cfg.Fields = parse(t, dcgm.DefaultFields+"\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n")
+	s := e.open()
+	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
+		t.Errorf("%d fields are left", len(p.Fields))
+	}
+	// Five watches of all GPUs, one of which fails, and one of each field alone.
+	if n := e.count("dcgmGroupAddEntity 0"); n > 5*8+26 {
+		t.Errorf("%d calls to add a GPU to a group", n)
+	}
+}
+
 // TestOldFields: an engine that does not know the newest fields gives the older ones.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)

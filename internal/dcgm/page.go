@@ -109,9 +109,13 @@ func (d *session) refuse(f field, err error) {
 // it refuses all over one. Where there is no room, no field is to blame.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	if err != nil && !full(err) {
+	// What one entity has no field of, usually none has.
+	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
+		if err == nil || full(err) {
+			break
+		}
 		w.fields = slices.DeleteFunc(w.fields, func(f field) bool {
-			single := &watch{name: w.name, of: w.of, fields: []field{f}, every: w.every, keep: w.keep}
+			single := &watch{name: w.name, of: of, fields: []field{f}, every: w.every, keep: w.keep}
 			err := single.begin(d.engine)
 			_ = single.end()
 			if err != nil && !full(err) {

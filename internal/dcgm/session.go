@@ -85,9 +85,9 @@ func (d *session) begin() error {
 		return errors.New("the host engine has no driver")
 	}
 	v, ok := vs[key{system, driverVersion}].word()
-	assign(&d.driver.DriverVersion, same, v, ok)
+	assign(&d.driver.DriverVersion, itself, v, ok)
 	v, ok = vs[key{system, nvmlVersion}].word()
-	assign(&d.driver.NVMLVersion, same, v, ok)
+	assign(&d.driver.NVMLVersion, itself, v, ok)
 	if err := d.identify(); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (d *session) begin() error {
 	return d.watch()
 }
 
-func same(s string) string { return s }
+func itself(s string) string { return s }
 
 // count lists the GPUs.
 func (d *session) count() (gpus []entity, err error) {

@@ -33,7 +33,7 @@ type holding struct {
 	back func() error
 }
 
-const unwatch = "dcgmUnwatchFields"
+const unwatchCall = "dcgmUnwatchFields"
 
 // shortest is how often the engine is let read at most: NVML's counter moves every
 // 100 ms.
@@ -80,7 +80,7 @@ func (w *watch) establish(e *engine) error {
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
 	// Before the watch, since a watch that fails may be half done.
-	w.holds(e, unwatch, func() error { return godcgm.UnwatchFields(w.set, w.group) })
+	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
 	})
@@ -112,6 +112,6 @@ func (w *watch) covers(o *watch) bool {
 // cede is end, but lets the engine go on reading what another watch has taken over: its
 // groups are gone, and what the connection watches stays.
 func (w *watch) cede() error {
-	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatch })
+	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }

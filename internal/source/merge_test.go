@@ -361,6 +361,24 @@ func TestServing(t *testing.T) {
 	}
 }
 
+// TestPageStays: the field page outlives the engine by half a minute.
+func TestPageStays(t *testing.T) {
+	b := newBoth(false)
+	page := &gpu.FieldPage{Labels: []string{"a"}}
+	for i := range 40 {
+		b.engine.of("dcgm", gputest.Plain(0), b.ago(0))
+		b.engine.Fields = page
+		if i > 0 {
+			b.engine.err = errDown
+		}
+		b.library.of("nvml", gputest.Plain(0), b.ago(0))
+		if got := gputest.Read(t, b).Fields; (got == page) != (i < 30) {
+			t.Errorf("%d s after the engine's last answer the page is %v", i, got)
+		}
+		b.clock.Advance(time.Second)
+	}
+}
+
 // TestUnlisted: a GPU that DCGM does not support is the library's alone.
 func TestUnlisted(t *testing.T) {
 	b := newBoth(false)

@@ -47,6 +47,9 @@ type Source struct {
 	serving string
 	boards  map[string]*board // by UUID
 	xids    xids
+	// fields is the engine's last field page, of the time paged on the boot clock.
+	fields *gpu.FieldPage
+	paged  time.Duration
 }
 
 // New returns a source that has not read anything yet.
@@ -68,6 +71,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 		report.XIDs = s.xids.take()
 		s.note(report.Driver.Source)
 		s.carry(&report)
+		s.show(&report, engine)
 	}
 	return report, err
 }
@@ -105,6 +109,22 @@ func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
 		return s.unaided(library), nil
 	default:
 		return gpu.Report{}, fmt.Errorf("%w; %w", library.err, engine.err)
+	}
+}
+
+// outdated is the age from which on a field page is shown no longer, which is that of the
+// values on it too.
+const outdated = 30 * time.Second
+
+// show keeps the engine's field page, which is of use for a while without the engine: one
+// answer that is late leaves no gap in it.
+func (s *Source) show(report *gpu.Report, engine outcome) {
+	now := s.cfg.Now().Boot
+	switch {
+	case engine.err == nil:
+		s.fields, s.paged = report.Fields, now
+	case now-s.paged < outdated:
+		report.Fields = s.fields
 	}
 }
 
