@@ -690,6 +690,9 @@ func TestRoom(t *testing.T) {
 			s := e.open()
 			for range 3 {
 				gputest.Read(t, s)
+				if w := e.watched(); w["1/0/230"] != (room > 0) || w["1/0/204"] != (room > 1) {
+					t.Errorf("watched: %v", w)
+				}
 				e.pass(10 * time.Second)
 			}
 			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "going on without") {
@@ -706,6 +709,28 @@ func TestRoom(t *testing.T) {
 				t.Errorf("with room there are %d errors, instances %v, fields %+v", len(r.XIDs), r.Readings[0].Instances, r.Fields)
 			}
 		})
+	}
+}
+
+// TestProfilingLater: profiling that another program had is taken when it is free, and
+// stays when instances go, though the page had the same field before.
+func TestProfilingLater(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Profiling = true
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
+	e.fields = "\tfield_groups=60" // beside energy, gauges, xids and the page
+	s := e.open()
+	gputest.Read(t, s)
+	e.fields = ""
+	e.pass(10 * time.Second)
+	gputest.Read(t, s)
+	part := gputest.Busy(0)
+	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	e.node.GPUs[0] = part
+	e.pass(10 * time.Second)
+	gputest.Read(t, s)
+	if w := e.watched(); !w["4/0/1002"] || w["4/1/1002"] || !w["4/0/1001"] || w["4/1/1001"] {
+		t.Errorf("watched: %v", w)
 	}
 }
 

@@ -163,12 +163,15 @@ func (d *session) watchXIDs() {
 
 // replace lets a watch take the place of another one, or of none. A watch of nothing is
 // none. The error says why there is none where there should be one. The engine goes on
-// measuring what both watch, unless something is to be watched no longer.
+// measuring what both watch, unless an entity is to be watched no longer.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
 			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
 		}
+	}
+	if old != nil && slices.Equal(old.of, w.of) && slices.Equal(old.fields, w.fields) {
+		return old, nil
 	}
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
@@ -210,10 +213,12 @@ func (d *session) regain() error {
 	if d.without[xidsWatch] {
 		d.watchXIDs()
 	}
+	page := d.without[pageWatch] || d.without[instancesWatch]
 	if d.without[activityWatch] {
 		d.watchInstances()
+		page = page || d.mig.watch != nil // which has the page's watch of activity now
 	}
-	if d.without[pageWatch] || d.without[instancesWatch] {
+	if page {
 		return d.watchPage()
 	}
 	return nil

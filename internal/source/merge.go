@@ -95,7 +95,9 @@ func (s *Source) unaided(library outcome) gpu.Report {
 		d := &report.Devices[i]
 		r := find(report.Readings, d.UUID, readingUUID)
 		b := s.board(d.UUID)
-		b.choose(d, r != nil, now)
+		if r != nil {
+			b.choose(d, true, now)
+		}
 		if b.meter == shared && !b.common() {
 			if r != nil {
 				r.Energy = nil

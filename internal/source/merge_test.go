@@ -164,6 +164,24 @@ func TestLateLibrary(t *testing.T) {
 	}
 }
 
+// TestLateReading: a library that does not read a GPU in time has no say in its counter.
+func TestLateReading(t *testing.T) {
+	b := newBoth(false)
+	summed := metered(gpu.ScopeUnknown, 1000)
+	summed.Device.EnergySource = gpu.EnergyPower
+	for i := range 2 {
+		b.engine.of("dcgm", metered(gpu.ScopeUnknown, 9000), b.ago(0))
+		b.library.of("nvml", summed, b.ago(0))
+		if i == 0 {
+			b.library.Readings = nil
+		}
+		if _, r := b.one(t); (r.Energy != nil) != (i > 0) || i > 0 && *r.Energy != 9000 {
+			t.Errorf("tick %d: %+v", i, r)
+		}
+		b.clock.Advance(time.Second)
+	}
+}
+
 // TestLateEngine: the counter that the library served before the engine answered is served
 // afterwards too.
 func TestLateEngine(t *testing.T) {
