@@ -65,7 +65,9 @@ func (e *exporter) testHung(hung string) {
 	}
 	const name = "gpuledger_gpu_last_reading_timestamp_seconds"
 	after := e.scrapeUntil("each of the others was read some times more", func(p page) bool {
-		e.testPages()
+		if longest := e.testPages(); longest > time.Second {
+			e.t.Errorf("a page took %v", longest)
+		}
 		return !slices.ContainsFunc(before.UUIDs(), func(uuid string) bool {
 			of := map[string]string{"UUID": uuid}
 			return uuid != hung && p.Sum(name, of)-before.Sum(name, of) < 2
@@ -82,16 +84,20 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages: everything that is served answers within a second.
-func (e *exporter) testPages() {
+// testPages: everything that is served answers. It returns the longest time that an
+// answer took, which says something of the program only where something may hold it up:
+// a busy machine makes any of many answers late.
+func (e *exporter) testPages() (longest time.Duration) {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
 		began := time.Now()
 		status, _ := e.get(path)
-		if took := time.Since(began); status != http.StatusOK || took > time.Second {
-			e.t.Errorf("%s: status %d after %v", path, status, took)
+		longest = max(longest, time.Since(began))
+		if status != http.StatusOK {
+			e.t.Errorf("%s: status %d", path, status)
 		}
 	}
+	return longest
 }
 
 // TestScrapeCallsNoDriver: between two ticks, which are hours apart here, nothing

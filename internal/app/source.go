@@ -57,10 +57,19 @@ func (c *Config) validateSource() error {
 	if c.DCGM.Library != "" && !filepath.IsAbs(c.DCGM.Library) {
 		return fmt.Errorf("--dcgm.library=%s: want an absolute path", c.DCGM.Library)
 	}
-	if c.DCGM.Address == "" {
-		if c.DCGM.Fields != "" {
-			return fmt.Errorf("--dcgm.fields=%s: --dcgm.address must say where the host engine answers", c.DCGM.Fields)
-		}
+	var engine string // a flag that is of use only with the engine
+	switch {
+	case c.DCGM.Fields != "":
+		engine = "--dcgm.fields=" + c.DCGM.Fields
+	case c.DCGM.Profiling:
+		engine = "--dcgm.profiling"
+	}
+	switch {
+	case engine != "" && c.Source == sourceNVML:
+		return fmt.Errorf("%s: with --source=nvml no host engine is read; want auto or dcgm", engine)
+	case engine != "" && c.DCGM.Address == "":
+		return fmt.Errorf("%s: --dcgm.address must say where the host engine answers", engine)
+	case c.DCGM.Address == "":
 		return nil
 	}
 	var err error

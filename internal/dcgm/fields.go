@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
@@ -37,32 +38,34 @@ const (
 	Label   FieldType = "label"
 )
 
-// ParseFields reads a file of fields in the format of dcgm-exporter: rows of name, type
-// and help, and comments that begin with #. Rows that are of no use do not spoil the
+// ParseFields reads a file of fields in the format of dcgm-exporter: lines of name, type
+// and help, and comments that begin with #. Lines that are of no use do not spoil the
 // others: the error, which is one line, names all of them.
 func ParseFields(r io.Reader) ([]Field, error) {
-	rows := csv.NewReader(r)
-	rows.Comment, rows.FieldsPerRecord, rows.TrimLeadingSpace, rows.LazyQuotes = '#', -1, true, true
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
 	var fields []Field
 	var wrong []string
-	for {
-		row, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
 		}
-		if err != nil {
-			return fields, err
-		}
-		line, _ := rows.FieldPos(0)
-		f, err := parseField(row)
+		f, err := parseField(line)
 		if err == nil && slices.ContainsFunc(fields, func(o Field) bool { return o.Name == f.Name }) {
 			err = fmt.Errorf("%s is there twice", f.Name)
 		}
 		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("line %d: %v", line, err))
+			wrong = append(wrong, fmt.Sprintf("line %d: %v", i+1, err))
 			continue
 		}
 		fields = append(fields, f)
+	}
+	metrics := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Type == Label })
+	if n := len(ids(metrics)); n > maxFields {
+		return nil, fmt.Errorf("there are %d fields that are no labels, and a host engine takes %d at most", n, maxFields)
 	}
 	if len(wrong) > 0 {
 		return fields, errors.New(strings.Join(wrong, "; "))
@@ -70,7 +73,17 @@ func ParseFields(r io.Reader) ([]Field, error) {
 	return fields, nil
 }
 
-func parseField(row []string) (Field, error) {
+// parseField reads a line. It is parsed alone, so that a quote that is not closed takes no
+// other line along.
+func parseField(line string) (Field, error) {
+	columns := csv.NewReader(strings.NewReader(line))
+	columns.TrimLeadingSpace = true
+	row, err := columns.Read()
+	if e, ok := errors.AsType[*csv.ParseError](err); ok {
+		return Field{}, e.Err
+	} else if err != nil {
+		return Field{}, err
+	}
 	for i := range row {
 		row[i] = strings.TrimSpace(row[i])
 	}
@@ -87,6 +100,8 @@ func parseField(row []string) (Field, error) {
 		return Field{}, fmt.Errorf("DCGM has no field %s", f.Name)
 	case f.Type != Gauge && f.Type != Counter && f.Type != Label:
 		return Field{}, fmt.Errorf("%s: type %q: want gauge, counter or label", f.Name, f.Type)
+	case !utf8.ValidString(f.Help):
+		return Field{}, fmt.Errorf("%s: the help is not in UTF-8", f.Name)
 	}
 	return f, nil
 }

@@ -2,6 +2,7 @@ package dcgm_test
 
 import (
 	"bufio"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,16 @@ func TestParseFields(t *testing.T) {
 		"old name": {"dcgm_power_usage,gauge,W", []dcgm.Field{{Name: "dcgm_power_usage", Type: dcgm.Gauge, Help: "W"}}, ""},
 		"a label":  {"DCGM_FI_DRIVER_VERSION, label, Driver", []dcgm.Field{{Name: "DCGM_FI_DRIVER_VERSION", Type: dcgm.Label, Help: "Driver"}}, ""},
 		"quotes":   {`DCGM_FI_DEV_GPU_TEMP, gauge, "in C, of the ""die"""`, []dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: `in C, of the "die"`}}, ""},
+		"an open quote": {
+			"DCGM_FI_DEV_GPU_TEMP, gauge, \"in C\nDCGM_FI_DEV_FB_USED, gauge, x\nDCGM_FI_NOPE, gauge, x\r\n",
+			[]dcgm.Field{{Name: "DCGM_FI_DEV_FB_USED", Type: dcgm.Gauge, Help: "x"}},
+			"line 1: extraneous or missing \" in quoted-field; line 3: DCGM has no field DCGM_FI_NOPE",
+		},
+		"Latin-1": {
+			"DCGM_FI_DEV_FB_USED, gauge, x\n\nDCGM_FI_DEV_GPU_TEMP, gauge, in \xb0C",
+			[]dcgm.Field{{Name: "DCGM_FI_DEV_FB_USED", Type: dcgm.Gauge, Help: "x"}},
+			"line 3: DCGM_FI_DEV_GPU_TEMP: the help is not in UTF-8",
+		},
 		"one good, the rest bad": {
 			"DCGM_FI_NOPE, gauge, x\n# comment\nDCGM_EXP_XID_ERRORS_COUNT, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_GPU_TEMP, counter, x\nDCGM_FI_DEV_FB_USED, histogram, x\nDCGM_FI_DEV_FB_FREE",
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: "x"}},
@@ -54,6 +65,33 @@ func TestParseFields(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyFields: no more fields are taken than an engine takes at once.
+func TestManyFields(t *testing.T) {
+	for n, want := range map[int]string{128: "", 129: "there are 129 fields that are no labels, and a host engine takes 128 at most"} {
+		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
+		if want == "" && (err != nil || len(fields) != n+1) || want != "" && (err == nil || err.Error() != want || fields != nil) {
+			t.Errorf("%d fields: there are %d, error is %v", n, len(fields), err)
+		}
+	}
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, many(t, 128))
+	if n := len(gputest.Read(t, e.open()).Fields.Fields); n != 128 {
+		t.Errorf("%d fields are on the page", n)
+	}
+}
+
+// many returns the rows of some fields, at most 129.
+func many(t *testing.T, n int) string {
+	t.Helper()
+	rows := []string{"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_MEM_COPY_UTIL"}
+	for _, family := range []string{"TX_THROUGHPUT", "RX_THROUGHPUT", "THROUGHPUT", "REPLAY_ERROR_COUNT", "RECOVERY_ERROR_COUNT", "CRC_FLIT_ERROR_COUNT", "CRC_DATA_ERROR_COUNT"} {
+		for link := range 18 {
+			rows = append(rows, fmt.Sprintf("DCGM_FI_DEV_NVLINK_%s_L%d", family, link))
+		}
+	}
+	return strings.Join(rows[:n], ", gauge, x\n") + ", gauge, x\n"
 }
 
 // TestDefaultFields: the file that comes with the program is of use as a whole, also what
@@ -179,6 +217,24 @@ func TestPageRefused(t *testing.T) {
 	e.readAll(s)
 	if n := strings.Count(e.said.String(), "DCGM_FI_PROF_SM_ACTIVE: watch page: dcgmWatchFields"); n != 1 {
 		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+}
+
+// TestManyRefused: what the engine refuses is found out with one GPU, not with all.
+func TestManyRefused(t *testing.T) {
+	e := newEngine(t)
+	for i := range 8 {
+		e.node.GPUs = append(e.node.GPUs, gputest.Full(i))
+	}
+	e.fields = "\tprofiling=0"
+	e.cfg.Fields = parse(t, dcgm.DefaultFields+"\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n")
+	s := e.open()
+	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
+		t.Errorf("%d fields are left", len(p.Fields))
+	}
+	// Five watches of all GPUs, one of which fails, and one of each field alone.
+	if n := e.count("dcgmGroupAddEntity 0"); n > 5*8+26 {
+		t.Errorf("%d calls to add a GPU to a group", n)
 	}
 }
 

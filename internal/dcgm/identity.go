@@ -94,7 +94,7 @@ func (b *board) learn(of func(field) value) {
 	d.Vendor = "NVIDIA"
 	text := func(to *string, f field) {
 		v, ok := of(f).word()
-		assign(to, same, v, ok)
+		assign(to, itself, v, ok)
 	}
 	text(&d.UUID, godcgm.DCGM_FI_DEV_GPU_UUID)
 	text(&d.Model, godcgm.DCGM_FI_DEV_GPU_NAME)
@@ -133,7 +133,7 @@ func (b *board) learnFabric(of func(field) value) {
 	}
 	f := &gpu.Fabric{State: fabricStates[status]}
 	cluster, ok := of(godcgm.DCGM_FI_DEV_FABRIC_CLUSTER_UUID).word()
-	assign(&f.ClusterUUID, same, cluster, ok)
+	assign(&f.ClusterUUID, itself, cluster, ok)
 	clique, ok := of(godcgm.DCGM_FI_DEV_FABRIC_CLIQUE_ID).integer()
 	assign(&f.CliqueID, func(n int64) uint32 { return uint32(n) }, clique, ok)
 	b.device.Fabric = f

@@ -10,6 +10,7 @@ import "C"
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"unsafe"
 )
 
@@ -33,6 +34,8 @@ func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
+	runtime.LockOSThread() // dlerror is of this thread
+	defer runtime.UnlockOSThread()
 	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL)
 	if handle == nil {
 		return fmt.Errorf("load %s: %s (it comes with NVIDIA's datacenter-gpu-manager-4-core; --dcgm.library sets the path)", path, C.GoString(C.dlerror()))

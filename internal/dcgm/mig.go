@@ -14,6 +14,7 @@ import (
 type mig struct {
 	parts []part
 	watch *watch // of how busy the instances are; nil if that is not measured
+	asks  int    // how often what they are called may still be asked for
 }
 
 // A part is a GPU instance. The engine numbers its entities by itself; of the driver's
@@ -84,11 +85,25 @@ func (d *session) regroup(parts []part, enabled func(entity) bool) error {
 	if unchanged {
 		return nil
 	}
+	d.mig.asks = maxAsks
 	if err := d.describe(enabled); err != nil {
 		return err
 	}
 	d.watchInstances()
 	return d.watchPage()
+}
+
+// describeAgain asks for names that could not be told, a few times.
+func (d *session) describeAgain() error {
+	if d.mig.asks == 0 || !slices.ContainsFunc(d.mig.parts, func(p part) bool { return p.instance.Profile == "" }) {
+		return nil
+	}
+	d.mig.asks--
+	divided := make(map[entity]bool)
+	for _, g := range d.gpus {
+		divided[g] = d.boards[g].device.MIG != nil
+	}
+	return d.describe(func(g entity) bool { return divided[g] })
 }
 
 // describe asks for the names of profiles, and for what a whole GPU has.
@@ -113,7 +128,7 @@ func (d *session) describe(enabled func(entity) bool) error {
 	for i := range d.mig.parts {
 		p := &d.mig.parts[i]
 		name, ok := names[key{p.entity, godcgm.DCGM_FI_DEV_GPU_NAME}].word()
-		assign(&p.instance.Profile, same, name, ok)
+		assign(&p.instance.Profile, itself, name, ok)
 		if b := d.boards[p.parent]; b.device.MIG != nil {
 			b.device.MIG.Instances = append(b.device.MIG.Instances, p.instance)
 		}
@@ -138,10 +153,10 @@ func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
 	}
-	w := &watch{name: "activity", of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: keep}
+	w := &watch{name: activityWatch, of: entities(d.mig.parts), fields: []field{activity}, every: d.cfg.Tick, keep: retention(d.cfg.Tick)}
 	var err error
 	d.mig.watch, err = d.replace(d.mig.watch, w)
-	d.doWithout("activity of MIG instances", err)
+	d.doWithout(activityWatch, err)
 }
 
 // measure adds to readings how busy each instance was since the last reading. Every
@@ -162,17 +177,14 @@ func (d *session) measure(report *gpu.Report) {
 				parts = append(parts, p)
 			}
 		}
-		r.Instances, r.InstancesKnown = busy(parts, vs, d.cfg.Now())
+		r.Instances, r.InstancesKnown = busy(parts, vs, d.cfg.Now(), retention(d.cfg.Tick))
 	}
 }
 
-// maxSpan is the longest time that a measurement can stand for.
-const maxSpan = 10 * time.Second
-
 // busy returns how busy the instances of a GPU were, if the engine measured all of them
 // since it was last asked. It measures over the time from one update to the next; the
-// newest one is taken for all of them since.
-func busy(parts []*part, vs values, now gpu.Instant) (out []gpu.InstanceSample, known bool) {
+// newest one is taken for all of them since, for the longest time at most.
+func busy(parts []*part, vs values, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample, known bool) {
 	at := func(p *part) time.Duration { return moment(now, vs[key{p.entity, activity}].at).Boot }
 	if slices.ContainsFunc(parts, func(p *part) bool { return at(p)-p.read <= shortest }) {
 		return nil, false
@@ -181,7 +193,7 @@ func busy(parts []*part, vs values, now gpu.Instant) (out []gpu.InstanceSample, 
 	for _, p := range parts {
 		span := gpu.Span{From: p.read, To: at(p)}
 		ratio, ok := vs[key{p.entity, activity}].number()
-		known = known && ok && ratio >= 0 && ratio <= 1.01 && span.From > 0 && span.Len() <= maxSpan
+		known = known && ok && ratio >= 0 && ratio <= 1.01 && span.From > 0 && span.Len() <= longest
 		out = append(out, gpu.InstanceSample{Instance: p.instance.ID, Span: span, SM: min(ratio, 1)})
 		p.read = span.To
 		if !ok {

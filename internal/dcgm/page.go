@@ -41,11 +41,11 @@ func (d *session) watchPage() error {
 		d.sortFields()
 	}
 	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(all, f) })
-	p.whole = d.watchAll(p.whole, &watch{name: "page", of: d.gpus, fields: own, every: pageEvery, keep: 3 * pageEvery}, d.refuse)
+	p.whole = d.watchAll(p.whole, &watch{name: pageWatch, of: d.gpus, fields: own, every: pageEvery, keep: retention(pageEvery)}, d.refuse)
 	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
 		return !d.perInstance(f) || f == activity && d.mig.watch != nil
 	})
-	p.divided = d.watchAll(p.divided, &watch{name: "page-instances", of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: 3 * pageEvery},
+	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: retention(pageEvery)},
 		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
 	if len(p.told) > 0 {
 		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.told, "; "))
@@ -106,21 +106,26 @@ func (d *session) refuse(f field, err error) {
 }
 
 // watchAll replaces a watch by another one of as many of its fields as the engine takes:
-// it refuses all over one.
+// it refuses all over one. Where there is no room, no field is to blame.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
-	if next, err := d.replace(old, w); err == nil {
-		return next
-	}
-	w.fields = slices.DeleteFunc(w.fields, func(f field) bool {
-		single := &watch{name: w.name, of: w.of, fields: []field{f}, every: w.every, keep: w.keep}
-		if err := single.begin(d.engine); err != nil {
-			refused(f, err)
-			return true
+	next, err := d.replace(old, w)
+	// What one entity has no field of, usually none has.
+	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
+		if err == nil || full(err) {
+			break
 		}
-		_ = single.end()
-		return false
-	})
-	next, err := d.replace(nil, w)
+		w.fields = slices.DeleteFunc(w.fields, func(f field) bool {
+			single := &watch{name: w.name, of: of, fields: []field{f}, every: w.every, keep: w.keep}
+			err := single.begin(d.engine)
+			_ = single.end()
+			if err != nil && !full(err) {
+				refused(f, err)
+				return true
+			}
+			return false
+		})
+		next, err = d.replace(nil, w)
+	}
 	d.doWithout(w.name, err)
 	return next
 }
@@ -200,7 +205,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
-		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= 3*pageEvery {
+		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= retention(pageEvery) {
 			row.Values[i] = &n
 		}
 	}

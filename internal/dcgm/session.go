@@ -25,6 +25,8 @@ type session struct {
 	gpus    []entity
 	boards  map[entity]*board
 	watches []*watch
+	// without names what is done without for now, as it was told.
+	without map[string]bool
 	counted time.Duration // when the GPUs were last counted, boot clock
 	xids    xids
 	mig     mig
@@ -37,7 +39,7 @@ func open(cfg Config) (*session, error) {
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
 		return nil, err
 	}
-	d := &session{cfg: cfg, engine: e, driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
+	d := &session{cfg: cfg, engine: e, without: make(map[string]bool), driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
 	d.xids = newXIDs(cfg.Now().Wall)
 	if err := d.begin(); err != nil {
 		d.leave()
@@ -83,9 +85,9 @@ func (d *session) begin() error {
 		return errors.New("the host engine has no driver")
 	}
 	v, ok := vs[key{system, driverVersion}].word()
-	assign(&d.driver.DriverVersion, same, v, ok)
+	assign(&d.driver.DriverVersion, itself, v, ok)
 	v, ok = vs[key{system, nvmlVersion}].word()
-	assign(&d.driver.NVMLVersion, same, v, ok)
+	assign(&d.driver.NVMLVersion, itself, v, ok)
 	if err := d.identify(); err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (d *session) begin() error {
 	return d.watch()
 }
 
-func same(s string) string { return s }
+func itself(s string) string { return s }
 
 // count lists the GPUs.
 func (d *session) count() (gpus []entity, err error) {
@@ -125,9 +127,12 @@ var (
 	all      = slices.Concat(meter, gauges, failures)
 )
 
-// keep is how long the engine keeps values: it must be longer than the time between
-// two updates.
-const keep = 10 * time.Second
+// retention is how long the engine keeps values that it reads every so often: longer than
+// the time between two updates, of which it may be late by one.
+func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
+
+// xidsEvery is how often the engine looks for errors of which it was told no event.
+const xidsEvery = 10 * time.Second
 
 // watch has the fields of all GPUs watched. Without energy and gauges there is nothing
 // to read; what else fails is told once and missing.
@@ -136,46 +141,96 @@ func (d *session) watch() error {
 		return nil
 	}
 	needed := []*watch{
-		{name: "energy", fields: meter, every: d.cfg.Tick / 2, keep: keep},
-		{name: "gauges", fields: gauges, every: d.cfg.Tick, keep: max(keep, 2*d.cfg.Tick)},
+		{name: "energy", fields: meter, every: d.cfg.Tick / 2},
+		{name: "gauges", fields: gauges, every: d.cfg.Tick},
 	}
 	for _, w := range needed {
-		w.of = d.gpus
+		w.of, w.keep = d.gpus, retention(w.every)
 		if err := w.begin(d.engine); err != nil {
 			return err
 		}
 		d.watches = append(d.watches, w)
 	}
-	_, err := d.replace(nil, &watch{name: "xids", of: d.gpus, fields: failures, every: keep, keep: time.Minute})
-	d.doWithout("xids", err)
+	d.watchXIDs()
 	return d.watchPage()
 }
 
+// watchXIDs has the engine told of errors.
+func (d *session) watchXIDs() {
+	_, err := d.replace(nil, &watch{name: xidsWatch, of: d.gpus, fields: failures, every: xidsEvery, keep: time.Minute})
+	d.doWithout(xidsWatch, err)
+}
+
 // replace lets a watch take the place of another one, or of none. A watch of nothing is
-// none. The error says why there is none where there should be one.
+// none. The error says why there is none where there should be one. The engine goes on
+// measuring what both watch, unless an entity is to be watched no longer.
 func (d *session) replace(old, w *watch) (*watch, error) {
+	ended := func(err error) {
+		if err != nil {
+			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+		}
+	}
+	if old != nil && slices.Equal(old.of, w.of) && slices.Equal(old.fields, w.fields) {
+		return old, nil
+	}
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
-		if err := old.cede(); err != nil {
-			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+		if !w.covers(old) {
+			ended(old.end())
 		}
 	}
 	if len(w.of) == 0 || len(w.fields) == 0 {
 		return nil, nil
 	}
-	if err := w.begin(d.engine); err != nil {
+	err := w.begin(d.engine)
+	switch {
+	case err == nil && old != nil:
+		ended(old.cede())
+	case old != nil:
+		ended(old.end())
+	}
+	if err != nil {
 		return nil, err
 	}
 	d.watches = append(d.watches, w)
 	return w, nil
 }
 
-// doWithout tells of fields that cannot be watched.
+// doWithout tells once of what cannot be watched. No error is that it can.
 func (d *session) doWithout(name string, err error) {
-	if err != nil {
+	if err == nil {
+		delete(d.without, name)
+		return
+	}
+	if !d.without[name] {
 		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", name, "err", err)
 	}
+	d.without[name] = true
 }
+
+// regain tries again what is done without: room that others had, or profiling.
+func (d *session) regain() error {
+	if d.without[xidsWatch] {
+		d.watchXIDs()
+	}
+	page := d.without[pageWatch] || d.without[instancesWatch]
+	if d.without[activityWatch] {
+		d.watchInstances()
+		page = page || d.mig.watch != nil // which has the page's watch of activity now
+	}
+	if page {
+		return d.watchPage()
+	}
+	return nil
+}
+
+// What can be done without, as the groups of the engine are named.
+const (
+	xidsWatch      = "xids"
+	activityWatch  = "activity"
+	pageWatch      = "page"
+	instancesWatch = "page-instances"
+)
 
 // unwatch takes every watch out of the engine.
 func (d *session) unwatch() (err error) {
@@ -202,5 +257,11 @@ func (d *session) renew() error {
 	case !slices.Equal(gpus, d.gpus):
 		return errChanged
 	}
-	return d.identify()
+	if err := d.identify(); err != nil {
+		return err
+	}
+	if err := d.describeAgain(); err != nil {
+		return err
+	}
+	return d.regain()
 }

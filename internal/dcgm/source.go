@@ -179,10 +179,9 @@ func (s *Source) Close(wait time.Duration) error {
 	if s.session == nil {
 		return nil
 	}
-	var closing lane.Lane[error]
-	closing.Begin(s.session.close)
+	d := s.session
 	s.session = nil
-	err, ok := closing.Wait(ctx)
+	err, ok := lane.Run(ctx, d.close)
 	switch {
 	case !ok:
 		return errors.New("close host engine: it has not answered")

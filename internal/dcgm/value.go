@@ -95,10 +95,10 @@ func (e *engine) live(of []entity, fields ...field) (values, error) {
 	if len(of) == 1 && len(fields) == 1 {
 		return values{key{of[0], fields[0]}: {status: code(err)}}, nil
 	}
-	all := make(values)
+	merged := make(values)
 	add := func(of []entity, fields ...field) error {
 		some, err := e.live(of, fields...)
-		maps.Copy(all, some)
+		maps.Copy(merged, some)
 		return err
 	}
 	if len(of) > 1 {
@@ -107,14 +107,14 @@ func (e *engine) live(of []entity, fields ...field) (values, error) {
 				return nil, err
 			}
 		}
-		return all, nil
+		return merged, nil
 	}
 	for _, f := range fields {
 		if err := add(of, f); err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return merged, nil
 }
 
 // maxFields is how many fields the library takes in one question.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
@@ -32,11 +33,17 @@ type holding struct {
 	back func() error
 }
 
-const unwatch = "dcgmUnwatchFields"
+const unwatchCall = "dcgmUnwatchFields"
 
 // shortest is how often the engine is let read at most: NVML's counter moves every
 // 100 ms.
 const shortest = 100 * time.Millisecond
+
+// full reports whether an engine has no room for a group. The binding tells only the
+// library's text for DCGM_ST_MAX_LIMIT.
+func full(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Max limit reached")
+}
 
 // begin makes the groups and watches their fields. The first values are there when it
 // returns. If it fails, nothing is left in the engine.
@@ -73,7 +80,7 @@ func (w *watch) establish(e *engine) error {
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
 	// Before the watch, since a watch that fails may be half done.
-	w.holds(e, unwatch, func() error { return godcgm.UnwatchFields(w.set, w.group) })
+	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
 	})
@@ -96,9 +103,14 @@ func (w *watch) end() (err error) {
 	return err
 }
 
-// cede is end, but lets the engine go on reading what another watch will take over: its
+// covers reports whether a watch is of every entity that another one is of.
+func (w *watch) covers(o *watch) bool {
+	return !slices.ContainsFunc(o.of, func(x entity) bool { return !slices.Contains(w.of, x) })
+}
+
+// cede is end, but lets the engine go on reading what another watch has taken over: its
 // groups are gone, and what the connection watches stays.
 func (w *watch) cede() error {
-	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatch })
+	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }

@@ -31,14 +31,15 @@ func (d *session) told(report *gpu.Report, g entity, vs values) bool {
 	if !ok || newest == 0 || v.at <= until {
 		return ok
 	}
-	d.xids.until[g] = v.at
-	for _, x := range d.history(g, until+1, v) {
+	errs := d.history(g, until+1, v)
+	d.xids.until[g] = errs[len(errs)-1].at // what is too much for one report is left to the next
+	for _, x := range errs {
 		report.XIDs = append(report.XIDs, gpu.XID{UUID: d.boards[g].device.UUID, Code: x.bits, At: time.UnixMicro(x.at)})
 	}
 	return true
 }
 
-// history returns the errors from a time on, of which the newest is known.
+// history returns the errors from a time on, oldest first, of which the newest is known.
 func (d *session) history(g entity, from int64, newest value) (out []value) {
 	err := d.engine.do("dcgmGetMultipleValuesForField", func() error {
 		vs, err := godcgm.GetMultipleValuesForField(g.EntityId, godcgm.DCGM_FI_DEV_XID_ERROR, maxXIDs, time.UnixMicro(from), time.UnixMicro(newest.at))

@@ -12,6 +12,14 @@ type Lane[T any] struct {
 	late   bool
 }
 
+// Run does one piece of work in a goroutine of its own, and returns its answer if it comes
+// before ctx ends.
+func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
+	var l Lane[T]
+	l.Begin(work)
+	return l.Wait(ctx)
+}
+
 // Busy reports whether there is work whose answer was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 

@@ -19,10 +19,7 @@ type board struct {
 	// known is the library's last word on the GPU, which outlives the library: what was
 	// known of a GPU must not go when it is lost.
 	known gpu.Device
-	// events is when the library last said that it is told of the GPU's errors, 0
-	// for never.
-	events time.Duration
-	meter  meter
+	meter meter
 	// read is the time of the last reading that counts, held what was sampled for
 	// readings since that did not.
 	read time.Duration
@@ -52,7 +49,7 @@ func (s *Source) board(uuid string) *board {
 	return b
 }
 
-// merge adds to the engine's report what only the library knows.
+// merge adds to the engine's report what only the library knows, or has read.
 func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 	or(&report.Driver.DriverVersion, library.Driver.DriverVersion)
 	or(&report.Driver.NVMLVersion, library.Driver.NVMLVersion)
@@ -60,13 +57,8 @@ func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 	for i := range report.Devices {
 		d := &report.Devices[i]
 		b := s.board(d.UUID)
-		theirs := find(library.Devices, d.UUID, deviceUUID)
-		if theirs != nil {
-			b.learn(theirs, now)
-		}
-		read := find(library.Readings, d.UUID, readingUUID) != nil
-		b.choose(d, read, now)
-		if theirs != nil || sameInstances(d.MIG, b.known.MIG) {
+		b.choose(d, find(library.Readings, d.UUID, readingUUID) != nil, now)
+		if find(library.Devices, d.UUID, deviceUUID) != nil || sameInstances(d.MIG, b.known.MIG) {
 			d.MIG = b.known.MIG
 		}
 		b.fill(d)
@@ -84,24 +76,41 @@ func (s *Source) merge(report gpu.Report, library outcome) gpu.Report {
 			b.add(r, theirs)
 		}
 	}
-	addUnlisted(&report, library)
-	report.XIDs = slices.DeleteFunc(report.XIDs, func(x gpu.XID) bool { return s.board(x.UUID).hears(now) })
-	report.XIDs = append(report.XIDs, library.XIDs...)
+	// DCGM does not support all GPUs, and an engine may have stopped reading one.
+	library.Report = s.unaided(library)
+	report.Devices = append(report.Devices, others(library.Devices, report.Devices, deviceUUID)...)
+	for _, r := range others(library.Readings, report.Readings, readingUUID) {
+		if find(report.Devices, r.UUID, deviceUUID) != nil {
+			report.Readings = append(report.Readings, r)
+		}
+	}
 	return report
 }
 
-// addUnlisted adds the GPUs that only the library lists: DCGM does not support all.
-func addUnlisted(report *gpu.Report, library outcome) {
-	for i := range library.Devices {
-		d := &library.Devices[i]
-		if find(report.Devices, d.UUID, deviceUUID) != nil {
-			continue
+// unaided returns what the library says alone, with the energy that may be taken from it.
+func (s *Source) unaided(library outcome) gpu.Report {
+	report, now := library.Report, s.cfg.Now().Boot
+	report.Devices, report.Readings = slices.Clone(report.Devices), slices.Clone(report.Readings)
+	for i := range report.Devices {
+		d := &report.Devices[i]
+		r := find(report.Readings, d.UUID, readingUUID)
+		b := s.board(d.UUID)
+		if r != nil {
+			b.choose(d, true, now)
 		}
-		report.Devices = append(report.Devices, *d)
-		if r := find(library.Readings, d.UUID, readingUUID); r != nil {
-			report.Readings = append(report.Readings, *r)
+		if b.meter == shared && !b.common() {
+			if r != nil {
+				r.Energy = nil
+			}
+			d.EnergySource, d.EnergyScope = gpu.EnergyCounter, gpu.ScopeUnknown
 		}
 	}
+	return report
+}
+
+// others returns the elements of GPUs that are not in another list.
+func others[T any](list, in []T, of func(T) string) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return find(in, of(o), of) != nil })
 }
 
 // find returns the element of a GPU, or nil.
@@ -115,14 +124,6 @@ func find[T any](list []T, uuid string, of func(T) string) *T {
 
 func deviceUUID(d gpu.Device) string   { return d.UUID }
 func readingUUID(r gpu.Reading) string { return r.UUID }
-
-// learn notes the library's word on a GPU.
-func (b *board) learn(d *gpu.Device, now time.Duration) {
-	b.known = *d
-	if d.XIDEvents {
-		b.events = now
-	}
-}
 
 // choose decides which meter a GPU has, once the library has read it, or has not for
 // long. A counter that says that it counts the GPU alone is better than the engine's,
@@ -141,10 +142,10 @@ func (b *board) choose(d *gpu.Device, read bool, now time.Duration) {
 	}
 }
 
-// hears reports whether the library tells of a GPU's errors. Then the engine's word is
-// not needed, which would count each twice.
-func (b *board) hears(now time.Duration) bool {
-	return b.events > 0 && now-b.events < patience
+// common reports whether the library reads no other counter than the engine, or none.
+func (b *board) common() bool {
+	d := &b.known
+	return d.EnergySource == gpu.EnergyNone || d.EnergySource == gpu.EnergyCounter && d.EnergyScope != gpu.ScopeGPU
 }
 
 // or sets *to to what the library says, if the engine said nothing.
@@ -204,6 +205,22 @@ func (b *board) add(r, library *gpu.Reading) {
 		r.Instances, r.InstancesKnown = library.Instances, library.InstancesKnown
 	}
 }
+
+// hold keeps what was sampled for readings that nobody will see, of a while at most.
+func (s *Source) hold(readings []gpu.Reading) {
+	oldest := s.cfg.Now().Boot - holdable
+	for _, r := range readings {
+		held := join(s.board(r.UUID).held, r)
+		held.Samples = slices.DeleteFunc(held.Samples, func(o gpu.Sample) bool { return o.To <= oldest })
+		held.Instances = slices.DeleteFunc(held.Instances, func(o gpu.InstanceSample) bool { return o.To <= oldest })
+		held.Sampled.From = max(held.Sampled.From, min(oldest, held.Sampled.To))
+		s.board(r.UUID).held = &held
+	}
+}
+
+// holdable is how old what was sampled is at most when it is given, so that an engine
+// that is gone for long costs no memory.
+const holdable = time.Minute
 
 // carry keeps what was sampled for a reading that is not newer than the last one, as
 // after a change to the engine, which read the counter a moment before: nobody will look

@@ -136,7 +136,7 @@ func TestMeter(t *testing.T) {
 // TestLateLibrary: while the library may still say that it knows a better counter, there
 // is no energy; then the engine's counts, and goes on counting.
 func TestLateLibrary(t *testing.T) {
-	b := newBoth(true)
+	b := newBoth(false)
 	b.library.err = errDown
 	for i := range 15 {
 		b.engine.of("dcgm", metered(gpu.ScopeUnknown, 1000), b.ago(0))
@@ -149,6 +149,57 @@ func TestLateLibrary(t *testing.T) {
 	b.library.of("nvml", metered(gpu.ScopeGPU, 5), b.ago(0))
 	if _, r := b.one(t); r.Energy == nil || *r.Energy != 2000 {
 		t.Errorf("energy is %v", r.Energy)
+	}
+	for _, lost := range []func(){
+		func() { b.engine.err = errDown },
+		func() { b.engine.of("dcgm", metered(gpu.ScopeUnknown, 3000), b.ago(0)); b.engine.Readings = nil },
+		func() { b.engine.Devices, b.engine.Readings = nil, nil },
+	} {
+		b.clock.Advance(time.Second)
+		lost()
+		b.library.of("nvml", metered(gpu.ScopeGPU, 6), b.ago(0))
+		if d, r := b.one(t); r.Energy != nil || d.EnergyScope != gpu.ScopeUnknown {
+			t.Errorf("energy is %v of %q, of another counter", *r.Energy, d.EnergyScope)
+		}
+	}
+}
+
+// TestLateReading: a library that does not read a GPU in time has no say in its counter.
+func TestLateReading(t *testing.T) {
+	b := newBoth(false)
+	summed := metered(gpu.ScopeUnknown, 1000)
+	summed.Device.EnergySource = gpu.EnergyPower
+	for i := range 2 {
+		b.engine.of("dcgm", metered(gpu.ScopeUnknown, 9000), b.ago(0))
+		b.library.of("nvml", summed, b.ago(0))
+		if i == 0 {
+			b.library.Readings = nil
+		}
+		if _, r := b.one(t); (r.Energy != nil) != (i > 0) || i > 0 && *r.Energy != 9000 {
+			t.Errorf("tick %d: %+v", i, r)
+		}
+		b.clock.Advance(time.Second)
+	}
+}
+
+// TestLateEngine: the counter that the library served before the engine answered is served
+// afterwards too.
+func TestLateEngine(t *testing.T) {
+	summed := metered(gpu.ScopeUnknown, 1000)
+	summed.Device.EnergySource = gpu.EnergyPower
+	for _, library := range []gputest.GPU{metered(gpu.ScopeGPU, 1000), summed} {
+		b := newBoth(false)
+		b.engine.err = errDown
+		for i := range 4 {
+			if i > 1 {
+				b.engine.of("dcgm", metered(gpu.ScopeUnknown, 9000), b.ago(0))
+			}
+			b.library.of("nvml", library, b.ago(0))
+			if _, r := b.one(t); *r.Energy != 1000 {
+				t.Errorf("tick %d: energy is %d", i, *r.Energy)
+			}
+			b.clock.Advance(time.Second)
+		}
 	}
 }
 
@@ -192,32 +243,119 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestErrorsOnce: an error that both are told of is one error.
+// TestErrorsOnce: an error that both are told of is one error, whoever tells it first and
+// however late the other is. Nothing that only one is told of is lost.
 func TestErrorsOnce(t *testing.T) {
+	type tick struct {
+		engine, library []uint64 // codes; they happened in the tick, nil if it does not answer
+		want            int
+	}
+	none, one := []uint64{}, []uint64{79}
+	tests := map[string][]tick{
+		"the engine's word alone":         {{one, none, 1}, {one, none, 1}},
+		"the library's word alone":        {{none, one, 1}, {none, one, 1}},
+		"both at once":                    {{one, one, 1}, {one, one, 1}, {one, one, 1}},
+		"the engine first":                {{one, none, 1}, {none, one, 0}},
+		"the library first":               {{none, one, 1}, {one, none, 0}},
+		"one after the other, and again":  {{one, none, 1}, {none, one, 0}, {one, none, 1}, {none, one, 0}},
+		"a series":                        {{[]uint64{13, 13, 13}, []uint64{13, 13}, 3}, {none, []uint64{13}, 0}},
+		"others":                          {{[]uint64{48}, []uint64{63}, 2}},
+		"the library is gone":             {{none, none, 0}, {none, nil, 0}, {none, nil, 0}, {one, nil, 1}},
+		"the engine is gone":              {{none, none, 0}, {nil, none, 0}, {nil, one, 1}},
+		"nobody answers, then the engine": {{none, none, 0}, {nil, nil, 0}, {one, nil, 1}},
+	}
+	for name, ticks := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBoth(false)
+			for i, tt := range ticks {
+				b.clock.Advance(time.Second)
+				b.says(&b.engine, "dcgm", tt.engine)
+				b.says(&b.library, "nvml", tt.library)
+				r, err := b.Read(t.Context())
+				if n := len(r.XIDs); n != tt.want || (err != nil) != (tt.engine == nil && tt.library == nil) {
+					t.Errorf("tick %d: %d errors, want %d; %v", i, n, tt.want, err)
+				}
+			}
+		})
+	}
+}
+
+// says lets a driver say of a GPU that it had errors just now.
+func (b *both) says(s *said, name string, codes []uint64) {
+	g := gputest.Plain(0)
+	g.Device.XIDEvents = true
+	s.of(name, g, b.ago(0))
+	for _, code := range codes {
+		s.XIDs = append(s.XIDs, gpu.XID{UUID: g.Device.UUID, Code: code, At: b.ago(0).Wall})
+	}
+	if codes == nil {
+		s.err = errDown
+	}
+}
+
+// TestLateErrors: an engine that answers again tells what the library told long ago.
+func TestLateErrors(t *testing.T) {
 	b := newBoth(false)
-	read := func(library bool) (n int) {
+	b.says(&b.library, "nvml", []uint64{79})
+	b.engine.err = errDown
+	if n := len(gputest.Read(t, b).XIDs); n != 1 {
+		t.Fatalf("%d errors", n)
+	}
+	b.says(&b.engine, "dcgm", []uint64{79})
+	b.library.err = errDown
+	b.clock.Advance(10 * time.Minute)
+	if n := len(gputest.Read(t, b).XIDs); n != 0 {
+		t.Errorf("%d more, after the engine hung", n)
+	}
+}
+
+// TestEngineAlone: while the engine that must serve does not, what the library tells once
+// is kept for the next report, and what it sampled for a minute.
+func TestEngineAlone(t *testing.T) {
+	b := newBoth(true)
+	for i := range 100 {
 		b.clock.Advance(time.Second)
-		g := gputest.Plain(0)
-		b.engine.of("dcgm", g, b.ago(0))
-		b.engine.XIDs = []gpu.XID{{UUID: g.Device.UUID, Code: 79}}
-		g.Device.XIDEvents = library
-		b.library.of("nvml", g, b.ago(0))
-		if library {
-			b.library.XIDs = []gpu.XID{{UUID: g.Device.UUID, Code: 79}}
+		b.says(&b.engine, "dcgm", []uint64{})
+		b.says(&b.library, "nvml", []uint64{})
+		if i == 1 {
+			b.says(&b.library, "nvml", []uint64{79})
 		}
-		return len(gputest.Read(t, b).XIDs)
-	}
-	if n := read(false); n != 1 {
-		t.Errorf("the engine's word alone comes to %d errors", n)
-	}
-	for range 3 {
-		if n := read(true); n != 1 {
-			t.Errorf("the word of both comes to %d errors", n)
+		if 0 < i && i < 3 || 10 <= i && i < 99 {
+			b.engine.err = errDown
+		}
+		r := &b.library.Readings[0]
+		r.SamplesKnown, r.Sampled = true, gpu.Span{From: r.At.Boot - time.Second, To: r.At.Boot}
+		r.Samples = []gpu.Sample{{PID: uint32(i), Span: r.Sampled}}
+		report, err := b.Read(t.Context())
+		if (err != nil) != (b.engine.err != nil) {
+			t.Fatal(err)
+		}
+		want, ok := map[int]struct{ samples, xids int }{0: {1, 0}, 3: {3, 1}, 4: {1, 0}, 9: {1, 0}, 99: {61, 0}}[i]
+		if !ok {
+			continue
+		}
+		got := report.Readings[0]
+		if n := len(got.Samples); n != want.samples || got.Sampled.Len() != time.Duration(n)*time.Second || len(report.XIDs) != want.xids {
+			t.Errorf("tick %d: %d samples of %v and %d errors, want %+v", i, n, got.Sampled.Len(), len(report.XIDs), want)
 		}
 	}
-	for i := range 12 {
-		if n := read(false); n != min(1, i/9) {
-			t.Errorf("%d s after the library's last word there are %d errors", i+1, n)
+}
+
+// TestStale: a GPU that the engine has stopped reading is read by the library.
+func TestStale(t *testing.T) {
+	for _, scope := range []gpu.EnergyScope{gpu.ScopeUnknown, gpu.ScopeModule, gpu.ScopeGPU} {
+		b := newBoth(false)
+		for i := range 5 {
+			b.clock.Advance(time.Second)
+			mJ := gpu.Millijoules(1000 * i)
+			b.engine.of("dcgm", metered(gpu.ScopeUnknown, mJ), b.ago(0))
+			if i >= 2 {
+				b.engine.Readings = nil
+			}
+			b.library.of("nvml", metered(scope, mJ), b.ago(0))
+			if _, r := b.one(t); r.Energy == nil || *r.Energy != mJ || r.At != b.ago(0) {
+				t.Errorf("%s, tick %d: reading %+v", scope, i, r)
+			}
 		}
 	}
 }
@@ -238,6 +376,24 @@ func TestServing(t *testing.T) {
 		if r := gputest.Read(t, b); r.Driver.Source != "dcgm" {
 			t.Errorf("alone: %v: %q serves", alone, r.Driver.Source)
 		}
+	}
+}
+
+// TestPageStays: the field page outlives the engine by half a minute.
+func TestPageStays(t *testing.T) {
+	b := newBoth(false)
+	page := &gpu.FieldPage{Labels: []string{"a"}}
+	for i := range 40 {
+		b.engine.of("dcgm", gputest.Plain(0), b.ago(0))
+		b.engine.Fields = page
+		if i > 0 {
+			b.engine.err = errDown
+		}
+		b.library.of("nvml", gputest.Plain(0), b.ago(0))
+		if got := gputest.Read(t, b).Fields; (got == page) != (i < 30) {
+			t.Errorf("%d s after the engine's last answer the page is %v", i, got)
+		}
+		b.clock.Advance(time.Second)
 	}
 }
 

@@ -46,6 +46,10 @@ type Source struct {
 	// serving is who served last, empty before.
 	serving string
 	boards  map[string]*board // by UUID
+	xids    xids
+	// fields is the engine's last field page, of the time paged on the boot clock.
+	fields *gpu.FieldPage
+	paged  time.Duration
 }
 
 // New returns a source that has not read anything yet.
@@ -64,8 +68,10 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	engine := s.read(ctx, s.cfg.DCGM, stage.DCGM)
 	report, err := s.serve(engine, <-library)
 	if err == nil {
+		report.XIDs = s.xids.take()
 		s.note(report.Driver.Source)
 		s.carry(&report)
+		s.show(&report, engine)
 	}
 	return report, err
 }
@@ -84,17 +90,41 @@ func (s *Source) read(ctx context.Context, d Driver, name stage.Name) outcome {
 	return outcome{r, err}
 }
 
-// serve returns the report of who serves.
+// serve returns the report of who serves. What a driver tells once is kept, whoever
+// serves.
 func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
+	s.xids.add(stage.NVML, library.XIDs)
+	s.xids.add(stage.DCGM, engine.XIDs)
+	for i := range library.Devices {
+		d := &library.Devices[i]
+		s.board(d.UUID).known = *d
+	}
 	switch {
 	case engine.err == nil:
 		return s.merge(engine.Report, library), nil
 	case s.cfg.Alone:
+		s.hold(library.Readings)
 		return gpu.Report{}, engine.err
 	case library.err == nil:
-		return library.Report, nil
+		return s.unaided(library), nil
 	default:
 		return gpu.Report{}, fmt.Errorf("%w; %w", library.err, engine.err)
+	}
+}
+
+// outdated is the age from which on a field page is shown no longer, which is that of the
+// values on it too.
+const outdated = 30 * time.Second
+
+// show keeps the engine's field page, which is of use for a while without the engine: one
+// answer that is late leaves no gap in it.
+func (s *Source) show(report *gpu.Report, engine outcome) {
+	now := s.cfg.Now().Boot
+	switch {
+	case engine.err == nil:
+		s.fields, s.paged = report.Fields, now
+	case now-s.paged < outdated:
+		report.Fields = s.fields
 	}
 }
 

@@ -11,7 +11,9 @@
  *   GPULEDGER_FAKE_DCGM_STATE  the state file; nothing answers while it does not exist
  *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log, as nvml.c has it. Of the values
  *                              that a call gives only energy is written, a line
- *                              each: dcgmLatestEnergy, uuid, 0, mJ.
+ *                              each: dcgmLatestEnergy, uuid, 0, mJ. So are the fields
+ *                              that a call watches no longer or from now on:
+ *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field.
  *
  * Further records of the state file, beside those of the driver:
  *
@@ -51,7 +53,7 @@
 #include <dcgm_test_apis.h>
 #include "fields.h"
 
-enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 32, FIRST_PROFILING = 1001 };
+enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 96, FIRST_PROFILING = 1001 };
 
 struct group {
     char name[128];
@@ -827,6 +829,13 @@ dcgmReturn_t dcgmGetMultipleValuesForField(dcgmHandle_t handle, int gpu, unsigne
 
 /* ---- watches ---- */
 
+static void report_watch(const char *name, dcgmGroupEntityPair_t pair, unsigned short id)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
+    report(name, entity(pair) ? uuid_in(pair) : "-", DCGM_ST_OK, what);
+}
+
 static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long long every)
 {
     struct watch *w = watch_of(pair, id);
@@ -834,12 +843,13 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
         return DCGM_ST_BADPARAM;
     if (id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 && is(next("engine", NULL), "profiling", "0"))
         return DCGM_ST_PROFILING_LIBRARY_ERROR;
+    if (!w && watch_count == MAX_WATCHES)
+        return DCGM_ST_MEMORY;
+    report_watch("dcgmWatch", pair, id);
     if (w) {
         w->every = every; /* a connection is one watcher: its last word counts */
         return DCGM_ST_OK;
     }
-    if (watch_count == MAX_WATCHES)
-        return DCGM_ST_MEMORY;
     watches[watch_count++] = (struct watch){.pair = pair, .field = id, .every = every};
     return DCGM_ST_OK;
 }
@@ -867,8 +877,10 @@ dcgmReturn_t dcgmUnwatchFields(dcgmHandle_t handle, dcgmGpuGrp_t group, dcgmFiel
     for (int i = 0; ret == DCGM_ST_OK && i < g->count; i++)
         for (int k = 0; k < f->count; k++) {
             struct watch *w = watch_of(g->pairs[i], f->ids[k]);
-            if (w)
-                w->every = 0;
+            if (!w)
+                continue;
+            w->every = 0;
+            report_watch("dcgmUnwatch", w->pair, w->field);
         }
     return end("dcgmUnwatchFields", ret);
 }
