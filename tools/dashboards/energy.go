@@ -29,7 +29,7 @@ func cost(kilowattHours string) string { return kilowattHours + ` * $price * $pu
 const noRules = "no full hour yet, or the rules are not loaded"
 
 func energy() *dashboard.DashboardBuilder {
-	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:board_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`), "KWH", kWh)
 	b := board(uidEnergy, "gpuledger / Energy and cost", "How many kilowatt-hours, whose, what they cost, and what was wasted. It is the boards' energy: not CPUs, network, or losses, but for the PUE.", "now-24h/h").
 		Time("now-24h/h", "now-1h/h").
@@ -46,7 +46,7 @@ func energy() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Cost of the pods, full hours", "The charged energy at the price and with the PUE at the top, in the price's currency.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules know; of several clusters, in the one with the fewest. Fewer than the time range has: an hour is missing in all energy here but that of single pods, see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
-			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:board_energy_joules:increase1h{cluster=~"$cluster"}`))).
+			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "What all GPUs draw together, at the end of the time range.", "no energy was read"}, third, "watt",
 			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).

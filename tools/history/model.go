@@ -112,7 +112,11 @@ func (b *block) addPods(node int) {
 
 // addRules adds what the rules say of every full hour.
 func (b *block) addRules() {
-	always := shape{kind: "hour", to: b.days * day, every: 4}
+	always := shape{kind: "hour", to: b.days * day, every: 20}
+	for c := range 4 {
+		always.curve++
+		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c))
+	}
 	for ns := range 40 {
 		always.curve++
 		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}

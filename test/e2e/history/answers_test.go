@@ -168,7 +168,7 @@ func (p *tape) months() map[string]answer {
 func (p *tape) hours() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, of := range []struct{ rule, metric string }{
-		{"board", board}, {"board_charged", allocation}, {"namespace", allocation}, {"workload", allocation},
+		{"fleet", board}, {"namespace", allocation},
 	} {
 		for at := lastDay.from; at < lastDay.to; at += 60 {
 			for cluster := range p.present(of.metric, window{at, at + 60}, by("cluster")) {

@@ -183,7 +183,7 @@ func clusterStatements() world {
 		h.constant(series("gpuledger_pod_info", with(labels, "workload_kind", "Job", "workload_name", cluster)), 0, end, 1)
 		h.constant(series("kube_namespace_labels", map[string]string{"cluster": cluster, "namespace": "alpha", "label_team": team}), 0, end, 1)
 	}
-	h.constant(`gpuledger:board_energy_joules:increase1h{cluster="east"}`, 0, end, 3e5)
+	h.constant(`gpuledger:fleet_energy_joules:increase1h{cluster="east"}`, 0, end, 3e5)
 	ask := func(title string, want map[string]float64) question {
 		return question{title, 3 * time.Hour, map[string]string{"window": "1h", "serial": "S1"}, want}
 	}

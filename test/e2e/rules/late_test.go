@@ -108,7 +108,7 @@ func lateQuestions() (ofDay, ofRules []question) {
 // everyRule is the number of hours for which each of the rules of energy has joules.
 func everyRule(hours float64) map[string]float64 {
 	want := make(map[string]float64)
-	for _, of := range []string{"board", "board_charged", "namespace", "workload"} {
+	for _, of := range []string{"fleet", "namespace"} {
 		want[`{rule="gpuledger:`+of+`_energy_joules:increase1h"}`] = hours
 	}
 	return want
