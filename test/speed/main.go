@@ -146,6 +146,8 @@ func windowOf(q promdoc.Query) string {
 		return ""
 	case strings.Contains(q.Title, " month"), q.Title == "What ran on a board, and for how many joules":
 		return "30d"
+	case strings.Contains(q.Title, "over a day"):
+		return "1d"
 	default:
 		return "1h"
 	}

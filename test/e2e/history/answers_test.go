@@ -153,8 +153,8 @@ func (p *tape) months() map[string]answer {
 		"How many hours of the month are there":                                     {by: []string{"cluster", "rule"}, want: p.hours()},
 		"Joules of each namespace over a month":                                     {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
 		"Joules that no pod was charged for, over a month":                          {by: []string{"cluster"}, want: nobody},
-		"Joules of each board over a month":                                         {by: byBoard, want: boards},
-		"Joules of each board that no pod was charged for, over a month":            {by: byBoard, want: idle},
+		"Joules of each board over a day":                                           {by: byBoard, want: boards},
+		"Joules of each board that no pod was charged for, over a day":              {by: byBoard, want: idle},
 		"Energy and cost of each team over a month, by the label of its namespaces": {by: []string{"label_team"}, want: cost(namespaceTeam)},
 		"Energy and cost of each team over a month, by the label of its pods":       {by: []string{"label_team"}, want: cost(podTeam)},
 		"Joules of a workload over all its restarts": {by: byWorkload, want: p.sum(allocation, window{0, end}, true, func(s *line) (string, bool) {

@@ -99,7 +99,7 @@ func lateQuestions() (ofDay, ofRules []question) {
 	return ofDay, []question{
 		ask("Joules of each namespace", 28*time.Hour, "1h", one),
 		ask("Joules of each namespace over a month", until+30*time.Minute, "29h", hours),
-		ask("Joules of each board over a month", until+30*time.Minute, "29h", hoursOfBoards),
+		ask("Joules of each board over a day", until+30*time.Minute, "29h", hoursOfBoards),
 		{"Which pods have several series on a GPU", until, map[string]string{"window": "29h"}, several},
 		{"How many hours of the month are there", until + 30*time.Minute, map[string]string{"window": "29h"}, everyRule(29)},
 	}

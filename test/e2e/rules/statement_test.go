@@ -261,8 +261,8 @@ func (f *fleet) months() []question {
 		{"Joules that no pod was charged for, over a month", at, map[string]string{"window": "2d"}, rest},
 		// In one hour nobody looked.
 		ask("How many hours of the month are there", everyRule(23)),
-		ask("Joules of each board over a month", f.joules(boardEnergy, day, by("UUID", "serial"))),
-		ask("Joules of each board that no pod was charged for, over a month", f.uncharged(day, by("UUID", "serial"))),
+		ask("Joules of each board over a day", f.joules(boardEnergy, day, by("UUID", "serial"))),
+		ask("Joules of each board that no pod was charged for, over a day", f.uncharged(day, by("UUID", "serial"))),
 		ask("Energy and cost of each team over a month, by the label of its namespaces",
 			cost(f.joules(allocationEnergy, day, namespaceTeam))),
 		ask("Energy and cost of each team over a month, by the label of its pods",
