@@ -163,6 +163,8 @@ image-test: ## build the images and run them; needs root, installs buildah, runc
 .PHONY: bench
 bench: ## print what the page and the tick cost a node; takes minutes
 	@go run ./test/cost
+	@echo "The page of DCGM's fields:"
+	@go test -run='^$$' -bench=Fields -benchmem ./collector | grep ^Benchmark
 
 .PHONY: benchmarks
 benchmarks: ## run the Go benchmarks
