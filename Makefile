@@ -153,7 +153,7 @@ e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs con
 
 .PHONY: soak
 soak: ## let the exporter live through an accelerated day, and kill it 200 times; takes a quarter of an hour
-	go test -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
+	go test -tags e2e -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
 	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
 .PHONY: image-test

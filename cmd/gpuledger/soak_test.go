@@ -1,3 +1,5 @@
+//go:build e2e
+
 package main_test
 
 import (
@@ -15,7 +17,7 @@ import (
 )
 
 // hours is how many hours of a day TestSoak goes through.
-var hours = flag.Int("hours", 0, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each; 0 leaves it out")
+var hours = flag.Int("hours", 24, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each")
 
 const (
 	// What happens to the node goes faster than in life. Of the exporter's own clocks only
@@ -51,9 +53,6 @@ const (
 // balanced and says nothing while nothing is wrong. docs/performance.md holds what the
 // last run measured.
 func TestSoak(t *testing.T) {
-	if *hours == 0 {
-		t.Skip("takes minutes: make soak runs it")
-	}
 	d := newDay(*hours)
 	began := time.Now()
 	n := openNode(t, d.scenario(t))

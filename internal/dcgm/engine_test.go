@@ -1,0 +1,234 @@
+package dcgm_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/dcgm"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
+)
+
+// callTimeout is long enough for a busy machine to connect to a fake.
+const callTimeout = 10 * time.Second
+
+// scratch is the folder of the fake client library, which is compiled when it is first
+// needed: a fuzzing worker does not need it.
+var scratch string
+
+var library = sync.OnceValue(func() string {
+	path, err := fakes.CompileDCGM(scratch)
+	if err != nil {
+		panic(err)
+	}
+	return path
+})
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(otherLibrary); path != "" {
+		printError(path)
+		return
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "dcgm"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// An engine is the fake host engine: the node that it sees, and whatever else its state
+// file can say.
+type engine struct {
+	t     *testing.T
+	dir   string
+	clock *gputest.Clock
+	node  gputest.Node
+	// fields of the engine's record, and extra lines.
+	fields string
+	lines  []string
+	cfg    dcgm.Config
+
+	said bytes.Buffer // what the last source that was opened logs
+}
+
+func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
+	address, err := dcgm.ParseAddress("localhost:5555")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{t: t, dir: t.TempDir(), clock: gputest.NewClock(), node: gputest.Node{GPUs: gpus}}
+	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: callTimeout, Tick: time.Second, Now: e.clock.Now}
+	t.Setenv("GPULEDGER_FAKE_DCGM_STATE", filepath.Join(e.dir, "state"))
+	t.Setenv("GPULEDGER_FAKE_DCGM_LOG", filepath.Join(e.dir, "log"))
+	e.write()
+	return e
+}
+
+func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
+
+func (e *engine) write() {
+	e.t.Helper()
+	lines := append([]string{nodestate.Driver(e.node), fmt.Sprintf("engine\tnow=%d%s", e.clock.Now().Wall.UnixMicro(), e.fields)}, e.lines...)
+	for _, g := range e.node.GPUs {
+		lines = append(lines, nodestate.Records(g)...)
+	}
+	path := filepath.Join(e.dir, "state")
+	if err := os.WriteFile(path+".next", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// add adds a line to the state.
+func (e *engine) add(format string, args ...any) {
+	e.lines = append(e.lines, fmt.Sprintf(format, args...))
+	e.write()
+}
+
+// fault adds a directive.
+func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
+
+// healed removes the extra lines.
+func (e *engine) healed() {
+	e.lines = nil
+	e.write()
+}
+
+// pass lets time pass, for the engine too.
+func (e *engine) pass(d time.Duration) {
+	e.clock.Advance(d)
+	e.write()
+}
+
+// open returns a source that reads the engine, and closes it with the test.
+func (e *engine) open() *dcgm.Source {
+	e.write()
+	e.cfg.Log = slog.New(slog.NewTextHandler(&e.said, nil))
+	s := dcgm.New(e.cfg)
+	e.t.Cleanup(func() {
+		e.healed()
+		if err := s.Close(time.Minute); err != nil {
+			e.t.Error(err)
+		}
+		e.checkLeaks()
+	})
+	return s
+}
+
+// calls lists the calls so far, with their return codes.
+func (e *engine) calls() (out []string) {
+	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
+	for line := range strings.Lines(string(log)) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		out = append(out, fields[1]+" "+fields[3])
+	}
+	return out
+}
+
+// count returns how often a call came to a return code.
+func (e *engine) count(call string) (n int) {
+	for _, c := range e.calls() {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
+// watched lists what the engine was last told to watch, as kind/entity/field, since there
+// was a connection.
+func (e *engine) watched() map[string]bool {
+	watched := make(map[string]bool)
+	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
+	for line := range strings.Lines(string(log)) {
+		switch fields := strings.Split(strings.TrimSpace(line), "\t"); {
+		case connects(fields[1]) && fields[3] == "0", fields[3] == "-21":
+			clear(watched)
+		case fields[1] == "dcgmWatch":
+			watched[fields[4]] = true
+		case fields[1] == "dcgmUnwatch":
+			delete(watched, fields[4])
+		}
+	}
+	return watched
+}
+
+// checkLeaks: what was taken from the engine was given back, and nothing was called
+// without a connection.
+func (e *engine) checkLeaks() {
+	e.t.Helper()
+	if left := slices.Sorted(maps.Keys(e.watched())); len(left) > 0 {
+		e.t.Errorf("the engine still watches %v", left)
+	}
+	held := make(map[string]int)
+	connected := false
+	for _, call := range e.calls() {
+		name, code, _ := strings.Cut(call, " ")
+		switch {
+		case connects(name) && code == "0":
+			connected = true
+			clear(held)
+		case call == "dcgmShutdown 0":
+			connected = false
+			for what, n := range held {
+				if n != 0 {
+					e.t.Errorf("%d %s were left in the engine", n, what)
+				}
+			}
+		case code == "-21":
+			clear(held) // with the connection
+		case !connected && name != "dcgmInit" && name != "dcgmVersionInfo" && !connects(name):
+			e.t.Errorf("%s was called without a connection", name)
+		case code != "0":
+		case strings.HasSuffix(name, "Create"):
+			held[strings.TrimSuffix(name, "Create")]++
+		case strings.HasSuffix(name, "Destroy"):
+			held[strings.TrimSuffix(name, "Destroy")]--
+		}
+	}
+}
+
+func connects(call string) bool {
+	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
+}
+
+// without removes what the engine cannot tell of a GPU, which is the library's part.
+func without(gpus []gputest.GPU) gputest.Node {
+	var n gputest.Node
+	for _, g := range gpus {
+		g.Device.BoardPartNumber = ""
+		g.Reading.Contexts, g.Reading.ContextsKnown, g.Reading.Samples, g.Reading.SamplesKnown = nil, false, nil, false
+		if m := g.Device.MIG; m != nil {
+			m = &gpu.MIG{Slices: m.Slices, Instances: slices.Clone(m.Instances)}
+			for i := range m.Instances {
+				m.Instances[i].Devices, m.Instances[i].Start = nil, -1
+			}
+			g.Device.MIG = m
+		}
+		n.GPUs = append(n.GPUs, g)
+	}
+	return n
+}
+
+// readAll reads a report, which must be of all GPUs as they are.
+func (e *engine) readAll(s *dcgm.Source) gpu.Report {
+	e.t.Helper()
+	report := gputest.Read(e.t, s)
+	gputest.Check(e.t, report, without(e.node.GPUs))
+	return report
+}

@@ -1,0 +1,180 @@
+package dcgm_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// TestProfileLater: the name of a MIG instance's profile that could not be told is asked
+// for again, a few times.
+func TestProfileLater(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0))
+	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
+	s := e.open()
+	profile := func() string { return gputest.Read(t, s).Devices[0].MIG.Instances[0].Profile }
+	if p := profile(); p != "" {
+		t.Errorf("profile is %q", p)
+	}
+	e.healed()
+	e.pass(10 * time.Second)
+	if p := profile(); p != e.node.GPUs[0].Device.MIG.Instances[0].Profile || p == "" {
+		t.Errorf("ten seconds later it is %q", p)
+	}
+
+	e.node.GPUs[0].Device.MIG = &gpu.MIG{Slices: 7, Instances: e.node.GPUs[0].Device.MIG.Instances[1:]}
+	e.node.GPUs[0].Reading.Instances = e.node.GPUs[0].Reading.Instances[1:]
+	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
+	asked := e.count("dcgmLiveValues -3")
+	for range 20 {
+		e.pass(10 * time.Second)
+		gputest.Read(t, s)
+	}
+	if n := e.count("dcgmLiveValues -3") - asked; n > 2*4 {
+		t.Errorf("asked %d times in vain", n)
+	}
+}
+
+// TestProfiling: an engine that may not measure instances serves everything else.
+func TestProfiling(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Profiling = true
+	e.fields = "\tprofiling=0"
+	s := e.open()
+	for range 3 {
+		if r := e.readAll(s).Readings[0]; r.InstancesKnown {
+			t.Errorf("instances are known: %v", r.Instances)
+		}
+		e.pass(time.Second)
+	}
+	if n := strings.Count(e.said.String(), "going on without"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+}
+
+// TestTicks: instances are measured from the second reading on, however far apart
+// readings are.
+func TestTicks(t *testing.T) {
+	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
+		t.Run(tick.String(), func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.cfg.Profiling, e.cfg.Tick = true, tick
+			s := e.open()
+			for i := range 6 {
+				r := gputest.Read(t, s)
+				if len(r.Readings) != 2 || r.Readings[1].Energy == nil || r.Readings[0].InstancesKnown != (i >= 1) {
+					t.Errorf("reading %d: %+v", i, r.Readings)
+				}
+				e.pass(tick)
+			}
+		})
+	}
+}
+
+// TestRepartitioned: nothing of instances that are gone is watched any longer, and what is
+// watched of the others is watched still.
+func TestRepartitioned(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Profiling = true
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
+	s := e.open()
+	instances := func(want ...string) {
+		t.Helper()
+		gputest.Read(t, s)
+		got := slices.DeleteFunc(slices.Sorted(maps.Keys(e.watched())), func(w string) bool { return !strings.HasPrefix(w, "4/") })
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("watched (-want +got):\n%s", diff)
+		}
+		e.pass(time.Second)
+	}
+	whole := e.node.GPUs[0]
+	instances("4/0/1001", "4/0/1002", "4/1/1001", "4/1/1002")
+	part := gputest.Busy(0)
+	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	e.node.GPUs[0] = part
+	e.write()
+	instances("4/0/1001", "4/0/1002")
+	e.node.GPUs[0] = whole
+	e.write()
+	instances("4/0/1001", "4/0/1002", "4/1/1001", "4/1/1002")
+	e.node.GPUs[0] = gputest.Full(0)
+	e.write()
+	instances()
+}
+
+// TestRoom: while others have the engine's groups some things are done without. Once there
+// is room they are there, and no field was blamed.
+func TestRoom(t *testing.T) {
+	for room := range 3 {
+		t.Run(fmt.Sprint(room), func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.fields = fmt.Sprintf("\tfield_groups=%d", 62-room) // beside energy and gauges
+			e.cfg.Profiling = true
+			e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x")
+			s := e.open()
+			for range 3 {
+				gputest.Read(t, s)
+				if w := e.watched(); w["1/0/230"] != (room > 0) || w["1/0/204"] != (room > 1) {
+					t.Errorf("watched: %v", w)
+				}
+				e.pass(10 * time.Second)
+			}
+			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "going on without") {
+				t.Errorf("told: %s", e.said.String())
+			}
+			e.fields = ""
+			e.pass(10 * time.Second)
+			e.readAll(s)
+			e.add("xid\tgpu=%s\tseq=2\tcode=48", e.node.GPUs[1].Device.UUID)
+			e.pass(time.Second)
+			e.pass(time.Second)
+			r := e.readAll(s)
+			if len(r.XIDs) != 1 || !r.Readings[0].InstancesKnown || len(r.Fields.Fields) != 3 || len(page(t, s)["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]) == 0 {
+				t.Errorf("with room there are %d errors, instances %v, fields %+v", len(r.XIDs), r.Readings[0].Instances, r.Fields)
+			}
+		})
+	}
+}
+
+// TestProfilingLater: profiling that another program had is taken when it is free, and
+// stays when instances go, though the page had the same field before.
+func TestProfilingLater(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+	e.cfg.Profiling = true
+	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
+	e.fields = "\tfield_groups=60" // beside energy, gauges, xids and the page
+	s := e.open()
+	gputest.Read(t, s)
+	e.fields = ""
+	e.pass(10 * time.Second)
+	gputest.Read(t, s)
+	part := gputest.Busy(0)
+	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	e.node.GPUs[0] = part
+	e.pass(10 * time.Second)
+	gputest.Read(t, s)
+	if w := e.watched(); !w["4/0/1002"] || w["4/1/1002"] || !w["4/0/1001"] || w["4/1/1001"] {
+		t.Errorf("watched: %v", w)
+	}
+}
+
+// TestUnprofiled: without being asked, nothing is measured.
+func TestUnprofiled(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0))
+	s := e.open()
+	for range 3 {
+		if r := gputest.Read(t, s).Readings[0]; r.InstancesKnown {
+			t.Errorf("instances are known: %v", r.Instances)
+		}
+		e.pass(time.Second)
+	}
+}
