@@ -59,6 +59,14 @@ func newLedger() *ledger.Ledger {
 	return ledger.New(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute})
 }
 
+// bookOf returns a GPU's book, nil if there is none.
+func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
+	if b := l.State().Books[uuid]; b != nil {
+		return &b.Book
+	}
+	return nil
+}
+
 // ask returns the GPU's book after the given observations, settled at the end.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
@@ -66,7 +74,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 		l.Observe(o)
 		l.Settle(o.At, unresolved)
 	}
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if b == nil {
 		t.Fatal("no book")
 	}
@@ -231,20 +239,20 @@ func TestLateName(t *testing.T) {
 	l.Observe(look(0, []gpu.Process{p}))
 	l.Observe(look(1, []gpu.Process{p}))
 	l.Settle(at(1), unresolved)
-	if got := l.Books()[uuid].Energy; got != 0 {
+	if got := bookOf(l, uuid).Energy; got != 0 {
 		t.Errorf("settled %d mJ before the process was resolved", got)
 	}
 	l.Settle(at(2), func(gpu.ProcessID) gpu.Owner { return in(train) })
-	if got := l.Books()[uuid].Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
+	if got := bookOf(l, uuid).Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
 		t.Errorf("train was charged %d mJ, want 300000", got)
 	}
 	l.Observe(look(3, []gpu.Process{process(22, gpu.Owner{})}))
 	l.Settle(at(12.9), unresolved)
-	if got := l.Books()[uuid].Unattributed[gpu.Unmapped]; got != 0 {
+	if got := bookOf(l, uuid).Unattributed[gpu.Unmapped]; got != 0 {
 		t.Errorf("%d mJ final as unmapped too early", got)
 	}
 	l.Settle(at(13), unresolved)
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if b.Unattributed[gpu.Unmapped] == 0 || b.Energy != b.Sum() || b.Settled != at(3) {
 		t.Errorf("not final after ten seconds: %+v", b)
 	}
@@ -261,7 +269,7 @@ func TestKubeletAway(t *testing.T) {
 		l.Observe(o)
 		l.Settle(at(s), unresolved)
 	}
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
 		t.Errorf("book: %+v", b)
 	}

@@ -19,7 +19,7 @@ func TestRestore(t *testing.T) {
 	before := ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)))
 	l.Observe(look(2, []gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
-	if diff := cmp.Diff(before, l.Books()[uuid]); diff != "" {
+	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
 	}
 	after := ask(t, l, look(3, []gpu.Process{p}, holds(train, 1)))
@@ -71,12 +71,15 @@ func TestCheck(t *testing.T) {
 			}}
 			tt.spoil(&b)
 			got := ""
-			if err := (ledger.State{Books: map[string]ledger.BookState{uuid: {Book: b}}}).Check(); err != nil {
+			if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: {Book: b}}}).Check(); err != nil {
 				got = strings.TrimPrefix(err.Error(), "check the book of "+uuid+": ")
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+	if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: nil}}).Check(); err == nil {
+		t.Error("a GPU without a book can be continued")
 	}
 }

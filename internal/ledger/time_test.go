@@ -375,11 +375,11 @@ func TestReplaced(t *testing.T) {
 		o.UUID = other
 		ask(t, l, o)
 	}
-	if diff := cmp.Diff(before, l.Books()[uuid]); diff != "" {
+	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("the old one's book (-before +after):\n%s", diff)
 	}
 	want := amounts{"energy": 750_000, "train exclusive": 750_000}
-	if diff := cmp.Diff(want, amountsOf(l.Books()[other])); diff != "" {
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, other))); diff != "" {
 		t.Errorf("the new one's book (-want +got):\n%s", diff)
 	}
 }

@@ -123,8 +123,9 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.processes.forget(now)
 
 	s.charge(v)
-	s.store.save(s.roster.entries)
-	s.latest.Store(s.snapshot(v))
+	books := s.store.books()
+	s.store.save(s.roster.entries, books)
+	s.latest.Store(s.snapshot(v, books))
 }
 
 // blind drops what the driver says of processes. In a PID namespace of our own it
@@ -184,7 +185,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 }
 
 // snapshot puts together what a scrape will show.
-func (s *Sampler) snapshot(v view) *gpu.Snapshot {
+func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
 	if !v.down {
 		snap.Driver = &v.report.Driver
@@ -197,7 +198,7 @@ func (s *Sampler) snapshot(v view) *gpu.Snapshot {
 	slices.SortFunc(snap.GPUs, func(a, b gpu.GPU) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.UUID, b.UUID))
 	})
-	s.keepBooks(snap)
+	s.keepBooks(snap, books)
 	return snap
 }
 
@@ -223,12 +224,8 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 // keepBooks adds the books. While the state can be neither saved nor removed, a
 // restart would continue from an older one: then what a restart would count back is
 // shown as it was shown last, books and errors.
-func (s *Sampler) keepBooks(snap *gpu.Snapshot) {
-	var books map[string]*gpu.Book
+func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
-	if s.store.ledger != nil {
-		books = s.store.ledger.Books()
-	}
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
 		if s.store.stale && last != nil {
@@ -238,8 +235,8 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot) {
 			}
 			continue
 		}
-		if s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
-			g.Book = books[g.UUID]
+		if b := books.Books[g.UUID]; b != nil && s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
+			g.Book = &b.Book
 		}
 	}
 }
