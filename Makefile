@@ -143,7 +143,7 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: build ## time the queries about history over 90 days of 8,000 GPUs, on two processors
+bench-queries: ## time the queries about history over 90 days of 8,000 GPUs, on two processors
 	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
 
