@@ -20,7 +20,7 @@ type part struct {
 	who            parties
 	// holders are its live allocations, allocated tells whether there are any,
 	// live or not.
-	holders   []gpu.Allocation
+	holders   []*gpu.Allocation
 	allocated bool
 }
 
@@ -46,8 +46,8 @@ func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Met
 	p.who.sort()
 	holds := func(h gpu.Allocation) bool { return h.GPUInstance == instance || h.GPUInstance == "" }
 	p.allocated = slices.ContainsFunc(iv.holders, holds)
-	for _, h := range iv.liveHolders() {
-		if holds(h) {
+	for h := range iv.liveHolders() {
+		if holds(*h) {
 			p.holders = append(p.holders, h)
 		}
 	}

@@ -111,12 +111,12 @@ func (s *Sampler) Tick(ctx context.Context) {
 	if !s.cfg.Mapper.SeesHost() {
 		blind(report.Readings)
 	}
+	allocations := s.cfg.Mapper.Allocations()
 	v := view{
 		now: now, report: report, down: err != nil,
-		allocations: s.cfg.Mapper.Allocations(),
-		attendance:  make(map[string]attendance, len(report.Readings)),
+		allocations: byGPU(s.roster.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
+		attendance: make(map[string]attendance, len(report.Readings)),
 	}
-	v.allocations.List = s.roster.devices().lookUp(v.allocations.List)
 	for _, r := range report.Readings {
 		v.attendance[r.UUID] = s.processes.attend(r)
 	}
@@ -140,11 +140,12 @@ func blind(readings []gpu.Reading) {
 
 // view is what one tick saw.
 type view struct {
-	now         gpu.Instant
-	report      gpu.Report
-	down        bool // the driver does not answer
-	allocations gpu.Allocations
-	attendance  map[string]attendance // by UUID
+	now              gpu.Instant
+	report           gpu.Report
+	down             bool                        // the driver does not answer
+	allocations      map[string][]gpu.Allocation // by UUID
+	allocationsKnown bool
+	attendance       map[string]attendance // by UUID
 }
 
 // charge passes the readings to the ledger, unless another exporter keeps the
@@ -155,7 +156,7 @@ func (s *Sampler) charge(v view) {
 		return
 	}
 	for _, r := range v.report.Readings {
-		l.Observe(observation(s.roster.device(r.UUID), r, v.attendance[r.UUID], v.allocations))
+		l.Observe(observation(s.roster.device(r.UUID), r, v))
 	}
 	l.Settle(v.now, s.cfg.Mapper.Owner)
 }
@@ -205,7 +206,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
-	use := usageOf(uuid, who, v.allocations)
+	use := usageOf(who, v.allocations[uuid])
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
@@ -215,7 +216,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	}
 	g.Reading = &v.report.Readings[i]
 	g.Processes = s.processes.live(g.Reading, who)
-	if g.Reading.ContextsKnown && v.allocations.Known {
+	if g.Reading.ContextsKnown && v.allocationsKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
 	}
 	return g
