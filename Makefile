@@ -20,7 +20,7 @@ RUN      ?= 10m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
-CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS)) -Wno-deprecated-declarations
+CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS 2>/dev/null)) -Wno-deprecated-declarations
 export CGO_CFLAGS
 
 # The driver's library is opened at run time, so its functions must be bound
@@ -73,10 +73,14 @@ help: ## list the targets
 .PHONY: build
 build: exporter reconciler simnode ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
 
+.PHONY: needs
+needs:
+	@tools/needs
+
 # The first two are the programs that the images hold.
 
 .PHONY: exporter
-exporter:
+exporter: needs
 	@echo "build: bin/gpuledger ($(VERSION)); the first build fetches and compiles its dependencies, which takes minutes"
 	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
 
@@ -86,7 +90,7 @@ reconciler:
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 
 .PHONY: simnode
-simnode:
+simnode: needs
 	@echo "build: bin/simnode, and the fake driver bin/lib/libnvidia-ml.so.1 and libdcgm.so.4"
 	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
 	@go run -trimpath ./internal/simnode/fakes/compile bin/lib >/dev/null
@@ -110,7 +114,7 @@ dashboard-types: ## check the dashboards against Grafana's types; needs npm
 	@node tools/dashboard-pictures/types.mjs
 
 .PHONY: test
-test: ## run all tests; needs no GPU and no cluster
+test: needs ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
 
 .PHONY: check
