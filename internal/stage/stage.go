@@ -6,6 +6,7 @@ package stage
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -83,9 +84,10 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	case err == nil && st.Tried && !st.Up:
 		s.log.Info("stage up again", "stage", name)
 	}
-	st.Tried, st.Up, st.Duration = true, err == nil, now.Sub(began)
+	st.Tried, st.Up, st.Duration, st.Err = true, err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
+		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
 		return
 	}
 	st.LastSuccess = now.Wall

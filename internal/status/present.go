@@ -201,9 +201,10 @@ func (p *Page) Lost() int {
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()
-	if p.DriverUp {
+	switch {
+	case p.DriverUp:
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
-	} else {
+	case len(p.GPUs) > 0:
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
 	}
 	if lost > 0 {

@@ -24,7 +24,11 @@ func (p *Page) Problems() []string {
 	}
 	each((*GPU).loss)
 	if !p.DriverUp {
-		out = append(out, "The driver does not answer: what is said of GPUs was true before.")
+		what := "what is said of GPUs was true before"
+		if len(p.GPUs) == 0 {
+			what = "no GPU was read so far"
+		}
+		out = append(out, "The driver does not answer: "+what+".")
 	} else if !p.old() {
 		each((*GPU).silence)
 	}
@@ -35,7 +39,7 @@ func (p *Page) Problems() []string {
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Down() {
-			out = append(out, fmt.Sprintf("Stage %s is down (%s), the log says why. Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo()))
+			out = append(out, fmt.Sprintf("Stage %s is down (%s). Last success: %s. Why: %s", printable(s.Name), s.About(), s.LastSuccessAgo(), s.why()))
 		}
 	}
 	return out
@@ -81,6 +85,11 @@ func (g *GPU) stray() string {
 		return ""
 	}
 	return fmt.Sprintf("On GPU %s without an allocation that the kubelet tells of: %s.", g.Number(), strings.Join(pods, ", "))
+}
+
+// why says why the stage is down, in the words of whoever failed.
+func (s *Stage) why() string {
+	return cmp.Or(printable(s.Error), "the log says it.")
 }
 
 // old reports whether the exporter stands still.

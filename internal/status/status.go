@@ -156,4 +156,6 @@ type Stage struct {
 	LastSuccess *time.Time `json:"last_success,omitempty"`
 	// SuccessAgeSeconds is how long ago that was.
 	SuccessAgeSeconds *float64 `json:"last_success_age_seconds,omitempty"`
+	// Error says why the last attempt failed; it is empty if it did not.
+	Error string `json:"error,omitempty"`
 }
