@@ -73,6 +73,14 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
+// Caution says what must not be done with the energy, or nothing.
+func (g *GPU) Caution() string {
+	if g.EnergyScope == gpu.ScopeModule {
+		return "Every GPU on the module shows this same energy: do not add them up."
+	}
+	return ""
+}
+
 // NoEnergy says why nothing is charged for a GPU.
 func (p *Page) NoEnergy(g *GPU) string {
 	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && s.Down() })

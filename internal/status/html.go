@@ -60,8 +60,10 @@ type view struct {
 // card is one GPU.
 type card struct {
 	*GPU
+	Title          string
 	Facts          []fact
 	Holders, Ended []holder
+	EndedSum       string
 	Bar            []segment
 	Energy         []amount
 	Total, Span    string
@@ -71,6 +73,7 @@ type card struct {
 // fact is a line of a card. Its kind is a class of the style sheet.
 type fact struct{ Name, Value, Kind string }
 
+// holder is a row of the table of containers. How may be empty.
 type holder struct{ Pod, Container, How, Energy string }
 
 // segment is a part of a bar, in percent of its length.
@@ -80,13 +83,16 @@ type segment struct{ Name, X, Width string }
 type amount struct{ Name, Energy, Share, Reasons string }
 
 func newCard(p *Page, g *GPU, u unit) card {
-	c := card{GPU: g, Facts: facts(g)}
+	c := card{GPU: g, Title: g.title(), Facts: facts(g)}
 	holders, ended := g.holders()
 	for _, h := range holders {
-		c.Holders = append(c.Holders, newHolder(g, h, u))
+		c.Holders = append(c.Holders, newHolder(h, g.How(h), u))
 	}
 	for _, h := range ended {
-		c.Ended = append(c.Ended, newHolder(g, h, u))
+		c.Ended = append(c.Ended, newHolder(h, formerly(h), u))
+	}
+	if sum, n := total(ended); n > 0 {
+		c.EndedSum = fmt.Sprintf("%s no longer on it: %s %s", plural(n, "container", "containers"), u.format(sum.Sum()), u.Name)
 	}
 	e := g.Energy
 	if e == nil {
@@ -114,8 +120,8 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-func newHolder(g *GPU, c Container, u unit) holder {
-	h := holder{Pod: c.PodName(), Container: or(c.Container), How: g.How(c), Energy: none}
+func newHolder(c Container, how string, u unit) holder {
+	h := holder{Pod: c.PodName(), Container: or(c.Container), How: how, Energy: none}
 	if c.Energy != nil {
 		h.Energy = u.format(c.Energy.Sum())
 	}

@@ -23,8 +23,11 @@ func (p *Page) Problems() []string {
 		}
 	}
 	each((*GPU).loss)
+	if p.Lost() > 0 {
+		out = append(out, "The driver's numbers of GPUs may have moved since: go by serial number and PCI address.")
+	}
 	if !p.DriverUp {
-		out = append(out, "The driver does not answer: what is said of GPUs was true before.")
+		out = append(out, p.noDriver())
 	} else if !p.old() {
 		each((*GPU).silence)
 	}
@@ -39,6 +42,17 @@ func (p *Page) Problems() []string {
 		}
 	}
 	return out
+}
+
+func (p *Page) noDriver() string {
+	known := "no GPU was seen since the node booted"
+	if len(p.GPUs) > 0 {
+		known = "what is said of GPUs was true before"
+	}
+	if p.PCIGPUs == nil {
+		return fmt.Sprintf("The driver does not answer: %s.", known)
+	}
+	return fmt.Sprintf("The driver does not answer: %s. %s on the PCI bus.", known, plural(*p.PCIGPUs, "GPU is", "GPUs are"))
 }
 
 func (g *GPU) loss() string {

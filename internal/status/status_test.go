@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,39 @@ func oldNode() *gpu.Snapshot {
 	return s
 }
 
+// crowdedNode is a node with names as long as Kubernetes lets them be, a GPU of seven
+// instances, and one that many share.
+func crowdedNode() *gpu.Snapshot {
+	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }
+	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
+
+	divided := newGPU(0)
+	divided.MIG = &gpu.MIG{Slices: 7}
+	for i := range 7 {
+		id := fmt.Sprint(7 + i)
+		a := account(namespace, pod(i), container, gpu.ByMethod{gpu.Shared: 123_456_789_012})
+		a.GPUInstance = id
+		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Instance{ID: id, Profile: "1g.23gb.me"})
+		divided.Book.Containers = append(divided.Book.Containers, a)
+		divided.Holders = append(divided.Holders, hold(divided, i, gpu.SharingMIG, 1))
+	}
+	divided.Book.Energy = divided.Book.Sum()
+
+	crowd := newGPU(1)
+	for i := range 20 {
+		crowd.Book.Containers = append(crowd.Book.Containers, account("team-a", fmt.Sprintf("notebook-%d", i), "main", gpu.ByMethod{gpu.Shared: 1_000_000}))
+		if i < 16 {
+			crowd.Holders = append(crowd.Holders, hold(crowd, i, gpu.SharingTimeSlicing, 1))
+		}
+	}
+	crowd.Book.Energy = crowd.Book.Sum()
+	crowd.Processes = slices.Repeat([]gpu.LiveProcess{{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}}}, 100)
+
+	s := node(divided, crowd)
+	s.Node.Name = strings.Repeat("node-", 50) + "xyz"
+	return s
+}
+
 // emptyNode is a node without GPUs.
 func emptyNode() *gpu.Snapshot {
 	s := node()
@@ -203,6 +237,7 @@ func TestGolden(t *testing.T) {
 		{"busy", busyNode()},
 		{"lost", lostNode()},
 		{"old", oldNode()},
+		{"crowded", crowdedNode()},
 		{"empty", emptyNode()},
 		{"hostile", hostileNode("<b onload=\"x\">'&\x1b[31m\u202e\n\xff{{.}}")},
 	}
