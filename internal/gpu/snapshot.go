@@ -97,6 +97,8 @@ type Stage struct {
 	Up       bool
 	Duration time.Duration // of the last attempt
 	Failures uint64
+	// Err says why the last attempt failed, and is empty if it did not.
+	Err string
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time
 }

@@ -83,9 +83,10 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	case err == nil && st.Tried && !st.Up:
 		s.log.Info("stage up again", "stage", name)
 	}
-	st.Tried, st.Up, st.Duration = true, err == nil, now.Sub(began)
+	st.Tried, st.Up, st.Duration, st.Err = true, err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
+		st.Err = err.Error()
 		return
 	}
 	st.LastSuccess = now.Wall

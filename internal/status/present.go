@@ -247,7 +247,7 @@ func (p *Page) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d of them without an answer", silent))
 		}
 	} else if len(p.GPUs) == 0 {
-		parts = append(parts, "no GPU known")
+		parts = append(parts, "no GPU is known")
 	} else {
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
 	}

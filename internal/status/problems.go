@@ -38,21 +38,22 @@ func (p *Page) Problems() []string {
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Down() {
-			out = append(out, fmt.Sprintf("Stage %s is down (%s), the log says why. Last success: %s.", printable(s.Name), s.About(), s.LastSuccessAgo()))
+			why := cmp.Or(printable(s.Error), "the log says why")
+			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", printable(s.Name), s.About(), why, s.LastSuccessAgo()))
 		}
 	}
 	return out
 }
 
 func (p *Page) noDriver() string {
-	known := "no GPU was seen since the node booted"
+	said := "The driver does not answer, and no GPU is known from before."
 	if len(p.GPUs) > 0 {
-		known = "what is said of GPUs was true before"
+		said = "The driver does not answer: what is said of GPUs was true before."
 	}
-	if p.PCIGPUs == nil {
-		return fmt.Sprintf("The driver does not answer: %s.", known)
+	if p.PCIGPUs != nil {
+		said += " " + plural(*p.PCIGPUs, "GPU is", "GPUs are") + " on the PCI bus."
 	}
-	return fmt.Sprintf("The driver does not answer: %s. %s on the PCI bus.", known, plural(*p.PCIGPUs, "GPU is", "GPUs are"))
+	return said
 }
 
 func (g *GPU) loss() string {

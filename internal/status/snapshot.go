@@ -28,7 +28,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		p.GPUs = append(p.GPUs, g)
 	}
 	for _, st := range s.Stages {
-		stage := Stage{Name: shown(st.Name), Failures: st.Failures}
+		stage := Stage{Name: shown(st.Name), Failures: st.Failures, Error: shown(st.Err)}
 		if st.Tried {
 			stage.Up = &st.Up
 		}

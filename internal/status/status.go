@@ -151,8 +151,10 @@ type Energy struct {
 type Stage struct {
 	Name string `json:"name"`
 	// Up is nil before the first attempt.
-	Up          *bool      `json:"up,omitempty"`
-	Failures    uint64     `json:"failures"`
+	Up       *bool  `json:"up,omitempty"`
+	Failures uint64 `json:"failures"`
+	// Error says why the last attempt failed.
+	Error       string     `json:"error,omitempty"`
 	LastSuccess *time.Time `json:"last_success,omitempty"`
 	// SuccessAgeSeconds is how long ago that was.
 	SuccessAgeSeconds *float64 `json:"last_success_age_seconds,omitempty"`

@@ -91,7 +91,7 @@ func lostNode() *gpu.Snapshot {
 	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
 	s.Stages = []gpu.Stage{
 		{Name: "driver", Tried: true, Up: true, LastSuccess: s.At.Wall},
-		{Name: "pod_resources", Tried: true, Failures: 17, LastSuccess: at(5 * time.Minute).Wall},
+		{Name: "pod_resources", Tried: true, Failures: 17, Err: "list pod resources: deadline exceeded", LastSuccess: at(5 * time.Minute).Wall},
 		{Name: "pods_api", Tried: true, Failures: 2},
 		{Name: "state"},
 	}
@@ -161,7 +161,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 	lost.Present = false
 	s := node(g, lost)
 	s.Node.Name, s.Driver.DriverVersion = evil, evil
-	s.Stages = []gpu.Stage{{Name: evil, Tried: true}}
+	s.Stages = []gpu.Stage{{Name: evil, Tried: true, Err: evil}}
 	return s
 }
 

@@ -6,6 +6,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -14,7 +15,6 @@ import puppeteer from 'puppeteer-core';
 const [out, simnode] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const status = resolve(import.meta.dirname, '../../internal/status');
-const firstPort = 19840;
 const together = 5; // nodes at a time
 const settled = 30; // seconds after which every scenario has something to show
 
@@ -46,8 +46,8 @@ function scenarios() {
 
 // simulate runs some nodes for a while, and looks at their pages.
 async function simulate(batch) {
-  for (const [i, node] of batch.entries()) {
-    const address = `127.0.0.1:${firstPort + i}`;
+  for (const node of batch) {
+    const address = `127.0.0.1:${await freePort()}`;
     node.url = `http://${address}/`;
     node.program = spawn(simnode, [`--scenario=${node.scenario}`, `--driver=${node.driver}`, `--web.listen-address=${address}`], { stdio: 'ignore' });
     node.ended = new Promise((done) => node.program.on('exit', done));
@@ -59,6 +59,15 @@ async function simulate(batch) {
     for (const node of batch) node.program.kill('SIGINT');
     await Promise.all(batch.map((node) => node.ended));
   }
+}
+
+function freePort() {
+  return new Promise((done) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
 }
 
 async function look(name, url) {
