@@ -59,7 +59,7 @@ func (e *Energy) reasons(u unit) string {
 	var parts []string
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s %s", r, u.format(joules), u.Name))
+			parts = append(parts, r.String()+" "+u.amount(joules))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -74,6 +74,14 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
+// answered says in a part of a sentence when the GPU last answered.
+func (g *GPU) answered() string {
+	if g.ReadingAgeSeconds == nil {
+		return "never answered"
+	}
+	return "last answered " + g.LastAnswer()
+}
+
 // Errors says what errors the GPU had, or nothing.
 func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
@@ -148,6 +156,9 @@ func (g *GPU) Profile(instance string) string {
 	return printable((*g.MIG)[i].Profile)
 }
 
+// stray reports whether the container uses what it was not given.
+func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
+
 // PodName is the pod's name with its namespace.
 func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
 
@@ -176,7 +187,7 @@ func formerly(c Container) string {
 // how tells time-slicing and MPS not apart: the kubelet does not either.
 func how(c Container, what string) string {
 	switch {
-	case c.Sharing == gpu.SharingNone:
+	case c.stray():
 		return "uses " + what + " without an allocation"
 	case c.Replicas == 0:
 		return "uses " + what + ", which another container of its pod was given"

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // Problems lists what somebody should look at, the worst first. Each is a sentence.
@@ -60,14 +58,14 @@ func (g *GPU) loss() string {
 	if g.Present {
 		return ""
 	}
-	return fmt.Sprintf("GPU LOST: %s. It last answered %s, and had %s.", g.Name(), g.LastAnswer(), cmp.Or(g.Errors(), "no XID error that is known"))
+	return fmt.Sprintf("GPU LOST: %s. It %s, and had %s.", g.Name(), g.answered(), cmp.Or(g.Errors(), "no XID error that is known"))
 }
 
 func (g *GPU) silence() string {
 	if !g.Present || g.Answers {
 		return ""
 	}
-	return fmt.Sprintf("No answer from GPU %s: %s. It last answered %s.", g.Number(), g.Name(), g.LastAnswer())
+	return fmt.Sprintf("No answer from GPU %s: %s. It %s.", g.Number(), g.Name(), g.answered())
 }
 
 // trouble is what a GPU says of itself.
@@ -88,7 +86,7 @@ func (g *GPU) trouble() string {
 func (g *GPU) stray() string {
 	var pods []string
 	for i := range g.Containers {
-		if c := &g.Containers[i]; c.Holds && c.Sharing == gpu.SharingNone && !slices.Contains(pods, c.PodName()) {
+		if c := &g.Containers[i]; c.stray() && !slices.Contains(pods, c.PodName()) {
 			pods = append(pods, c.PodName())
 		}
 	}

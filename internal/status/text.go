@@ -42,7 +42,11 @@ func gpuTable(p *Page) *table {
 		t.note(g.what())
 		holders, _ := g.holders()
 		for _, c := range holders {
-			t.note(fmt.Sprintf("held by %s %s: %s", c.PodName(), or(c.Container), g.How(c)))
+			verb := "held"
+			if c.stray() {
+				verb = "used"
+			}
+			t.note(fmt.Sprintf("%s by %s %s: %s", verb, c.PodName(), or(c.Container), g.How(c)))
 		}
 		if len(holders) == 0 {
 			t.note("held by: " + g.NoHolder())
