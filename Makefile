@@ -113,6 +113,11 @@ dashboard-types: ## check the dashboards against Grafana's types; needs npm
 	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/dashboard-pictures/types.mjs
 
+.PHONY: page-check
+page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes
+	@npm --prefix tools/page-check ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@node tools/page-check/check.mjs bin/page bin/simnode
+
 .PHONY: test
 test: needs ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
