@@ -88,7 +88,7 @@ type segment struct{ Name, X, Width string }
 type amount struct{ Name, Energy, Share, Reasons string }
 
 func newCard(p *Page, g *GPU, u unit) card {
-	c := card{GPU: g, Title: g.title(), Class: class(g), Facts: facts(g)}
+	c := card{GPU: g, Title: g.title(), Class: class(g), Facts: facts(p, g)}
 	if c.Asked = g.answered(); g.Answers {
 		c.Asked = "read " + g.LastAnswer()
 	}
@@ -149,15 +149,19 @@ func newHolder(c Container, how string, u unit) holder {
 	return h
 }
 
-func facts(g *GPU) []fact {
+func facts(p *Page, g *GPU) []fact {
 	serial := func(name, value string) fact {
 		if value == "" {
 			return fact{name, "the GPU does not say", "quiet"}
 		}
 		return fact{name, printable(value), "serial"}
 	}
-	out := []fact{serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial)}
+	out := []fact{serial("Serial", g.Serial)}
 	add := func(name, value string) { out = append(out, fact{name, value, ""}) }
+	if others := p.onBoardOf(g); others != "" {
+		add("Same board", others)
+	}
+	out = append(out, serial("Chassis", g.ChassisSerial))
 	if position := g.Position(); position != "" {
 		add("Position", position)
 	}

@@ -82,6 +82,17 @@ func (g *GPU) answered() string {
 	return "last answered " + g.LastAnswer()
 }
 
+// onBoardOf names the other GPUs on the board of one, or nothing.
+func (p *Page) onBoardOf(g *GPU) string {
+	var others []string
+	for i := range p.GPUs {
+		if other := &p.GPUs[i]; other != g && g.Serial != "" && other.Serial == g.Serial {
+			others = append(others, other.title())
+		}
+	}
+	return strings.Join(others, ", ")
+}
+
 // Errors says what errors the GPU had, or nothing.
 func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
@@ -189,6 +200,8 @@ func how(c Container, what string) string {
 	switch {
 	case c.stray():
 		return "uses " + what + " without an allocation"
+	case c.Sharing == "":
+		return "uses " + what + "; what it was given is not known"
 	case c.Replicas == 0:
 		return "uses " + what + ", which another container of its pod was given"
 	case c.Sharing == gpu.SharingExclusive && c.GPUInstance == "":

@@ -84,7 +84,8 @@ func lostNode() *gpu.Snapshot {
 	silent.Reading, silent.Strays, silent.LastReading = nil, nil, at(42*time.Second).Wall
 	silent.Book.Settled = at(42 * time.Second)
 
-	unseen := newGPU(2)
+	unseen := newGPU(2, account("team-d", "not-a-stray-0", "main", gpu.ByMethod{}))
+	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingNone, 0)}
 	unseen.Strays, unseen.XIDEvents = nil, false
 
 	s := node(lost, silent, unseen)

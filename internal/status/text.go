@@ -42,11 +42,11 @@ func gpuTable(p *Page) *table {
 		t.note(g.what())
 		holders, _ := g.holders()
 		for _, c := range holders {
-			verb := "held"
-			if c.stray() {
-				verb = "used"
+			who := c.PodName() + " " + or(c.Container)
+			if c.Sharing != "" && !c.stray() {
+				who = "held by " + who
 			}
-			t.note(fmt.Sprintf("%s by %s %s: %s", verb, c.PodName(), or(c.Container), g.How(c)))
+			t.note(who + ": " + g.How(c))
 		}
 		if len(holders) == 0 {
 			t.note("held by: " + g.NoHolder())
