@@ -81,7 +81,7 @@ needs:
 
 .PHONY: exporter
 exporter: needs
-	@echo "build: bin/gpuledger ($(VERSION)); the first build fetches and compiles its dependencies, which takes minutes"
+	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; for the first time, which takes some minutes)"
 	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
