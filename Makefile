@@ -128,9 +128,8 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 
 .PHONY: e2e
 e2e: build ## run everything against real servers: Kubernetes, Prometheus, Thanos
-	@$(IN_SERVERS) $(IN_KUBECTL) $(E2E) ./test/e2e/cluster ./test/e2e/reconciler ./test/e2e/deploy
-	@$(IN_SERVERS) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) \
-		$(E2E) -p 4 ./test/alerts ./test/e2e/rules ./test/e2e/queries ./test/e2e/dashboards ./test/e2e/history
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) $(E2E) -p 3 $(addprefix ./test/e2e/, \
+		deploy reconciler history rules queries dashboards cluster) ./test/alerts
 
 # The parts of e2e, each of which can be run by itself.
 

@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -33,7 +34,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		p.GPUs = append(p.GPUs, g)
 	}
 	for _, st := range s.Stages {
-		health := Stage{Name: shown(st.Name), Failures: st.Failures, Error: shown(st.Err)}
+		health := Stage{Name: shown(st.Name), Failures: st.Failures, Error: reason(st.Err)}
 		if st.Tried {
 			health.Up = &st.Up
 		}
@@ -180,3 +181,6 @@ func newContainer(k gpu.AccountKey) Container {
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }
+
+// reason returns an error as far as anybody reads. Its end says what to do.
+func reason(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1024)], "\uFFFD") }
