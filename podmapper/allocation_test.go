@@ -107,6 +107,23 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
+// A machine that is said to have no Kubernetes waits for none, and is in no trouble.
+func TestMachineWithoutKubernetes(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
+	n.remove("containers")
+	n.start(10, 5, "python3", "/system.slice/train.service")
+	n.poll()
+	n.wantHeld()
+	if p := n.process(10); p.Owner.Kind != gpu.OwnerHost {
+		t.Errorf("owner is %v, want the host", p.Owner)
+	}
+	for _, s := range n.stages.Snapshot() {
+		if !s.Up || s.Name == string(stage.PodResources) || s.Name == string(stage.ContainerLogs) {
+			t.Errorf("stage %+v", s)
+		}
+	}
+}
+
 func TestKubeletRestart(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)

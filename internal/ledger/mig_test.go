@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -168,6 +169,26 @@ func TestMIGActivity(t *testing.T) {
 				t.Errorf("idle %d mJ, want %d", got, tt.free)
 			}
 		})
+	}
+}
+
+// TestAbsurdSlices: drivers fill numbers that they do not know with ones. Books balance all
+// the same.
+func TestAbsurdSlices(t *testing.T) {
+	absurd := &gpu.MIG{Slices: math.MaxUint32, Instances: []gpu.Instance{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
+	p, q := process(21, in(train)), process(31, in(serve))
+	at := func(s float64) ledger.Observation {
+		o := look(s, []gpu.Process{p, q})
+		o.MIG, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		const busy = 1<<31 + 1 // times the slices, of two instances: just more than 64 bits hold
+		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
+		return o
+	}
+	b := ask(t, newLedger(), at(0), at(3))
+	for _, a := range b.Containers {
+		if want := (gpu.ByMethod{gpu.Shared: 450_000}); a.Energy != want {
+			t.Errorf("%s: %v, want %v", a.Pod, a.Energy, want)
+		}
 	}
 }
 

@@ -50,11 +50,11 @@ type envelope struct {
 // /proc/sys/kernel/random/boot_id; files of another boot are never loaded.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
+		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
+		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()

@@ -178,6 +178,23 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
+// TestOwnersOfPodsThatAreGone: a controller without pods is not read again, so a cluster
+// that runs thousands of Jobs an hour is not asked for each of them an hour later.
+func TestOwnersOfPodsThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := object("batch/v1", "Job", "team-a", "job", nil)
+		w := newWorld(t, []string{"-retention=5m"}, job, gpuPod("p", "1", job))
+		w.lead()
+		defer w.stop()
+		w.delete("pods", "p")
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if got := w.gets(); got != 1 {
+			t.Errorf("the Job was read %d times, want once", got)
+		}
+	})
+}
+
 // TestServerErrors: an API server that does not answer is asked again, and no root is
 // shown that it may not be.
 func TestServerErrors(t *testing.T) {
