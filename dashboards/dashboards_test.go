@@ -12,8 +12,8 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/gpuledger/gpuledger/collector"
-	"github.com/gpuledger/gpuledger/internal/reconciler"
+	"github.com/gpuledger/gpuledger/test/alerts"
+	"github.com/gpuledger/gpuledger/test/promql"
 )
 
 // foreign lists the metrics of other exporters that a panel may ask for.
@@ -190,59 +190,25 @@ func rules(t *testing.T) map[string][]byte {
 	return texts
 }
 
-// known returns every metric that can be asked for.
-func known(t *testing.T) map[string]bool {
-	t.Helper()
-	names := make(map[string]bool)
-	for _, name := range foreign {
-		names[name] = true
-	}
-	metrics := collector.Catalogue()
-	for _, part := range reconciler.Catalogue() {
-		metrics = append(metrics, part.Metrics...)
-	}
-	for _, m := range metrics {
-		names[m.Name] = true
-	}
-	for _, text := range rules(t) {
-		for _, m := range record.FindAllSubmatch(text, -1) {
-			names[string(m[1])] = true
-		}
-	}
-	return names
-}
+// values matches a variable that lists the values of a label.
+var values = regexp.MustCompile(`^label_values\((.*), *\w+\)$`)
 
-var (
-	record = regexp.MustCompile(`(?m)^\s*- record: (\S+)$`)
-
-	quoted  = regexp.MustCompile(`"[^"]*"`)
-	grouped = regexp.MustCompile(`\b(?:by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)`)
-	// A metric is a name with a prefix that is no function, or a name before a selector.
-	metric = regexp.MustCompile(`\b((?:gpuledger|kube|DCGM_FI)[a-zA-Z0-9_:]+)|\b([a-zA-Z_][a-zA-Z0-9_:]*)\s*\{`)
-)
-
-// metrics returns the names of the metrics that an expression asks for.
-func metrics(expr string) []string {
-	expr = quoted.ReplaceAllString(expr, `""`)
-	expr = grouped.ReplaceAllString(expr, " ")
-	var names []string
-	for _, m := range metric.FindAllStringSubmatch(expr, -1) {
-		names = append(names, m[1]+m[2])
-	}
-	return names
-}
-
+// TestMetrics: what panels and variables ask for exists.
 func TestMetrics(t *testing.T) {
 	files, _ := dashboards(t)
-	known := known(t)
+	_, recorded, err := alerts.Read("rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := promql.Known(slices.Concat(foreign, recorded)...)
 	check := func(where, expr string, least int) {
 		t.Helper()
-		names := metrics(expr)
+		names := promql.Metrics(values.ReplaceAllString(expr, "$1"))
 		if len(names) < least {
 			t.Errorf("%s asks for no metric: %s", where, expr)
 		}
 		for _, name := range names {
-			if !known[name] {
+			if !known(name) {
 				t.Errorf("%s asks for %s, which nothing has", where, name)
 			}
 		}

@@ -67,6 +67,7 @@ var allowed = map[string][]string{
 	"test/exposition":                {"internal/gpu"},
 	"test/promdoc":                   {},
 	"test/alerts":                    {},
+	"test/promql":                    {"collector", "internal/reconciler"},
 	"test/golden":                    {},
 	"test/program":                   {},
 	"test/prometheus":                {"test/program"},

@@ -117,62 +117,12 @@ func Runbook(alert string) string {
 	return "gpuledger" + name.String() + ".md"
 }
 
-var (
-	quoted   = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`")
-	selector = regexp.MustCompile(`\{[^{}]*\}|\[[^\[\]]*\]`)
-	listed   = regexp.MustCompile(`\b(by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)`)
-	called   = regexp.MustCompile(`\b[a-z_]+\s*\(`)
-	word     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
-	operator = regexp.MustCompile(`^(and|or|unless|bool|offset|by|without|on|ignoring|group_left|group_right|sum|min|max|avg|count|group|topk|bottomk|inf|nan)$`)
-	number   = regexp.MustCompile(`\b[0-9][0-9a-zA-Z_.]*`)
-	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
-)
-
-// Metrics returns the names of the metrics that an expression asks for. A name given by
-// a pattern is returned as the pattern.
-func Metrics(expr string) []string {
-	var names []string
-	for _, m := range byName.FindAllStringSubmatch(expr, -1) {
-		names = append(names, m[1])
-	}
-	for _, noise := range []*regexp.Regexp{quoted, selector, listed, called, number} {
-		expr = noise.ReplaceAllString(expr, " ")
-		if noise == called {
-			expr = strings.ReplaceAll(expr, "(", " ")
-		}
-	}
-	for _, w := range word.FindAllString(expr, -1) {
-		if !operator.MatchString(w) {
-			names = append(names, w)
-		}
-	}
-	return names
-}
-
-var (
-	grouped = regexp.MustCompile(`\bby\s*\(([^()]*)\)`)
-	joined  = regexp.MustCompile(`\bgroup_left\s*\(([^()]*)\)`)
-)
-
-// Labels returns the labels of an alert's series: those that its expression is grouped
-// by, first of all, and those that a join adds.
-func Labels(expr string) []string {
-	expr = quoted.ReplaceAllString(expr, "")
-	var labels []string
-	for _, m := range append(grouped.FindAllStringSubmatch(expr, 1), joined.FindAllStringSubmatch(expr, -1)...) {
-		for l := range strings.SplitSeq(m[1], ",") {
-			labels = append(labels, strings.TrimSpace(l))
-		}
-	}
-	return labels
-}
-
-var promql = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
+var block = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
 
 // Queries returns the blocks of PromQL of a document.
 func Queries(document string) []string {
 	var queries []string
-	for _, m := range promql.FindAllStringSubmatch(document, -1) {
+	for _, m := range block.FindAllStringSubmatch(document, -1) {
 		queries = append(queries, m[1])
 	}
 	return queries

@@ -10,9 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/collector"
-	"github.com/gpuledger/gpuledger/internal/reconciler"
 	"github.com/gpuledger/gpuledger/test/alerts"
+	"github.com/gpuledger/gpuledger/test/promql"
 )
 
 const (
@@ -41,36 +40,6 @@ func read(t *testing.T) (all []alerts.Alert, recorded []string) {
 	return all, recorded
 }
 
-// known returns whether a metric, or all that a pattern of names can mean, exists.
-func known(t *testing.T, recorded []string) func(string) bool {
-	t.Helper()
-	names := slices.Concat(foreign, recorded)
-	for _, m := range collector.Catalogue() {
-		names = append(names, m.Name)
-	}
-	for _, p := range reconciler.Catalogue() {
-		for _, m := range p.Metrics {
-			names = append(names, m.Name)
-		}
-	}
-	return func(name string) bool {
-		return !slices.ContainsFunc(alternatives(name), func(one string) bool { return !slices.Contains(names, one) })
-	}
-}
-
-// alternatives spells out a pattern such as a_(b|c)_d.
-func alternatives(pattern string) []string {
-	open, end := strings.IndexByte(pattern, '('), strings.IndexByte(pattern, ')')
-	if open < 0 || end < open {
-		return []string{pattern}
-	}
-	var all []string
-	for one := range strings.SplitSeq(pattern[open+1:end], "|") {
-		all = append(all, pattern[:open]+one+pattern[end+1:])
-	}
-	return all
-}
-
 // named matches a label in an annotation.
 var named = regexp.MustCompile(`\$labels\.(\w+)`)
 
@@ -78,7 +47,7 @@ var named = regexp.MustCompile(`\$labels\.(\w+)`)
 // on, and asks for metrics that exist.
 func TestAlerts(t *testing.T) {
 	all, recorded := read(t)
-	exists := known(t, recorded)
+	exists := promql.Known(slices.Concat(foreign, recorded)...)
 	seen := make(map[string]bool)
 	for _, a := range all {
 		t.Run(a.Alert, func(t *testing.T) {
@@ -104,7 +73,7 @@ func TestAlerts(t *testing.T) {
 			if !regexp.MustCompile(`{{ with \$labels\.cluster }}[?&]var-cluster={{ \. \| urlquery }}{{ end }}$`).MatchString(d) {
 				t.Errorf("dashboard %s: want the cluster at the end, where there is one", d)
 			}
-			labels := alerts.Labels(a.Expr)
+			labels := promql.Labels(a.Expr)
 			for _, text := range a.Annotations {
 				for _, m := range named.FindAllStringSubmatch(text, -1) {
 					if !slices.Contains(labels, m[1]) {
@@ -112,7 +81,7 @@ func TestAlerts(t *testing.T) {
 					}
 				}
 			}
-			metrics := alerts.Metrics(a.Expr)
+			metrics := promql.Metrics(a.Expr)
 			if len(metrics) == 0 {
 				t.Error("it asks for no metric")
 			}
@@ -200,14 +169,14 @@ func TestRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exists := known(t, recorded)
+	exists := promql.Known(slices.Concat(foreign, recorded)...)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, query := range alerts.Queries(string(text)) {
-			for _, m := range alerts.Metrics(query) {
+			for _, m := range promql.Metrics(query) {
 				if !exists(m) {
 					t.Errorf("%s: there is no metric %s", filepath.Base(file), m)
 				}
@@ -224,33 +193,6 @@ func TestRunbookName(t *testing.T) {
 	for alert, want := range tests {
 		if got := alerts.Runbook(alert); got != want {
 			t.Errorf("%s: %s, want %s", alert, got, want)
-		}
-	}
-}
-
-func TestLabels(t *testing.T) {
-	tests := map[string][]string{
-		`count by (a) (group by (a, b) (m{c="by (d)"})) > 1`:                {"a"},
-		`m * on (a) group_left (b, c) topk by (a) (1, group by (a, b) (n))`: {"a", "b", "c"},
-		`m and on (a) n`: nil,
-	}
-	for expr, want := range tests {
-		if diff := cmp.Diff(want, alerts.Labels(expr)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", expr, diff)
-		}
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	tests := map[string][]string{
-		`up{job="a_b"} == 1`: {"up"},
-		`sum by (node) (rate(a_total{x=~"b|c"}[5m] offset 1h)) / on (node) group_left (serial) b:c:d > 0.05 and time() - e < 1e3`: {"a_total", "b:c:d", "e"},
-		`max_over_time(timestamp(a{b="c{d}"})[1h:30s]) unless a offset 15m or vector(1)`:                                          {"a", "a"},
-		`sum({__name__=~"a_(b|c)_total"})`: {"a_(b|c)_total"},
-	}
-	for expr, want := range tests {
-		if diff := cmp.Diff(want, alerts.Metrics(expr)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", expr, diff)
 		}
 	}
 }

@@ -3,10 +3,12 @@
 package exposition
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -98,4 +100,21 @@ func (p Page) Series() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Scrape reads the page that is served at a URL.
+func Scrape(ctx context.Context, url string) (Page, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return Parse(response.Body)
 }

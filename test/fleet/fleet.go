@@ -26,23 +26,6 @@ func (p *Programs) Flags() {
 	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
 }
 
-// The folders for tests, beside prometheus.Env: with what make build leaves, and with thanos.
-const (
-	BinEnv    = "GPULEDGER_E2E_BIN"
-	ThanosEnv = "GPULEDGER_E2E_THANOS"
-)
-
-// FromEnv returns the folders that the Makefile gave to a test.
-func FromEnv() (p Programs, err error) {
-	if p.Prometheus, err = prometheus.FromEnv(); err != nil {
-		return p, err
-	}
-	if p.Bin, p.Thanos = os.Getenv(BinEnv), os.Getenv(ThanosEnv); p.Bin == "" {
-		return p, fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
-	}
-	return p, nil
-}
-
 // Fleet is what runs. Its methods may not be called at the same time.
 type Fleet struct {
 	*program.Group
@@ -51,13 +34,21 @@ type Fleet struct {
 
 // Open makes a place for what a fleet writes. Close ends the fleet.
 func Open(programs Programs) (*Fleet, error) {
-	for _, path := range []string{
-		filepath.Join(programs.Bin, "simnode"), filepath.Join(programs.Bin, "gpuledger"), filepath.Join(string(programs.Prometheus), "prometheus"),
-	} {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("find the programs: %w", err)
-		}
+	if err := programs.find(); err != nil {
+		return nil, err
 	}
 	group, err := program.Open("fleet")
 	return &Fleet{Group: group, programs: programs}, err
+}
+
+// find looks for the programs that every fleet needs.
+func (p Programs) find() error {
+	for _, path := range []string{
+		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(string(p.Prometheus), "prometheus"),
+	} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("find the programs: %w", err)
+		}
+	}
+	return nil
 }

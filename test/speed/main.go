@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -189,16 +188,7 @@ func (s *speed) measure(ctx context.Context, text string) (cost, error) {
 
 // used returns how much time of processors the server has used.
 func (s *speed) used(ctx context.Context) (time.Duration, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.server+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	page, err := exposition.Parse(response.Body)
+	page, err := exposition.Scrape(ctx, s.server+"/metrics")
 	if err != nil {
 		return 0, err
 	}

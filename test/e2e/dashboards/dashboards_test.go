@@ -132,7 +132,7 @@ func TestPanels(t *testing.T) {
 // has seen both for a while.
 func start(ctx context.Context, t *testing.T) (running *program.Program, address string, tray simnode.Scenario) {
 	t.Helper()
-	f := open(t)
+	f := fleet.OpenFor(t)
 	server := fleet.Prometheus{Name: "prometheus", Scrape: 2 * time.Second, Nodes: []fleet.Node{{Scenario: "gb200"}, {Scenario: "lost"}}}
 	_, err := f.BootAll(ctx, server.Nodes)
 	check(t, err)
@@ -153,17 +153,6 @@ func start(ctx context.Context, t *testing.T) (running *program.Program, address
 	tray, err = server.Nodes[0].Simulated()
 	check(t, err)
 	return running, server.URL(), tray
-}
-
-// open opens a fleet that ends with the test.
-func open(t *testing.T) *fleet.Fleet {
-	t.Helper()
-	programs, err := fleet.FromEnv()
-	check(t, err)
-	f, err := fleet.Open(programs)
-	check(t, err)
-	t.Cleanup(func() { check(t, f.Close()) })
-	return f
 }
 
 func check(t *testing.T, err error) {

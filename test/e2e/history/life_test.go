@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +53,7 @@ type server struct {
 
 func begin(t *testing.T) *life {
 	t.Helper()
-	l := &life{t: t, fleet: open(t), servers: make(map[string]*server), booted: make([]*program.Program, 3), legs: make(map[int][]*leg)}
+	l := &life{t: t, fleet: fleet.OpenFor(t), servers: make(map[string]*server), booted: make([]*program.Program, 3), legs: make(map[int][]*leg)}
 	flags := []string{"--retention=" + retention.String(), "--collector.gauges=false"}
 	for i, cluster := range []string{"east", "east", "west"} {
 		l.nodes = append(l.nodes, fleet.Node{
@@ -225,7 +224,7 @@ func watch(t *testing.T, nodes []fleet.Node) *witness {
 
 // read reads a page, if the node is up.
 func (w *witness) read(ctx context.Context, n fleet.Node) {
-	page, err := read(ctx, n, "/metrics/record")
+	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics/record")
 	if err != nil {
 		return
 	}
@@ -259,30 +258,13 @@ func (w *witness) shows(s series) bool {
 	return w.newest[s]
 }
 
-// read reads a page of a node.
-func read(ctx context.Context, n fleet.Node, path string) (exposition.Page, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.Address+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s is answered with %s", path, response.Status)
-	}
-	return exposition.Parse(response.Body)
-}
-
 // pages reads both pages of a node as one, when there are so many allocations or more.
 func pages(ctx context.Context, n fleet.Node, allocations int) (exposition.Page, error) {
-	page, err := read(ctx, n, "/metrics")
+	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics")
 	if err != nil {
 		return nil, err
 	}
-	kept, err := read(ctx, n, "/metrics/record")
+	kept, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics/record")
 	if err != nil {
 		return nil, err
 	}

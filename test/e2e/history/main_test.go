@@ -9,23 +9,10 @@ package history_test
 import (
 	"testing"
 	"time"
-
-	"github.com/gpuledger/gpuledger/test/fleet"
 )
 
 // patience is how long something may take that takes a second on an idle machine.
 const patience = 2 * time.Minute
-
-// open opens a fleet that ends with the test.
-func open(t *testing.T) *fleet.Fleet {
-	t.Helper()
-	programs, err := fleet.FromEnv()
-	check(t, err)
-	f, err := fleet.Open(programs)
-	check(t, err)
-	t.Cleanup(func() { check(t, f.Close()) })
-	return f
-}
 
 // eventually waits until there is no error.
 func eventually(t *testing.T, what string, ask func() error) {

@@ -7,8 +7,6 @@
 package queries_test
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -81,16 +79,8 @@ func start(t *testing.T, path string, args ...string) *program.Program {
 func scrape(t *testing.T, url string) exposition.Page {
 	t.Helper()
 	var page exposition.Page
-	eventually(t, url+" is served", func() error {
-		response, err := http.Get(url)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("it answers %s", response.Status)
-		}
-		page, err = exposition.Parse(response.Body)
+	eventually(t, url+" is served", func() (err error) {
+		page, err = exposition.Scrape(t.Context(), url)
 		return err
 	})
 	return page

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -147,13 +146,7 @@ func (r *replica) ended() {
 
 func (r *replica) scrape() exposition.Page {
 	r.t.Helper()
-	response, err := http.Get(r.url + "/metrics")
-	check(r.t, err)
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		r.t.Fatalf("scrape: %s", response.Status)
-	}
-	return must(exposition.Parse(response.Body))(r.t)
+	return must(exposition.Scrape(r.t.Context(), r.url+"/metrics"))(r.t)
 }
 
 // value returns the sum of a metric's samples with the given labels.

@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+// The folders for tests, beside prometheus.Env: with what make build leaves, and with thanos.
+const (
+	BinEnv    = "GPULEDGER_E2E_BIN"
+	ThanosEnv = "GPULEDGER_E2E_THANOS"
+)
+
+// OpenFor opens a fleet of the programs that the Makefile gave to a test. It ends with the
+// test, and shows the logs if the test failed.
+func OpenFor(t testing.TB) *Fleet {
+	t.Helper()
+	programs, err := fromEnv()
+	if err == nil {
+		err = programs.find()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Fleet{Group: program.OpenFor(t), programs: programs}
+}
+
+func fromEnv() (p Programs, err error) {
+	if p.Prometheus, err = prometheus.FromEnv(); err != nil {
+		return p, err
+	}
+	if p.Bin, p.Thanos = os.Getenv(BinEnv), os.Getenv(ThanosEnv); p.Bin == "" {
+		return p, fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
+	}
+	return p, nil
+}
