@@ -20,9 +20,13 @@ type remembered struct {
 	at gpu.Instant
 }
 
-// memory is how long a process is remembered: well over the driver's ring of
-// utilisation samples, which holds ten seconds.
-const memory = time.Minute
+const (
+	// memory is how long a process is remembered: well over the driver's ring of
+	// utilisation samples.
+	memory = time.Minute
+	// ringSpan is what the ring holds.
+	ringSpan = 10 * time.Second
+)
 
 func newProcesses(m Mapper) processes {
 	return processes{mapper: m, seen: make(map[uint32]remembered)}
@@ -82,10 +86,10 @@ func (p *processes) present(pid uint32, at gpu.Instant) gpu.Process {
 	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// past resolves a PID that was active since the last reading. It may have ended,
-// so one that was seen on a GPU before is meant rather than a new one.
+// past resolves a PID that was active since the last reading. It may have ended, so one
+// that was lately seen on a GPU is meant rather than a new one.
 func (p *processes) past(pid uint32, at gpu.Instant) gpu.Process {
-	if process, seen := p.recall(pid); seen {
+	if process, seen := p.recall(pid); seen && at.Sub(p.seen[pid].at) <= ringSpan {
 		return process
 	}
 	return p.present(pid, at)
