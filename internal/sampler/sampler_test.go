@@ -489,8 +489,8 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
-// TestReusedPIDLater: what the driver samples is of the last ten seconds, so a process that
-// left before them is not meant if another one has its PID.
+// TestReusedPIDLater: a process that left long before a sample is not meant if another one
+// has its PID.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
