@@ -19,10 +19,10 @@ const pageEvery = 10 * time.Second
 // page is the field page while a session lasts.
 type page struct {
 	sorted bool
-	// metrics and labels are the fields that can be had, told those that cannot and
-	// why, to be told once.
+	// metrics and labels are the fields that can be had, unserved those that cannot and
+	// why, until that was told.
 	metrics, labels []Field
-	told            []string
+	unserved        []string
 	whole           *watch // of GPUs
 	divided         *watch // of MIG instances
 	texts           map[entity][]string
@@ -40,16 +40,16 @@ func (d *session) watchPage() error {
 		p.sorted = true
 		d.sortFields()
 	}
-	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(all, f) })
+	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(readingFields, f) })
 	p.whole = d.watchAll(p.whole, &watch{name: pageWatch, of: d.gpus, fields: own, every: pageEvery, keep: retention(pageEvery)}, d.refuse)
 	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
 		return !d.perInstance(f) || f == activity && d.mig.watch != nil
 	})
 	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: retention(pageEvery)},
 		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
-	if len(p.told) > 0 {
-		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.told, "; "))
-		p.told = nil
+	if len(p.unserved) > 0 {
+		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.unserved, "; "))
+		p.unserved = nil
 	}
 	p.latest = nil
 	return d.readTexts()
@@ -80,13 +80,13 @@ func (d *session) sortFields() {
 		numeric := slices.Contains([]uint{godcgm.DCGM_FT_INT64, godcgm.DCGM_FT_DOUBLE, godcgm.DCGM_FT_TIMESTAMP}, uint(meta.FieldType))
 		switch {
 		case !known:
-			p.told = append(p.told, f.Name+": the library does not know it")
+			p.unserved = append(p.unserved, f.Name+": the library does not know it")
 		case f.Type == Label:
 			p.labels = append(p.labels, f)
 		case !numeric:
-			p.told = append(p.told, f.Name+": it is no number")
+			p.unserved = append(p.unserved, f.Name+": it is no number")
 		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
-			p.told = append(p.told, f.Name+": it is not a GPU's")
+			p.unserved = append(p.unserved, f.Name+": it is not a GPU's")
 		default:
 			p.metrics = append(p.metrics, f)
 		}
@@ -99,7 +99,7 @@ func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
 		if m.id == f {
-			p.told = append(p.told, fmt.Sprintf("%s: %v", m.Name, err))
+			p.unserved = append(p.unserved, fmt.Sprintf("%s: %v", m.Name, err))
 		}
 		return m.id == f
 	})

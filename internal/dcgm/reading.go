@@ -14,7 +14,7 @@ func (d *session) read() (gpu.Report, error) {
 	if err := d.renew(); err != nil {
 		return gpu.Report{}, err
 	}
-	vs, err := d.engine.latest(d.gpus, all)
+	vs, err := d.engine.latest(d.gpus, readingFields)
 	if err != nil {
 		return gpu.Report{}, err
 	}
@@ -32,7 +32,7 @@ func (d *session) read() (gpu.Report, error) {
 		if b.device.UUID == "" || (blank || !fresh) && d.missing(g) {
 			continue
 		}
-		b.device.XIDEvents = d.told(&report, g, vs)
+		b.device.XIDEvents = d.tellXIDs(&report, g, vs)
 		report.Devices = append(report.Devices, b.device)
 		if fresh {
 			report.Readings = append(report.Readings, reading)
@@ -91,7 +91,7 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 	}
 	d.readEnergy(b, &r, of(godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION), now)
 	blank = true
-	for _, f := range slices.Concat(meter, gauges) {
+	for _, f := range slices.Concat(energyFields, gaugeFields) {
 		v := of(f)
 		_, ok := v.number()
 		blank = blank && !ok

@@ -115,16 +115,16 @@ func (d *session) count() (gpus []entity, err error) {
 // The fields of a reading. Energy is read twice a tick, so that a tick never finds the
 // value of the one before.
 var (
-	meter  = []field{godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION}
-	gauges = []field{
+	energyFields = []field{godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION}
+	gaugeFields  = []field{
 		godcgm.DCGM_FI_DEV_BOARD_POWER_WATTS, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS,
 		godcgm.DCGM_FI_DEV_GPU_TEMP_CELSIUS, godcgm.DCGM_FI_DEV_GPU_UTIL_RATIO,
 		godcgm.DCGM_FI_DEV_FB_USED, godcgm.DCGM_FI_DEV_FB_TOTAL,
 		godcgm.DCGM_FI_DEV_SM_CLOCK, godcgm.DCGM_FI_DEV_MEM_CLOCK, godcgm.DCGM_FI_DEV_MIG_MODE,
 		godcgm.DCGM_FI_DEV_ROW_REMAP_PENDING, godcgm.DCGM_FI_DEV_ROW_REMAP_FAILED,
 	}
-	failures = []field{godcgm.DCGM_FI_DEV_XID_ERROR}
-	all      = slices.Concat(meter, gauges, failures)
+	xidFields     = []field{godcgm.DCGM_FI_DEV_XID_ERROR}
+	readingFields = slices.Concat(energyFields, gaugeFields, xidFields)
 )
 
 // retention is how long the engine keeps values that it reads every so often: longer than
@@ -141,8 +141,8 @@ func (d *session) watch() error {
 		return nil
 	}
 	needed := []*watch{
-		{name: "energy", fields: meter, every: d.cfg.Tick / 2},
-		{name: "gauges", fields: gauges, every: d.cfg.Tick},
+		{name: "energy", fields: energyFields, every: d.cfg.Tick / 2},
+		{name: "gauges", fields: gaugeFields, every: d.cfg.Tick},
 	}
 	for _, w := range needed {
 		w.of, w.keep = d.gpus, retention(w.every)
@@ -157,7 +157,7 @@ func (d *session) watch() error {
 
 // watchXIDs has the engine told of errors.
 func (d *session) watchXIDs() {
-	_, err := d.replace(nil, &watch{name: xidsWatch, of: d.gpus, fields: failures, every: xidsEvery, keep: time.Minute})
+	_, err := d.replace(nil, &watch{name: xidsWatch, of: d.gpus, fields: xidFields, every: xidsEvery, keep: time.Minute})
 	d.doWithout(xidsWatch, err)
 }
 

@@ -21,10 +21,10 @@ func newXIDs(since time.Time) xids {
 // maxXIDs is how many errors of a GPU are told in one report at most.
 const maxXIDs = 64
 
-// told adds to the report the errors of a GPU that were not told yet. It reports
+// tellXIDs adds to the report the errors of a GPU that were not told yet. It reports
 // whether the engine delivers errors at all. The newest one is always at hand; if it is
 // new, those before it are asked for too.
-func (d *session) told(report *gpu.Report, g entity, vs values) bool {
+func (d *session) tellXIDs(report *gpu.Report, g entity, vs values) bool {
 	v := vs[key{g, godcgm.DCGM_FI_DEV_XID_ERROR}]
 	newest, ok := v.count()
 	until := max(d.xids.until[g], d.xids.since)

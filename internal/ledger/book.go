@@ -92,7 +92,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.countUnsampled(&o)
 	o.Activity = b.backdate(&o, list)
 	b.since.add(o, list, listed)
-	b.learn(o)
+	b.learn(o, gapAfter)
 	if o.Energy != nil {
 		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed}, o.MaxPower, gapAfter)
 	}
@@ -129,12 +129,15 @@ func identities(processes []gpu.Process) []gpu.ProcessID {
 }
 
 // learn takes over what the kubelet says: new holders get their accounts, and
-// intervals that wait for its word get it.
-func (b *book) learn(o Observation) {
+// intervals that wait for its word get it. A book that stands still, since its counter
+// tells nothing, opens none: as nothing retires there, it would gather every pod to come.
+func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
 		return
 	}
-	b.openHolders(o.Allocations)
+	if o.At.Sub(b.Settled) <= patience+gapAfter {
+		b.openHolders(o.Allocations)
+	}
 	for i := range b.pending {
 		if iv := &b.pending[i]; !iv.holdersKnown {
 			iv.holders, iv.holdersKnown = o.Allocations, true

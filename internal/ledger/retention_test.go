@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,6 +126,37 @@ func TestPodSum(t *testing.T) {
 	b = ask(t, l, look(s, nil, holds(train, 1)))
 	if pods := b.Pods(); len(pods) != 1 || pods[0].Energy != 300_000 || !pods[0].Opened.After(last.Opened) {
 		t.Errorf("back again: %+v", pods)
+	}
+}
+
+// TestStandstill: while a book stands still, because its board's counter cannot be read or
+// makes no sense, nothing retires; so the pods that come and go leave no accounts.
+func TestStandstill(t *testing.T) {
+	for name, spoil := range map[string]func(*ledger.Observation){
+		"no counter": func(o *ledger.Observation) { o.Energy = nil },
+		"a counter of nonsense": func(o *ledger.Observation) {
+			*o.Energy = gpu.Millijoules(o.At.Boot) * gpu.Millijoules(o.At.Boot/time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			ask(t, l, look(0, nil), look(1, nil))
+			for s := range 3600 {
+				c := train
+				c.PodUID = fmt.Sprint("uid-", s/10)
+				o := look(2+float64(s), nil, holds(c, 1))
+				spoil(&o)
+				l.Observe(o)
+				l.Settle(o.At, unresolved)
+			}
+			if n := len(bookOf(l, uuid).Containers); n > 10 {
+				t.Errorf("%d accounts", n)
+			}
+			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
+			if a := find(after, gpu.AccountKey{Container: serve}); a == nil || a.Energy.Sum() == 0 {
+				t.Errorf("it goes on with %+v", a)
+			}
+		})
 	}
 }
 

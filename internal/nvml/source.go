@@ -146,22 +146,16 @@ func (s *Source) Close(wait time.Duration) error {
 	if !s.gate.drain(ctx) {
 		return errors.New("close driver: a call has not returned, left as it is")
 	}
-	return s.shutdown(ctx)
-}
-
-// shutdown shuts an idle driver down, which may hang like any other call.
-func (s *Source) shutdown(ctx context.Context) error {
 	if s.session == nil {
 		return nil
 	}
-	var closing lane.Lane[error]
-	closing.Begin(s.session.close)
+	d := s.session
 	s.session = nil
-	err, ok := closing.Wait(ctx)
-	if !ok {
+	err, ok := lane.Run(ctx, d.close)
+	switch {
+	case !ok:
 		return errors.New("close driver: nvmlShutdown has not returned")
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("close driver: %w", err)
 	}
 	return nil

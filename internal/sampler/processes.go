@@ -20,9 +20,14 @@ type remembered struct {
 	at gpu.Instant
 }
 
-// memory is how long a process is remembered: well over the driver's ring of
-// utilisation samples, which holds ten seconds.
-const memory = time.Minute
+const (
+	// memory is how long a process is remembered: well over the driver's ring of
+	// utilisation samples.
+	memory = time.Minute
+	// lately is how long before a sample its process may have been seen last: a list of
+	// processes that is not renewed counts as long.
+	lately = 10 * time.Second
+)
 
 func newProcesses(m Mapper) processes {
 	return processes{mapper: m, seen: make(map[uint32]remembered)}
@@ -48,7 +53,7 @@ func (p *processes) attend(r gpu.Reading) attendance {
 	}
 	for _, s := range r.Samples {
 		if busy := time.Duration(s.SM * float64(s.Len())); busy > 0 {
-			who.activity = append(who.activity, ledger.Activity{Process: p.past(s.PID, r.At), Span: s.Span, Busy: busy})
+			who.activity = append(who.activity, ledger.Activity{Process: p.past(s, r.At), Span: s.Span, Busy: busy})
 		}
 	}
 	who.dismissServer()
@@ -82,13 +87,13 @@ func (p *processes) present(pid uint32, at gpu.Instant) gpu.Process {
 	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// past resolves a PID that was active since the last reading. It may have ended,
-// so one that was seen on a GPU before is meant rather than a new one.
-func (p *processes) past(pid uint32, at gpu.Instant) gpu.Process {
-	if process, seen := p.recall(pid); seen {
+// past resolves the PID of a sample. Its process may have ended, so one that was lately
+// seen on a GPU is meant rather than a new one.
+func (p *processes) past(s gpu.Sample, at gpu.Instant) gpu.Process {
+	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at.Boot >= s.From-lately {
 		return process
 	}
-	return p.present(pid, at)
+	return p.present(s.PID, at)
 }
 
 // recall returns a process as it was last seen, with the latest word on its owner.

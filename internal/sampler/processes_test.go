@@ -91,6 +91,22 @@ func TestReusedPID(t *testing.T) {
 	}
 }
 
+// TestReusedPIDLater: a process that left long before a sample is not meant if another one
+// has its PID.
+func TestReusedPIDLater(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 2)
+	other := gpu.Process{ID: gpu.ProcessID{PID: 42, Start: 8}, Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	w.contexts[first], w.processes[42], w.owners[other.ID] = nil, other, other.Owner
+	w.ticks(s, 20)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	if book := w.ticks(s, 1).GPUs[0].Book; book.Unattributed[gpu.Host] != 100_000 {
+		t.Errorf("the process that has the PID was charged %d mJ, want 100000: %+v", book.Unattributed[gpu.Host], book)
+	}
+}
+
 // TestMPS: the server is no owner while a client is there, and its samples are no
 // signal of anybody's activity.
 func TestMPS(t *testing.T) {

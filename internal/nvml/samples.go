@@ -1,7 +1,6 @@
 package nvml
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -9,67 +8,6 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
-
-// readContexts reads who holds a context. In MIG mode each MIG device is asked: the
-// lists of the whole GPU are then for privileged callers only, and name no
-// instance. One that tells nothing leaves all unknown, or its processes would seem
-// to have ended.
-func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
-	contexts := make(map[uint32]gpu.Context)
-	if b.device.MIG == nil {
-		r.ContextsKnown = listContexts(q, part{handle: b.handle}, contexts)
-	} else {
-		r.ContextsKnown = !slices.ContainsFunc(b.parts, func(p part) bool { return !listContexts(mig, p, contexts) })
-	}
-	if !r.ContextsKnown {
-		return
-	}
-	delete(contexts, 0) // no process
-	for _, c := range contexts {
-		r.Contexts = append(r.Contexts, c)
-	}
-	slices.SortFunc(r.Contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
-}
-
-// listContexts merges the three process lists of a GPU or MIG device, in which a
-// process may stand more than once, into one entry per process. It reports whether
-// that is all of them: where there is no list of graphics or MPS the compute list is the
-// whole truth, but where one fails its processes would seem to have ended.
-func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
-	failed := false
-	list := func(symbol string, call func() ([]gonvml.ProcessInfo, ret), mps bool) {
-		processes, err := ask(q, symbol, call)
-		if err != nil {
-			failed = failed || !unsupported(err)
-			return
-		}
-		known = true
-		for _, row := range processes {
-			c := merged(contexts[row.Pid], row, mps)
-			c.GPUInstance = cmp.Or(c.GPUInstance, p.instance)
-			contexts[row.Pid] = c
-		}
-	}
-	list("nvmlDeviceGetComputeRunningProcesses", p.handle.GetComputeRunningProcesses, false)
-	list("nvmlDeviceGetGraphicsRunningProcesses", p.handle.GetGraphicsRunningProcesses, false)
-	list("nvmlDeviceGetMPSComputeRunningProcesses", p.handle.GetMPSComputeRunningProcesses, true)
-	return known && !failed
-}
-
-// merged adds one row to what is known of its process. Every list gives the
-// memory of the whole process, so rows are not summed.
-func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
-	c.PID = p.Pid
-	c.MPS = c.MPS || mps
-	if p.UsedGpuMemory != math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
-		used := p.UsedGpuMemory
-		if c.MemoryUsed != nil {
-			used = max(used, *c.MemoryUsed)
-		}
-		c.MemoryUsed = &used
-	}
-	return c
-}
 
 // The driver keeps the samples of ringSpan (NVIDIA open-gpu-kernel-modules,
 // ctrl2080perf.h: 72 samples over ten seconds).
