@@ -20,7 +20,7 @@ RUN      ?= 10m
 
 # go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
 # so for each of them. That warning is silenced and no other.
-CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS)) -Wno-deprecated-declarations
+CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS 2>/dev/null)) -Wno-deprecated-declarations
 export CGO_CFLAGS
 
 # The driver's library is opened at run time, so its functions must be bound
@@ -37,7 +37,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # Tools have modules of their own; Go builds them once and keeps them in its
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
-KUSTOMIZE     := go tool -modfile=$(CURDIR)/tools/kustomize/go.mod kustomize
+KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
@@ -57,7 +57,7 @@ IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
-IN_BIN        = GPULEDGER_E2E_BIN=$(CURDIR)/bin
+IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2E           = go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS)
 
 .PHONY: help
@@ -71,28 +71,36 @@ help: ## list the targets
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
-build: ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
-	@echo "build: bin/gpuledger, bin/gpuledger-reconciler and bin/simnode ($(VERSION)), bin/lib/libnvidia-ml.so.1 and libdcgm.so.4"
-	@$(MAKE) --no-print-directory exporter reconciler
-	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
-	@go run ./internal/simnode/fakes/compile bin/lib >/dev/null
+build: exporter reconciler simnode ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
 
-# The programs that the images hold.
+.PHONY: needs
+needs:
+	@tools/needs
+
+# The first two are the programs that the images hold.
 
 .PHONY: exporter
-exporter:
+exporter: needs
+	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; for the first time, which takes some minutes)"
 	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
 reconciler:
+	@echo "build: bin/gpuledger-reconciler"
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 
+.PHONY: simnode
+simnode: needs
+	@echo "build: bin/simnode, and the fake driver bin/lib/libnvidia-ml.so.1 and libdcgm.so.4"
+	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
+	@go run -trimpath ./internal/simnode/fakes/compile bin/lib >/dev/null
+
 .PHONY: run
-run: build ## run the exporter on a simulated GPU node until Ctrl-C
+run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --driver=$(DRIVER) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
-demo: build ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
+demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
 	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; go build -trimpath -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
 
 .PHONY: dashboard-pictures
@@ -105,8 +113,13 @@ dashboard-types: ## check the dashboards against Grafana's types; needs npm
 	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/dashboard-pictures/types.mjs
 
+.PHONY: page-check
+page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes
+	@npm --prefix tools/page-check ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@node tools/page-check/check.mjs bin/page bin/simnode
+
 .PHONY: test
-test: ## run all tests; needs no GPU and no cluster
+test: needs ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
 
 .PHONY: check
@@ -143,7 +156,7 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: build ## time the queries about history over 90 days of 8,000 GPUs, on two processors
+bench-queries: ## time the queries about history over 90 days of 8,000 GPUs, on two processors
 	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
 

@@ -62,7 +62,8 @@ type kubelet struct {
 // list asks the kubelet which devices its containers hold.
 func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	if !k.present() {
-		return nil, fmt.Errorf("%w: %s does not exist", errNoKubelet, filepath.Dir(k.path))
+		return nil, fmt.Errorf("%w: %s does not exist (in a pod, mount it; on a machine without Kubernetes, say so by an empty --kubelet.pod-resources-socket=)",
+			errNoKubelet, filepath.Dir(k.path))
 	}
 	var answer *podresources.ListPodResourcesResponse
 	err := k.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {

@@ -31,8 +31,10 @@ type Config struct {
 	ProcFS        string // such as /proc
 	ContainerLogs string // such as /var/log/containers
 	PodLogs       string // such as /var/log/pods; may be empty
-	PodResources  string // absolute path of the kubelet's socket
-	PodsAPI       string // that of its Pods API (1.37); may be empty, or not exist
+	// PodResources is the absolute path of the kubelet's socket. It is empty on a
+	// machine without Kubernetes, where nothing but ProcFS is read.
+	PodResources string
+	PodsAPI      string // that of its Pods API (1.37); may be empty, or not exist
 	// Resources matches the resources whose devices are GPUs; nil for
 	// [DefaultResources].
 	Resources *regexp.Regexp
@@ -84,6 +86,9 @@ type Mapper struct {
 func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	cfg.Resources = cmp.Or(cfg.Resources, defaultResources)
+	if cfg.PodResources == "" {
+		cfg.ContainerLogs, cfg.PodLogs, cfg.PodsAPI = "", "", ""
+	}
 	proc := procTree{cfg.ProcFS}
 	return &Mapper{
 		cfg:        cfg,
@@ -215,6 +220,9 @@ func (m *Mapper) endPoll() {
 // list asks the kubelet, and reports whether its answer was taken for the last. If
 // not, that of before stands, and says nothing about pods that came since.
 func (m *Mapper) list(ctx context.Context) (taken bool, err error) {
+	if m.cfg.PodResources == "" {
+		return false, nil
+	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
 	if ctx.Err() != nil { // nobody's fault

@@ -188,6 +188,9 @@ func addUID(pods map[podName]map[string]bool, name podName, uid string, now bool
 // load reads the directories into the index. Links that lead nowhere we know, and
 // those that vanish meanwhile, are passed over.
 func (n *names) load() error {
+	if n.dir == "" {
+		return nil
+	}
 	began := n.now()
 	err := errors.Join(n.readDir(began.Boot), n.logs.load())
 	n.stages.Observe(stage.ContainerLogs, began, err)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +38,19 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd, cmd.Start()
+}
+
+// free says if somebody else has the exporter's address. The exporter itself would wait
+// for it, and whoever looks there would meanwhile see the page of another program.
+func free(address string) error {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w by another program; take another address: make run ADDRESS=127.0.0.1:9841, or --web.listen-address", err)
+	}
+	if err != nil {
+		return fmt.Errorf("--web.listen-address: %w", err)
+	}
+	return l.Close()
 }
 
 // found returns the absolute path of a fake library.

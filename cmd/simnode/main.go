@@ -70,6 +70,9 @@ func run(ctx context.Context, args []string, out output) error {
 
 // simulate runs the node and the exporter until the context ends.
 func simulate(ctx context.Context, opts options, out output) (err error) {
+	if err := free(opts.listen); err != nil {
+		return err
+	}
 	dir := opts.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "simnode"); err != nil {

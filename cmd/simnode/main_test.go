@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,7 +62,7 @@ func stub(t *testing.T, script string) []string {
 	if err := os.WriteFile(library, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--exporter=" + exporter, "--nvml.library=" + library}
+	return []string{"--exporter=" + exporter, "--nvml.library=" + library, "--web.listen-address=127.0.0.1:0"}
 }
 
 // An interrupt ends the exporter by SIGTERM, and nothing is left behind.
@@ -86,11 +87,11 @@ while :; do sleep 0.05; done
 	if got := status(<-ended); got != 0 {
 		t.Errorf("status %d, want 0:\n%s", got, &out)
 	}
-	if !strings.HasSuffix(out.String(), "terminated\n") || !strings.Contains(out.String(), "http://127.0.0.1:9840/metrics") {
+	if !strings.HasSuffix(out.String(), "terminated\n") || !strings.Contains(out.String(), "http://127.0.0.1:0/metrics") {
 		t.Errorf("output is:\n%s", &out)
 	}
 	state, flags, _ := strings.Cut(string(ready), " ")
-	if !strings.HasSuffix(flags, "--web.listen-address=127.0.0.1:9840 --log.level=debug\n") {
+	if !strings.HasSuffix(flags, "--web.listen-address=127.0.0.1:0 --log.level=debug\n") {
 		t.Errorf("flags are %s", flags)
 	}
 	if _, err := os.Stat(filepath.Dir(filepath.Dir(state))); !os.IsNotExist(err) {
@@ -112,9 +113,26 @@ func TestExporterEnds(t *testing.T) {
 
 func TestNothingToStart(t *testing.T) {
 	var out, errs bytes.Buffer
-	args := []string{"--exporter=/nonexistent/gpuledger", "--nvml.library=" + t.TempDir()}
+	args := []string{"--exporter=/nonexistent/gpuledger", "--nvml.library=" + t.TempDir(), "--web.listen-address=127.0.0.1:0"}
 	if got := status(run(t.Context(), args, output{&out, &errs})); got != 1 || !strings.Contains(errs.String(), "/nonexistent/gpuledger") {
 		t.Errorf("status %d, stderr %q", got, &errs)
+	}
+}
+
+// An address that somebody has is refused before anything is said of what is there.
+func TestAddressTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var out, errs bytes.Buffer
+	args := append(stub(t, "exit 3"), "--web.listen-address="+l.Addr().String())
+	if got := status(run(t.Context(), args, output{&out, &errs})); got != 1 || out.Len() > 0 {
+		t.Errorf("status %d, want 1; stdout is:\n%s", got, &out)
+	}
+	if s := errs.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "address already in use") || !strings.Contains(s, "make run ADDRESS=") {
+		t.Errorf("stderr is %q", s)
 	}
 }
 

@@ -63,7 +63,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`folder` of the pods' logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used where it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", &pattern{regexp.MustCompile(podmapper.DefaultResources)}, "`regexp` that matches the names of the resources whose devices are GPUs")
-	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API")
+	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty on a machine without Kubernetes: nothing of it is looked for then")
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`time` that a tick waits for a GPU before it goes on without it")
@@ -121,7 +121,9 @@ func (c *Config) validate() error {
 	absolute("path.sysfs", c.SysFS)
 	absolute("path.container-logs", c.ContainerLogs)
 	absolute("path.pod-logs", c.PodLogs)
-	absolute("kubelet.pod-resources-socket", c.PodResources)
+	if c.PodResources != "" {
+		absolute("kubelet.pod-resources-socket", c.PodResources)
+	}
 	absolute("kubelet.pods-api-socket", c.PodsAPI)
 	absolute("state.path", c.StatePath)
 	if c.NVMLLibrary != "" {

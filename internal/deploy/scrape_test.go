@@ -101,18 +101,54 @@ func jobOf(endpoint map[string]any) (string, scrape) {
 	}
 }
 
+// scrapeConfigs returns those of manifests/prometheus/scrape.yaml.
 func scrapeConfigs(t *testing.T) []map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "prometheus/scrape.yaml")
 	check(t, err)
+	return scrapeConfigsOf(t, text, 3)
+}
+
+func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
+	t.Helper()
 	var config struct {
 		ScrapeConfigs []map[string]any `json:"scrape_configs"`
 	}
 	check(t, syaml.Unmarshal(text, &config))
-	if len(config.ScrapeConfigs) != 3 {
+	if len(config.ScrapeConfigs) != want {
 		t.Fatalf("%d scrape configurations", len(config.ScrapeConfigs))
 	}
 	return config.ScrapeConfigs
+}
+
+// TestScrapeMachine: what docs/machine.md says of machines without Kubernetes differs from
+// the jobs of the exporter in a cluster only in how targets are found and named, and names
+// them by the same labels.
+func TestScrapeMachine(t *testing.T) {
+	page, err := os.ReadFile("../../docs/machine.md")
+	check(t, err)
+	_, text, _ := strings.Cut(string(page), "\n```yaml\n")
+	text, _, _ = strings.Cut(text, "\n```")
+	for i, machine := range scrapeConfigsOf(t, []byte(text), 2) {
+		cluster := scrapeConfigs(t)[i]
+		var names [2][]any
+		for n, config := range []map[string]any{cluster, machine} {
+			for _, rule := range list(config["relabel_configs"]) {
+				if label := at(rule, "target_label"); label != nil {
+					names[n] = append(names[n], label)
+				}
+			}
+			for _, field := range []string{"kubernetes_sd_configs", "static_configs", "relabel_configs"} {
+				delete(config, field)
+			}
+		}
+		if diff := cmp.Diff(names[0], names[1]); diff != "" {
+			t.Errorf("labels of targets (-cluster +machine):\n%s", diff)
+		}
+		if diff := cmp.Diff(cluster, machine); diff != "" {
+			t.Errorf("(-cluster +machine):\n%s", diff)
+		}
+	}
 }
 
 var capital = regexp.MustCompile("[A-Z]")

@@ -99,4 +99,6 @@ type Stage struct {
 	Failures uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time
+	// Err says why the last attempt failed; it is empty if it did not.
+	Err string
 }

@@ -37,8 +37,8 @@ func compareContainer(a, b gpu.Container) int {
 // openHolders opens the accounts of new holders at once, before they are charged
 // anything: a counter that Prometheus first sees above zero loses its beginning.
 func (b *book) openHolders(allocations []gpu.Allocation) {
-	for _, h := range live(allocations) {
-		a := b.account(keyOf(h), b.Settled.Wall)
+	for h := range live(allocations) {
+		a := b.account(keyOf(*h), b.Settled.Wall)
 		a.LastAlive = max(a.LastAlive, b.Settled.Boot)
 	}
 }

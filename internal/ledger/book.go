@@ -84,6 +84,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 		return
 	}
 	b.seen = o.At.Boot
+	o.Allocations = inOrder(o.Allocations)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count
 	}

@@ -110,8 +110,8 @@ func (b *book) credit(p *part, c gpu.Container, amount gpu.Millijoules, method g
 // holdTime adds the interval to the time that each live holder held its device.
 func (b *book) holdTime(iv *interval) {
 	var counted []gpu.AccountKey
-	for _, h := range iv.liveHolders() {
-		key := keyOf(h)
+	for h := range iv.liveHolders() {
+		key := keyOf(*h)
 		if slices.Contains(counted, key) {
 			continue
 		}
@@ -124,13 +124,18 @@ func (b *book) holdTime(iv *interval) {
 }
 
 func (iv *interval) heldBefore(key gpu.AccountKey) bool {
-	return slices.ContainsFunc(live(iv.from.Holders), func(h gpu.Allocation) bool { return keyOf(h) == key })
+	for h := range live(iv.from.Holders) {
+		if keyOf(*h) == key {
+			return true
+		}
+	}
+	return false
 }
 
 // unchanged reports whether a gap's energy may stay with a container: the same
 // processes and the same unshared allocation of the whole GPU at both ends.
 func (iv *interval) unchanged(parts []part) bool {
-	before, after := live(iv.from.Holders), live(iv.to.Holders)
+	before, after := slices.Collect(live(iv.from.Holders)), slices.Collect(live(iv.to.Holders))
 	return iv.mig == nil &&
 		len(iv.to.Processes) > 0 &&
 		slices.Equal(iv.from.Processes, iv.to.Processes) &&

@@ -1,12 +1,13 @@
 package ledger
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-func replicas(holders []gpu.Allocation) []uint64 {
+func replicas(holders []*gpu.Allocation) []uint64 {
 	weights := make([]uint64, len(holders))
 	for i, h := range holders {
 		weights[i] = uint64(h.Replicas)
@@ -14,24 +15,31 @@ func replicas(holders []gpu.Allocation) []uint64 {
 	return weights
 }
 
-// liveHolders are the allocations that count: fresh, and of a pod known by its UID to
-// be alive.
-func (iv *interval) liveHolders() []gpu.Allocation {
+// inOrder returns a copy of the allocations in the order of their accounts, which is how
+// ties are broken.
+func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
+	sorted := slices.Clone(allocations)
+	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
+	return sorted
+}
+
+// liveHolders are the allocations that count, if the kubelet said any.
+func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
 	if !iv.holdersKnown {
-		return nil
+		return live(nil)
 	}
 	return live(iv.holders)
 }
 
-func live(allocations []gpu.Allocation) []gpu.Allocation {
-	var out []gpu.Allocation
-	for _, h := range allocations {
-		if h.Live && h.Container.PodUID != "" && h.Replicas > 0 {
-			out = append(out, h)
+// live are the allocations that count: fresh, and of a pod known by its UID to be alive.
+func live(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
+	return func(yield func(*gpu.Allocation) bool) {
+		for i := range allocations {
+			if h := &allocations[i]; h.Live && h.Container.PodUID != "" && h.Replicas > 0 && !yield(h) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
-	return out
 }
 
 // keyOf returns the key of the account that an allocation's container has.

@@ -131,20 +131,9 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// Books returns a copy of all books by UUID, also of GPUs that are gone.
-func (l *Ledger) Books() map[string]*gpu.Book {
-	out := make(map[string]*gpu.Book, len(l.books))
-	for uuid, b := range l.books {
-		if b.open() {
-			out[uuid] = clone(&b.Book)
-		}
-	}
-	return out
-}
-
 // State is what survives a restart of the exporter within one boot of the node.
 type State struct {
-	Books map[string]BookState `json:"books"`
+	Books map[string]*BookState `json:"books"` // by UUID
 }
 
 // BookState is the settled part of one GPU's book. Intervals that were not
@@ -155,22 +144,31 @@ type BookState struct {
 	Base Mark `json:"base"`
 }
 
-// State returns a copy of the ledger's settled state.
+// State returns a copy of the settled state of all GPUs, also of those that are gone: what
+// is saved, and what is shown.
 func (l *Ledger) State() State {
-	s := State{Books: make(map[string]BookState, len(l.books))}
+	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = BookState{Book: *clone(&b.Book), Base: b.base()}
+			s.Books[uuid] = &BookState{Book: clone(b.Book), Base: b.base()}
 		}
 	}
 	return s
 }
 
 // Check reports whether the state can be continued: every book balances, no amount
-// is negative, and the accounts stand in order.
+// is negative, the accounts stand in order, and the base is where the book ends. What the
+// board counted from a base of nowhere on would be charged to somebody.
 func (s State) Check() error {
 	for uuid, b := range s.Books {
-		if err := check(&b.Book); err != nil {
+		if b == nil {
+			return fmt.Errorf("check the book of %s: there is none", uuid)
+		}
+		err := check(&b.Book)
+		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
+			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
+		}
+		if err != nil {
 			return fmt.Errorf("check the book of %s: %w", uuid, err)
 		}
 	}
@@ -207,7 +205,7 @@ func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
-		b.Book, b.restored = *clone(&st.Book), true
+		b.Book, b.restored = clone(st.Book), true
 		b.last = &st.Base
 		l.books[uuid] = b
 	}
@@ -215,11 +213,10 @@ func Restore(cfg Config, s State) *Ledger {
 }
 
 // clone copies a book deeply enough that neither side sees the other's changes.
-func clone(b *gpu.Book) *gpu.Book {
-	c := *b
-	c.Containers = slices.Clone(b.Containers)
-	for i := range c.Containers {
-		c.Containers[i].Processes = slices.Clone(c.Containers[i].Processes)
+func clone(b gpu.Book) gpu.Book {
+	b.Containers = slices.Clone(b.Containers)
+	for i := range b.Containers {
+		b.Containers[i].Processes = slices.Clone(b.Containers[i].Processes)
 	}
-	return &c
+	return b
 }

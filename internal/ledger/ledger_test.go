@@ -59,6 +59,14 @@ func newLedger() *ledger.Ledger {
 	return ledger.New(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute})
 }
 
+// bookOf returns a GPU's book, nil if there is none.
+func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
+	if b := l.State().Books[uuid]; b != nil {
+		return &b.Book
+	}
+	return nil
+}
+
 // ask returns the GPU's book after the given observations, settled at the end.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
@@ -66,7 +74,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 		l.Observe(o)
 		l.Settle(o.At, unresolved)
 	}
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if b == nil {
 		t.Fatal("no book")
 	}
@@ -81,6 +89,9 @@ func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
 	first, second, third := process(21, in(train)), process(22, in(train)), process(11, in(serve))
+	sidecar, claimed := train, holds(train, 1)
+	sidecar.Container, claimed.Container.Container = "sidecar", ""
+	beside := process(23, in(sidecar))
 	mute := func(o ledger.Observation) ledger.Observation {
 		o.ActivityKnown = false
 		return o
@@ -125,6 +136,12 @@ func TestOwners(t *testing.T) {
 		{"no signal, one of them holds", func(s float64) ledger.Observation {
 			return mute(look(s, []gpu.Process{first, third}, holds(serve, 1)))
 		}, amounts{"serve allocated": 300_000}},
+		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, third}, claimed, holds(serve, 1)))
+		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
+		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
+		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
 		{"no signal, nobody holds: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
 			o := mute(look(s, []gpu.Process{first, third}))
 			*o.Energy += gpu.Millijoules(s)
@@ -190,7 +207,7 @@ func TestOwners(t *testing.T) {
 			for _, a := range b.Containers {
 				for m, e := range a.Energy {
 					if e != 0 {
-						got[map[string]string{"train-0": "train", "serve-0": "serve"}[a.Pod]+" "+gpu.Method(m).String()] = e
+						got[map[string]string{"main": "train", "sidecar": "beside", "model": "serve"}[a.Container.Container]+" "+gpu.Method(m).String()] = e
 					}
 				}
 			}
@@ -231,20 +248,20 @@ func TestLateName(t *testing.T) {
 	l.Observe(look(0, []gpu.Process{p}))
 	l.Observe(look(1, []gpu.Process{p}))
 	l.Settle(at(1), unresolved)
-	if got := l.Books()[uuid].Energy; got != 0 {
+	if got := bookOf(l, uuid).Energy; got != 0 {
 		t.Errorf("settled %d mJ before the process was resolved", got)
 	}
 	l.Settle(at(2), func(gpu.ProcessID) gpu.Owner { return in(train) })
-	if got := l.Books()[uuid].Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
+	if got := bookOf(l, uuid).Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
 		t.Errorf("train was charged %d mJ, want 300000", got)
 	}
 	l.Observe(look(3, []gpu.Process{process(22, gpu.Owner{})}))
 	l.Settle(at(12.9), unresolved)
-	if got := l.Books()[uuid].Unattributed[gpu.Unmapped]; got != 0 {
+	if got := bookOf(l, uuid).Unattributed[gpu.Unmapped]; got != 0 {
 		t.Errorf("%d mJ final as unmapped too early", got)
 	}
 	l.Settle(at(13), unresolved)
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if b.Unattributed[gpu.Unmapped] == 0 || b.Energy != b.Sum() || b.Settled != at(3) {
 		t.Errorf("not final after ten seconds: %+v", b)
 	}
@@ -261,7 +278,7 @@ func TestKubeletAway(t *testing.T) {
 		l.Observe(o)
 		l.Settle(at(s), unresolved)
 	}
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
 		t.Errorf("book: %+v", b)
 	}

@@ -22,7 +22,7 @@ func TestBirth(t *testing.T) {
 	l := newLedger()
 	l.Observe(look(0, nil))
 	l.Observe(look(1, nil, holds(train, 1)))
-	if b := l.Books()[uuid]; len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+	if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
 		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
 	}
 }
@@ -31,7 +31,7 @@ func TestRetention(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	l := newLedger()
 	ask(t, l, look(0, []gpu.Process{p, q}, holds(train, 1)), look(1, []gpu.Process{p, q}, holds(train, 1)))
-	b := l.Books()[uuid]
+	b := bookOf(l, uuid)
 	for s := 2.0; s <= 301; s++ {
 		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
 	}

@@ -10,12 +10,13 @@ import (
 // check holds every book against its board and against what was published before.
 func (m *machine) check() {
 	m.t.Helper()
-	books, accounts := m.l.Books(), 0
+	books, accounts := m.l.State().Books, 0
 	for _, b := range m.boards {
-		now := books[b.uuid]
-		if now == nil {
+		state := books[b.uuid]
+		if state == nil {
 			continue // before its first look
 		}
+		now := &state.Book
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
 		m.neverFalls(b, now)

@@ -115,7 +115,7 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	for s := 1.0; s < 10; s += 2 {
 		ask(t, l, sampled(look(s, both), 0), sampled(look(s+1, both), 2*time.Second, worked(p, 1000)))
 	}
-	if b := l.Books()[uuid]; b.Containers[0].Active != 9*time.Second || b.Containers[1].Active != 0 {
+	if b := bookOf(l, uuid); b.Containers[0].Active != 9*time.Second || b.Containers[1].Active != 0 {
 		t.Errorf("active for %v and %v of %v", b.Containers[0].Active, b.Containers[1].Active, b.Settled.Boot-time.Hour)
 	}
 }
@@ -138,12 +138,12 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	}
 	l, _ = begun()
 	l.Settle(at(10.9), unresolved)
-	if b := l.Books()[uuid]; b.Energy != 0 {
+	if b := bookOf(l, uuid); b.Energy != 0 {
 		t.Errorf("settled after 9.9 s: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
 	want = []gpu.ByMethod{{gpu.Shared: 300_000}, {}}
-	if diff := cmp.Diff(want, energies(l.Books()[uuid])); diff != "" {
+	if diff := cmp.Diff(want, energies(bookOf(l, uuid))); diff != "" {
 		t.Errorf("after ten seconds (-want +got):\n%s", diff)
 	}
 }

@@ -24,13 +24,10 @@ func (t tenant) uses(a gpu.Allocation) bool {
 }
 
 // usageOf compares the processes on a GPU with its allocations.
-func usageOf(uuid string, who attendance, allocations gpu.Allocations) usage {
-	var u usage
-	for _, a := range allocationsOf(uuid, allocations) {
-		if a.Live && a.Container.PodUID != "" {
-			u.held = append(u.held, a)
-		}
-	}
+func usageOf(who attendance, allocations []gpu.Allocation) usage {
+	u := usage{held: slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
+		return !a.Live || a.Container.PodUID == ""
+	})}
 	for _, g := range who.present {
 		if g.Owner.Kind == gpu.OwnerContainer {
 			u.tenants = append(u.tenants, tenant{g.Owner.Container, g.GPUInstance})
@@ -39,12 +36,11 @@ func usageOf(uuid string, who attendance, allocations gpu.Allocations) usage {
 	return u
 }
 
-func allocationsOf(uuid string, all gpu.Allocations) []gpu.Allocation {
-	var out []gpu.Allocation
-	for _, a := range all.List {
-		if a.UUID == uuid {
-			out = append(out, a)
-		}
+// byGPU returns the allocations of each GPU.
+func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
+	out := make(map[string][]gpu.Allocation)
+	for _, a := range list {
+		out[a.UUID] = append(out[a.UUID], a)
 	}
 	return out
 }

@@ -8,14 +8,16 @@ import (
 )
 
 // observation is a reading as the ledger takes it.
-func observation(d gpu.Device, r gpu.Reading, who attendance, allocations gpu.Allocations) ledger.Observation {
+func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
+	who := v.attendance[r.UUID]
 	o := ledger.Observation{
 		UUID: r.UUID, At: r.At,
 		Energy: r.Energy, MaxPower: maxPower(d), Utilization: r.Utilization,
 		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
-		Allocations: allocationsOf(r.UUID, allocations), AllocationsKnown: allocations.Known,
+		Processes:   make([]gpu.Process, 0, len(who.present)),
+		Allocations: v.allocations[r.UUID], AllocationsKnown: v.allocationsKnown,
 	}
 	for _, g := range who.present {
 		o.Processes = append(o.Processes, g.Process)

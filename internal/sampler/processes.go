@@ -42,7 +42,7 @@ type guest struct {
 
 // attend resolves the PIDs of a reading.
 func (p *processes) attend(r gpu.Reading) attendance {
-	var who attendance
+	who := attendance{present: make([]guest, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for _, c := range r.Contexts {
 		who.present = append(who.present, guest{p.present(c.PID, r.At), c})
 	}

@@ -111,20 +111,21 @@ func (s *Sampler) Tick(ctx context.Context) {
 	if !s.cfg.Mapper.SeesHost() {
 		blind(report.Readings)
 	}
+	allocations := s.cfg.Mapper.Allocations()
 	v := view{
 		now: now, report: report, down: err != nil,
-		allocations: s.cfg.Mapper.Allocations(),
-		attendance:  make(map[string]attendance, len(report.Readings)),
+		allocations: byGPU(s.roster.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
+		attendance: make(map[string]attendance, len(report.Readings)),
 	}
-	v.allocations.List = s.roster.devices().lookUp(v.allocations.List)
 	for _, r := range report.Readings {
 		v.attendance[r.UUID] = s.processes.attend(r)
 	}
 	s.processes.forget(now)
 
 	s.charge(v)
-	s.store.save(s.roster.entries)
-	s.latest.Store(s.snapshot(v))
+	books := s.store.books()
+	s.store.save(s.roster.entries, books)
+	s.latest.Store(s.snapshot(v, books))
 }
 
 // blind drops what the driver says of processes. In a PID namespace of our own it
@@ -139,11 +140,12 @@ func blind(readings []gpu.Reading) {
 
 // view is what one tick saw.
 type view struct {
-	now         gpu.Instant
-	report      gpu.Report
-	down        bool // the driver does not answer
-	allocations gpu.Allocations
-	attendance  map[string]attendance // by UUID
+	now              gpu.Instant
+	report           gpu.Report
+	down             bool                        // the driver does not answer
+	allocations      map[string][]gpu.Allocation // by UUID
+	allocationsKnown bool
+	attendance       map[string]attendance // by UUID
 }
 
 // charge passes the readings to the ledger, unless another exporter keeps the
@@ -154,7 +156,7 @@ func (s *Sampler) charge(v view) {
 		return
 	}
 	for _, r := range v.report.Readings {
-		l.Observe(observation(s.roster.device(r.UUID), r, v.attendance[r.UUID], v.allocations))
+		l.Observe(observation(s.roster.device(r.UUID), r, v))
 	}
 	l.Settle(v.now, s.cfg.Mapper.Owner)
 }
@@ -184,7 +186,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 }
 
 // snapshot puts together what a scrape will show.
-func (s *Sampler) snapshot(v view) *gpu.Snapshot {
+func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
 	if !v.down {
 		snap.Driver = &v.report.Driver
@@ -197,14 +199,14 @@ func (s *Sampler) snapshot(v view) *gpu.Snapshot {
 	slices.SortFunc(snap.GPUs, func(a, b gpu.GPU) int {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.UUID, b.UUID))
 	})
-	s.keepBooks(snap)
+	s.keepBooks(snap, books)
 	return snap
 }
 
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
-	use := usageOf(uuid, who, v.allocations)
+	use := usageOf(who, v.allocations[uuid])
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
@@ -214,7 +216,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	}
 	g.Reading = &v.report.Readings[i]
 	g.Processes = s.processes.live(g.Reading, who)
-	if g.Reading.ContextsKnown && v.allocations.Known {
+	if g.Reading.ContextsKnown && v.allocationsKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
 	}
 	return g
@@ -223,12 +225,8 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 // keepBooks adds the books. While the state can be neither saved nor removed, a
 // restart would continue from an older one: then what a restart would count back is
 // shown as it was shown last, books and errors.
-func (s *Sampler) keepBooks(snap *gpu.Snapshot) {
-	var books map[string]*gpu.Book
+func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
-	if s.store.ledger != nil {
-		books = s.store.ledger.Books()
-	}
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
 		if s.store.stale && last != nil {
@@ -238,8 +236,8 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot) {
 			}
 			continue
 		}
-		if s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
-			g.Book = books[g.UUID]
+		if b := books.Books[g.UUID]; b != nil && s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
+			g.Book = &b.Book
 		}
 	}
 }

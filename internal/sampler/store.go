@@ -96,14 +96,22 @@ func (s *store) load(began gpu.Instant) map[string]entry {
 	return gpus
 }
 
+// books returns what was settled, nothing while another exporter keeps the books.
+func (s *store) books() ledger.State {
+	if s.ledger == nil {
+		return ledger.State{}
+	}
+	return s.ledger.State()
+}
+
 // save writes the state, before anything of it is shown. A directory that was
 // removed or replaced is given up, to be taken again at the next tick.
-func (s *store) save(gpus map[string]entry) {
+func (s *store) save(gpus map[string]entry, books ledger.State) {
 	if s.dir == nil {
 		return
 	}
 	began := s.cfg.Now()
-	err := s.dir.Save(content{GPUs: gpus, Ledger: s.ledger.State()})
+	err := s.dir.Save(content{GPUs: gpus, Ledger: books})
 	s.cfg.Stages.Observe(stage.State, began, err)
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {

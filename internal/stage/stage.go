@@ -6,6 +6,7 @@ package stage
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -40,11 +41,11 @@ func About(n Name) string {
 		Driver:        "reading the GPUs",
 		DCGM:          "reading a DCGM host engine, where its address is given",
 		NVML:          "reading the driver's library beside the engine",
-		XID:           "waiting for the driver's error events",
+		XID:           "waiting for the driver's XID errors",
 		PCI:           "counting the GPUs on the PCI bus",
-		DMI:           "the machine's identity, from its firmware",
+		DMI:           "the machine's identity, by firmware",
 		Processes:     "/proc: whose process is it",
-		HostPIDs:      "/proc: are its PIDs those of the driver",
+		HostPIDs:      "/proc: are its PIDs the driver's",
 		ContainerLogs: "names of containers, from their logs",
 		PodResources:  "the kubelet: who holds which device",
 		PodsAPI:       "the kubelet: which pods there are",
@@ -83,9 +84,10 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	case err == nil && st.Tried && !st.Up:
 		s.log.Info("stage up again", "stage", name)
 	}
-	st.Tried, st.Up, st.Duration = true, err == nil, now.Sub(began)
+	st.Tried, st.Up, st.Duration, st.Err = true, err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
+		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
 		return
 	}
 	st.LastSuccess = now.Wall

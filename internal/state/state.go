@@ -50,11 +50,11 @@ type envelope struct {
 // /proc/sys/kernel/random/boot_id; files of another boot are never loaded.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
+		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
+		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -130,13 +130,13 @@ func (d *Dir) ours() bool {
 }
 
 func (d *Dir) replace(v any) error {
-	data, err := json.Marshal(envelope{Version: version, BootID: d.boot, Data: v})
+	next, err := os.OpenFile(d.file()+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	next := d.file() + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
+	err = json.NewEncoder(next).Encode(envelope{Version: version, BootID: d.boot, Data: v})
+	if err := errors.Join(err, next.Close()); err != nil {
 		return err
 	}
-	return os.Rename(next, d.file())
+	return os.Rename(next.Name(), d.file())
 }

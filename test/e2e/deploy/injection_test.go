@@ -231,6 +231,34 @@ func TestTwoForms(t *testing.T) {
 	}
 }
 
+// TestBeforeRelease: with the overlay that docs/install.md has for images of the reader's
+// own, nothing runs from another registry.
+func TestBeforeRelease(t *testing.T) {
+	operator := installers[2]
+	apply(t, "-f", operator.file())
+	first := podsOf(t, operator.namespace, operator.daemonSet)
+	clone := t.TempDir()
+	tree, err := filepath.Abs(manifests)
+	check(t, err)
+	check(t, os.Symlink(tree, filepath.Join(clone, "manifests")))
+	commands := slices.DeleteFunc(documented(t, "### Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
+	t.Cleanup(func() { remove(t, "-k", filepath.Join(clone, "mine")) })
+	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first sets variables
+	policyActs(t, operator, &first[0])
+
+	const registry = "registry.example.com/gpuledger/"
+	pod, err := createAs(t, daemonSetController, operator.namespace, fresh(&first[0]))
+	check(t, err)
+	if got := container(pod).Image; got != registry+"gpuledger:dev" {
+		t.Errorf("the exporter's image is %s", got)
+	}
+	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
+	check(t, err)
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != registry+"gpuledger-reconciler:dev" {
+		t.Errorf("the reconciler's image is %s", got)
+	}
+}
+
 // bind does the scheduler's work. The pod is then taken away at the end of the test,
 // for which there is no kubelet.
 func bind(t *testing.T, pod *core.Pod) {

@@ -1,0 +1,89 @@
+package main_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// unitFlags returns the flags of the exporter in the example of a systemd unit.
+func unitFlags(t *testing.T) []string {
+	t.Helper()
+	unit, err := os.ReadFile("../../manifests/examples/systemd/gpuledger.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(unit)) {
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=/usr/local/bin/gpuledger "); ok {
+			return strings.Fields(strings.ReplaceAll(command, "%H", "gpu-host-1"))
+		}
+	}
+	t.Fatal("the unit starts no exporter")
+	return nil
+}
+
+// TestWithoutKubernetes: on a machine that has none, with the flags of the systemd unit,
+// every board and joule is there, what processes of the host take has its reason, and
+// nothing is amiss: no stage is down, and the log has no warning.
+func TestWithoutKubernetes(t *testing.T) {
+	t.Parallel()
+	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
+		t.Error(err)
+	}
+	n := newNode(t, "idle")
+	e := start(t, n, append(unitFlags(t), "--log.format=json", "--path.container-logs=/nonexistent", "--path.pod-logs=/nonexistent")...)
+	p := e.scrapeUntil("energy of a process of the host is counted", func(p page) bool {
+		return p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "host"}) > 0
+	})
+	checkBalance(t, p)
+	if n := len(p.UUIDs()); n != 8 {
+		t.Errorf("%d GPUs, want 8", n)
+	}
+	out, err := exec.Command(binary, "status", "--url="+e.url).CombinedOutput()
+	if s := string(out); err != nil || !strings.HasPrefix(s, "gpu-host-1: 8 GPUs present") || strings.Contains(s, "\n! ") || strings.Contains(s, "DOWN") {
+		t.Errorf("gpuledger status: %v\n%s", err, s)
+	}
+	for _, line := range e.logged() {
+		if !strings.Contains(line, `"level":"INFO"`) {
+			t.Errorf("log: %s", line)
+		}
+	}
+}
+
+// TestNothingToRead: with neither driver nor kubelet nor a folder for the books it serves,
+// and whoever asks is told what is missing and which flag names it.
+func TestNothingToRead(t *testing.T) {
+	t.Parallel()
+	missing := t.TempDir() + "/missing"
+	file := t.TempDir() + "/file"
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := run(t, nil, "--nvml.library="+missing, "--kubelet.pod-resources-socket="+missing+"/kubelet/kubelet.sock",
+		"--path.container-logs="+missing, "--state.path="+file)
+	out, err := exec.Command(binary, "status", "--url="+e.url).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	code, html := e.get("/")
+	if code != http.StatusOK {
+		t.Errorf("the page for people: status %d", code)
+	}
+	for _, want := range []string{"no GPU was read so far", "--nvml.library", "--kubelet.pod-resources-socket=", "--state.path"} {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("gpuledger status does not say %q:\n%s", want, out)
+		}
+		if !bytes.Contains(html, []byte(want)) {
+			t.Errorf("the page for people does not say %q", want)
+		}
+	}
+	if code, page := e.get(status.Path); code != http.StatusOK || !bytes.Contains(page, []byte(`"error": `)) {
+		t.Errorf("%s: status %d: %s", status.Path, code, page)
+	}
+}
