@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/words"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -29,7 +29,7 @@ type Config struct {
 	Log   logs.Config
 
 	Kubeconfig string
-	Enable     list
+	Enable     words.List
 	Lease      Lease
 
 	Labels    nodes.Options
@@ -45,7 +45,7 @@ type Config struct {
 // Flags returns the flag set of the reconciler, bound to a configuration that holds
 // the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
-	c := &Config{Enable: list{partLabels, partWorkloads}}
+	c := &Config{Enable: words.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 
@@ -93,22 +93,8 @@ func (c *Config) validate() error {
 	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate())...)
 }
 
-// list is a flag with commas between its words.
-type list []string
-
-func (l list) has(word string) bool { return slices.Contains(l, word) }
-
-func (l list) MarshalText() ([]byte, error) { return []byte(strings.Join(l, ",")), nil }
-
-func (l *list) UnmarshalText(text []byte) error {
-	*l = nil
-	for word := range strings.SplitSeq(string(text), ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			*l = append(*l, word)
-		}
-	}
-	return nil
-}
+// runs reports whether a part is to be run.
+func (c *Config) runs(part string) bool { return slices.Contains(c.Enable, part) }
 
 // Lease is which Lease the leader holds, and for how long.
 type Lease struct {

@@ -17,7 +17,7 @@ import (
 // one for each namespace in which exporters may be.
 func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
-	if p.cfg.Enable.has(partWorkloads) {
+	if p.cfg.runs(partWorkloads) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	var all []cache.SharedIndexInformer
@@ -39,7 +39,7 @@ func (p *program) trim(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	if p.cfg.Enable.has(partWorkloads) {
+	if p.cfg.runs(partWorkloads) {
 		if kept, ok := p.workloads.Keep(pod); ok && !p.exports(pod) {
 			return kept, nil
 		}
@@ -52,5 +52,5 @@ func (p *program) exports(pod *corev1.Pod) bool {
 	placed := *pod
 	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")
 	_, ok := p.cfg.Labels.Exporters.Of(&placed)
-	return ok && p.cfg.Enable.has(partLabels)
+	return ok && p.cfg.runs(partLabels)
 }

@@ -73,10 +73,10 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.kube)
-	if p.cfg.Enable.has(partLabels) {
+	if p.cfg.runs(partLabels) {
 		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods, Failures: p.failures}) })
 	}
-	if p.cfg.Enable.has(partWorkloads) {
+	if p.cfg.runs(partWorkloads) {
 		g.Go(func() error {
 			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
 		})

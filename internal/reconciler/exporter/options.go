@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/words"
 )
 
 // Options is what the flags say of the exporters.
@@ -92,10 +94,11 @@ func (d daemonSets) MarshalText() ([]byte, error) {
 
 func (d *daemonSets) UnmarshalText(text []byte) error {
 	*d = make(daemonSets)
-	for word := range strings.SplitSeq(string(text), ",") {
-		if word = strings.TrimSpace(word); word == "" {
-			continue
-		}
+	var list words.List
+	if err := list.UnmarshalText(text); err != nil {
+		return err
+	}
+	for _, word := range list {
 		namespace, name, _ := strings.Cut(word, "/")
 		if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return fmt.Errorf("%q is not namespace/name", word)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+	"github.com/gpuledger/gpuledger/internal/reconciler/words"
 )
 
 // Options is what the flags say of the labels.
@@ -19,7 +20,7 @@ type Options struct {
 	// Resources matches the names of extended resources that are GPUs.
 	Resources *regexp.Regexp
 	// Expected are labels of Nodes that should have an exporter, as key=value.
-	Expected words
+	Expected words.List
 
 	Resync time.Duration
 	// Confirm is the time between the two readings that a change needs.
@@ -40,7 +41,7 @@ type Options struct {
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.Exporters.Register(fs)
-	o.Expected = words{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
+	o.Expected = words.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
 	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "`scheme` of the labels: gpuledger, or gpuid for those of mchmarny/gpuid")
 	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "`prefix` of the labels' keys (default gpuledger.io, or gpuid.github.com in that scheme)")
 	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU names one, such as none-{node}")
@@ -91,19 +92,4 @@ func (o *Options) Validate() error {
 	positive("exporter.rate", o.Rate)
 	positive("write-rate", o.Writes)
 	return errors.Join(errs...)
-}
-
-// words is a flag with commas between its words.
-type words []string
-
-func (w words) MarshalText() ([]byte, error) { return []byte(strings.Join(w, ",")), nil }
-
-func (w *words) UnmarshalText(text []byte) error {
-	*w = nil
-	for word := range strings.SplitSeq(string(text), ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			*w = append(*w, word)
-		}
-	}
-	return nil
 }

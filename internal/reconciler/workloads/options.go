@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/words"
 )
 
 // The modes of snapshots.
@@ -34,7 +35,7 @@ type Options struct {
 	// Retention is how long the series of a pod stay after it ended.
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the keys that are shown.
-	PodLabels, PodAnnotations keys
+	PodLabels, PodAnnotations words.List
 	// Events says whether events are written, Snapshots whether with the whole pod.
 	Events    bool
 	Snapshots string
@@ -47,8 +48,8 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.Resources, "resource-pattern", &pattern{regexp.MustCompile(DefaultResources)}, "`regexp` that matches the names of the extended resources that are GPUs")
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", &pattern{regexp.MustCompile(DefaultDeviceClasses)}, "`regexp` that matches the names of the device classes whose devices are GPUs")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
-	fs.TextVar(&o.PodLabels, "pod-labels", keys{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
-	fs.TextVar(&o.PodAnnotations, "pod-annotations", keys{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
+	fs.TextVar(&o.PodLabels, "pod-labels", words.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
+	fs.TextVar(&o.PodAnnotations, "pod-annotations", words.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
 	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
 }
@@ -110,19 +111,4 @@ func (p *pattern) UnmarshalText(text []byte) (err error) {
 	}
 	p.Regexp, err = regexp.Compile(string(text))
 	return err
-}
-
-// keys is a flag with commas between its words.
-type keys []string
-
-func (k keys) MarshalText() ([]byte, error) { return []byte(strings.Join(k, ",")), nil }
-
-func (k *keys) UnmarshalText(text []byte) error {
-	*k = nil
-	for word := range strings.SplitSeq(string(text), ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			*k = append(*k, word)
-		}
-	}
-	return nil
 }

@@ -27,6 +27,7 @@ func TestOptions(t *testing.T) {
 		{[]string{"-snapshots=log", "-events=false"}, "needs --events"},
 		{[]string{"-pod-labels=a b"}, `"a b" is no name`},
 		{[]string{"-pod-annotations=a.b/c,a-b/c"}, "both be annotation_a_b_c"},
+		{[]string{"-pod-labels=jobName,job-name"}, "both be label_job_name"},
 		{[]string{"-resource-pattern=("}, "missing closing"},
 		{[]string{"-resource-pattern="}, "-resource-pattern: is empty"},
 		{[]string{"-device-class-pattern="}, "-device-class-pattern: is empty"},

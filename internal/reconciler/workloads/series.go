@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,17 +46,20 @@ func (r *renderer) name(labels []string) {
 	}
 }
 
+var (
+	// illegal is what no name of a label holds, capital where a word of a key in camel
+	// case ends.
+	illegal = regexp.MustCompile(`[^a-zA-Z0-9_]`)
+	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+)
+
 // labelNames returns keys of labels or annotations as names of labels, in the way of
-// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name.
+// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName
+// label_job_name.
 func labelNames(prefix string, keys []string) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = prefix + strings.Map(func(c rune) rune {
-			if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
-				return c
-			}
-			return '_'
-		}, k)
+		names[i] = prefix + strings.ToLower(capital.ReplaceAllString(illegal.ReplaceAllString(k, "_"), "${1}_${2}"))
 	}
 	return names
 }

@@ -1,0 +1,139 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/reconciler"
+	"github.com/gpuledger/gpuledger/test/alerts"
+)
+
+// pages returns the text of every page, by its path: these, and those at the root.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("../*.md")
+	check(t, err)
+	check(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			names = append(names, path)
+		}
+		return err
+	}))
+	if len(names) < 30 {
+		t.Fatalf("only %d pages", len(names))
+	}
+	texts := make(map[string]string)
+	for _, name := range names {
+		texts[name] = read(t, name)
+	}
+	return texts
+}
+
+var (
+	block   = regexp.MustCompile("(?s)```.*?```")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	anchor  = regexp.MustCompile(`<a id="([^"]+)">`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// TestLinks: every link within the repository leads to a file that there is, and to a
+// heading of it.
+func TestLinks(t *testing.T) {
+	for name, text := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+			path, fragment, _ := strings.Cut(match[1], "#")
+			if strings.Contains(path, "://") {
+				continue
+			}
+			target := name
+			if path != "" {
+				target = filepath.Join(filepath.Dir(name), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", name, match[1], err)
+			} else if fragment != "" && !slices.Contains(fragments(read(t, target)), fragment) {
+				t.Errorf("%s links to %s, which has no such heading", name, match[1])
+			}
+		}
+	}
+}
+
+// fragments returns what a link can lead to within a page: its headings, as GitHub spells
+// them, and its anchors.
+func fragments(text string) (names []string) {
+	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
+	}
+	for _, match := range anchor.FindAllStringSubmatch(text, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// TestNames: the pages name no metric, no recorded series and no target of make that does
+// not exist.
+func TestNames(t *testing.T) {
+	known := map[string]bool{"gpuledger_build_info": true, "gpuledger_reconciler_build_info": true}
+	for _, m := range collector.Catalogue() {
+		known[m.Name] = true
+	}
+	for _, part := range reconciler.Catalogue() {
+		for _, m := range part.Metrics {
+			known[m.Name] = true
+		}
+	}
+	_, recorded, err := alerts.Read("../dashboards/rules")
+	check(t, err)
+	for _, name := range recorded {
+		known[name] = true
+	}
+	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {
+		known["make "+match[1]] = true
+	}
+	named := regexp.MustCompile("gpuledger_[a-z0-9_]+|gpuledger:[a-z0-9_]+:[a-z0-9_]+|`make [a-z0-9-]+")
+	for page, text := range pages(t) {
+		for _, name := range named.FindAllString(text, -1) {
+			// What ends so is the beginning of several names.
+			if !known[strings.TrimPrefix(name, "`")] && !strings.HasSuffix(name, "_") {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
+}
+
+// TestPackages: design.md names every package.
+func TestPackages(t *testing.T) {
+	text := read(t, "design.md")
+	list := exec.Command("go", "list", "./...")
+	list.Dir = ".."
+	out, err := list.Output()
+	check(t, err)
+	for pkg := range strings.FieldsSeq(string(out)) {
+		pkg = strings.TrimPrefix(pkg, "github.com/gpuledger/gpuledger/")
+		if !strings.Contains(text, "`"+pkg+"`") && !strings.Contains(text, "`.../"+filepath.Base(pkg)+"`") {
+			t.Errorf("design.md has no row for %s", pkg)
+		}
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	check(t, err)
+	return string(text)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
