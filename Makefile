@@ -113,6 +113,11 @@ dashboard-types: ## check the dashboards against Grafana's types; needs npm
 	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/dashboard-pictures/types.mjs
 
+.PHONY: page-check
+page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes
+	@npm --prefix tools/page-check ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@node tools/page-check/check.mjs bin/page bin/simnode
+
 .PHONY: test
 test: needs ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(LAZY)" ./...
@@ -151,7 +156,7 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: build ## time the queries about history over 90 days of 8,000 GPUs, on two processors
+bench-queries: ## time the queries about history over 90 days of 8,000 GPUs, on two processors
 	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
 

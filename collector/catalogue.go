@@ -19,7 +19,7 @@ const (
 )
 
 // metric indexes the catalogue.
-type metric int
+type metric uint16
 
 const (
 	gpuInfo metric = iota

@@ -2,10 +2,7 @@ package collector_test
 
 import (
 	"bytes"
-	"flag"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -17,9 +14,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden pages")
 
 var everything = collector.Options{Gauges: true, Process: collector.ProcessAlways}
 
@@ -49,20 +45,7 @@ func TestPages(t *testing.T) {
 // checkGolden compares a page with its file.
 func checkGolden(t *testing.T, name string, families []*dto.MetricFamily) {
 	t.Helper()
-	got := text(t, families)
-	file := filepath.Join("testdata", name+".prom")
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("page differs (-want +got):\n%s", diff)
-	}
+	golden.Check(t, name+".prom", text(t, families))
 }
 
 func TestLint(t *testing.T) {

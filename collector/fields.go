@@ -89,18 +89,17 @@ func (c *Fields) Collect(ch chan<- prometheus.Metric) {
 
 // collect renders what is said of one GPU or MIG instance.
 func (d *fieldDescs) collect(ch chan<- prometheus.Metric, row *gpu.FieldRow, g *gpu.GPU, node string) {
-	form, who := 0, values(strconv.Itoa(g.Index), g.UUID, g.PCIBusID, g.DeviceNode, g.Model, node)
-	for i := range d.page.Labels {
-		who = who.and(row.Labels[i])
-	}
+	who := &labelSet{given: []string{strconv.Itoa(g.Index), g.UUID, g.PCIBusID, g.DeviceNode, g.Model, node}}
+	who, form := &labelSet{who, row.Labels[:len(d.page.Labels)]}, 0
 	if row.GPUInstance != "" {
 		form += ofInstance
-		who = who.and(row.Profile, row.GPUInstance)
+		who = &labelSet{who, []string{row.Profile, row.GPUInstance}}
 	}
 	if h := soleHolder(g.Holders, row.GPUInstance); h != nil {
 		form += ofPod
-		who = who.and(h.Namespace, h.Pod, h.Container.Container)
+		who = &labelSet{who, []string{h.Namespace, h.Pod, h.Container.Container}}
 	}
+	values := who.values()
 	for i, v := range row.Values {
 		if v == nil {
 			continue
@@ -109,7 +108,7 @@ func (d *fieldDescs) collect(ch chan<- prometheus.Metric, row *gpu.FieldRow, g *
 		if d.page.Fields[i].Counter {
 			kind = counter
 		}
-		ch <- prometheus.MustNewConstMetric(d.forms[i][form], kind, *v, who...)
+		ch <- prometheus.MustNewConstMetric(d.forms[i][form], kind, *v, values...)
 	}
 }
 

@@ -82,24 +82,37 @@ var labelCatalogue = []Label{
 	},
 }
 
-// labels are the values of a series' labels, in the order of the catalogue. They
-// are made by [values] only, so that none can break the page.
-type labels []string
-
-// values returns label values that can be exposed.
-func values(raw ...string) labels {
-	for i, s := range raw {
-		raw[i] = labelvalue.Valid(s)
-	}
-	return raw
+// labelSet is the label values of a series in the order of the catalogue, or the first of
+// them. It is not changed once it is made.
+type labelSet struct {
+	base  *labelSet
+	given []string // what follows those of base, as it was given
 }
 
-// and returns l with more values at its end.
-func (l labels) and(raw ...string) labels { return append(slices.Clip(l), values(raw...)...) }
+func (l *labelSet) is(base *labelSet, given []string) bool {
+	return l.base == base && slices.Equal(l.given, given)
+}
 
-// key returns a string that equal labels share and different labels do not: the
-// separator is no valid UTF-8.
-func (l labels) key() string { return strings.Join(l, "\xff") }
+// values returns all values as they can be exposed. Only so do they reach a page, and none
+// can break it.
+func (l *labelSet) values() []string {
+	n := 0
+	for set := l; set != nil; set = set.base {
+		n += len(set.given)
+	}
+	values := make([]string, n)
+	for set := l; set != nil; set = set.base {
+		for _, s := range slices.Backward(set.given) {
+			n--
+			values[n] = labelvalue.Valid(s)
+		}
+	}
+	return values
+}
+
+// key returns a string that equal values share and different ones do not: the separator
+// is no valid UTF-8.
+func (l *labelSet) key() string { return strings.Join(l.values(), "\xff") }
 
 // decimal returns an optional number, empty if it is not known.
 func decimal(n *int) string {

@@ -22,39 +22,31 @@ type layout struct {
 	counters int // how many series are counters
 }
 
-// labelSet is the label values of a series, or the first of them.
-type labelSet struct {
-	base  *labelSet
-	given []string // what base was extended by
-	valid labels   // all of them
-}
-
-func newLabelSet(base *labelSet, given []string) *labelSet {
-	l := &labelSet{base: base, given: slices.Clone(given)}
-	if base != nil {
-		l.valid = base.valid
-	}
-	l.valid = l.valid.and(slices.Clone(given)...)
-	return l
-}
-
-func (l *labelSet) is(base *labelSet, given []string) bool {
-	return l.base == base && slices.Equal(l.given, given)
-}
-
-// series is a series without its value.
+// series is a series without its value. There are thousands, so neighbours share what is
+// the same in them.
 type series struct {
-	metric metric
-	labels *labelSet
-	since  time.Time
-	// pairs are the labels by name, created is since; at is the place on the page.
-	pairs   []*dto.LabelPair
-	created *timestamppb.Timestamp
-	at      int
+	labels  *labelSet
+	pairs   []*dto.LabelPair       // the labels by name
+	created *timestamppb.Timestamp // nil if that is not known
+	metric  metric
+	at      int32 // the place on the page
 }
 
 func (s *series) is(m metric, since time.Time, l *labelSet) bool {
-	return s.metric == m && s.labels == l && s.since.Equal(since)
+	return s.metric == m && s.labels == l && s.began(since)
+}
+
+// began reports whether a counter began at a moment, zero if that is not known.
+func (s *series) began(since time.Time) bool {
+	if s.created == nil || since.IsZero() {
+		return s.created == nil && since.IsZero()
+	}
+	return s.created.Seconds == since.Unix() && int(s.created.Nanos) == since.Nanosecond()
+}
+
+// sameLabels reports whether two series have the same labels and values.
+func (s *series) sameLabels(o *series) bool {
+	return s.labels == o.labels && slices.Equal(catalogue[s.metric].Labels, catalogue[o.metric].Labels)
 }
 
 // family is the metric of the series from one place on the page to another.
@@ -69,14 +61,15 @@ func (p *page) layout() *layout {
 		return p.last
 	}
 	p.differ()
-	l := &layout{sets: p.sets, asked: p.asked, series: slices.Clone(p.series)}
+	l := &layout{sets: p.sets, asked: p.asked, series: p.series}
 	known := make(pairs)
 	for i := range l.series {
-		if s := &l.series[i]; s.pairs == nil {
+		switch s := &l.series[i]; {
+		case s.pairs != nil:
+		case i > 0 && s.sameLabels(&l.series[i-1]):
+			s.pairs = l.series[i-1].pairs
+		default:
 			s.pairs = known.of(s)
-			if !s.since.IsZero() {
-				s.created = timestamppb.New(s.since)
-			}
 		}
 	}
 	l.sort()
@@ -96,7 +89,7 @@ func (l *layout) sort() {
 		return slices.CompareFunc(a.pairs, b.pairs, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 	})
 	for at, s := range order {
-		s.at = at
+		s.at = int32(at)
 		if catalogue[s.metric].Type == counter {
 			l.counters++
 		}
@@ -153,10 +146,10 @@ type pairs map[[2]string]*dto.LabelPair
 
 // of returns the labels of a series, by name.
 func (known pairs) of(s *series) []*dto.LabelPair {
-	names := catalogue[s.metric].Labels
+	names, values := catalogue[s.metric].Labels, s.labels.values()
 	l := make([]*dto.LabelPair, len(names))
 	for i, name := range names {
-		value := s.labels.valid[i]
+		value := values[i]
 		pair, ok := known[[2]string{name, value}]
 		if !ok {
 			pair = &dto.LabelPair{Name: &names[i], Value: &value}

@@ -3,6 +3,8 @@ package collector
 import (
 	"slices"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // page is one scrape being written. It lives as long as one rendering.
@@ -46,7 +48,8 @@ func (p *page) differ() {
 		return
 	}
 	p.same = false
-	p.sets, p.asked, p.series = slices.Clip(p.sets), slices.Clip(p.asked), slices.Clip(p.series)
+	p.sets, p.asked = slices.Clip(p.sets), slices.Clip(p.asked)
+	p.series = append(make([]series, 0, len(p.last.series)), p.series...)
 	p.seen = make(map[seriesKey]struct{})
 	for _, q := range p.asked {
 		p.seen[q.key()] = struct{}{}
@@ -64,7 +67,7 @@ func (p *page) and(base *labelSet, given ...string) *labelSet {
 		return p.sets[i]
 	}
 	p.differ()
-	l := newLabelSet(base, given)
+	l := &labelSet{base: base, given: slices.Clone(given)}
 	p.sets = append(p.sets, l)
 	return l
 }
@@ -88,7 +91,7 @@ func (p *page) first(m metric, l *labelSet) bool {
 	return q.first
 }
 
-func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.valid.key()} }
+func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.key()} }
 
 // info writes a series that is there for its labels.
 func (p *page) info(m metric, l *labelSet) { p.gauge(m, 1, l) }
@@ -105,7 +108,19 @@ func (p *page) counter(m metric, v float64, since time.Time, l *labelSet) {
 		return
 	}
 	p.differ()
-	p.series = append(p.series, series{metric: m, labels: l, since: since})
+	p.series = append(p.series, series{metric: m, labels: l, created: p.created(since)})
+}
+
+// created returns a moment as the page has it, nil for none. Counters that began together
+// mostly follow each other.
+func (p *page) created(since time.Time) *timestamppb.Timestamp {
+	if since.IsZero() {
+		return nil
+	}
+	if n := len(p.series); n > 0 && p.series[n-1].began(since) {
+		return p.series[n-1].created
+	}
+	return timestamppb.New(since)
 }
 
 // optional writes a gauge unless it could not be read.

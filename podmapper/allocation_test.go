@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -91,51 +90,6 @@ func TestAllocations(t *testing.T) {
 			exclusive(gpuB, trainer, true),
 		)
 	}
-}
-
-// The runtime starts a container's first process outside and moves it in.
-func TestProcessThatMovesIntoItsContainer(t *testing.T) {
-	n := newNode(t)
-	n.serve(holds(holder(trainer, "", gpuA)))
-	n.link(trainer, id)
-	n.start(10, 5, "runc:[2:INIT]", "/system.slice/containerd.service")
-	for range 3 {
-		n.poll()
-		n.wantHeld(exclusive(gpuA, trainer, false))
-	}
-	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	n.pass(2 * time.Second)
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, true))
-
-	n.pass(time.Minute)
-	n.poll()
-	n.start(10, 5, "python3", "/system.slice/never.read")
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, true))
-}
-
-func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
-	n := newNode(t)
-	n.serve(holds(holder(trainer, "", gpuA)))
-	n.link(trainer, id)
-	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	n.write("proc/10/stat", statLine(10, 5, "python3", 4))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, false))
-}
-
-// From a private cgroup namespace no name can be seen of the kernel threads'
-// cgroup, which is no trouble.
-func TestKernelThreadsAreInNoPod(t *testing.T) {
-	n := newNode(t)
-	n.serve(holds())
-	for pid := range uint32(3) {
-		n.start(2+pid, 1, "kthread", "/../../../..")
-		n.write(fmt.Sprintf("proc/%d/stat", 2+pid), statLine(2+pid, 1, "kthread", 0x208040))
-	}
-	n.poll()
-	n.wantStage(stage.Processes, true)
 }
 
 func TestHostWithoutKubelet(t *testing.T) {
@@ -278,135 +232,6 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	polls.Wait()
 	if most := k.most.Load(); most != 1 {
 		t.Errorf("%d calls at once, want 1", most)
-	}
-}
-
-// Devices of all kinds that the kubelet may list, each held by one container.
-func TestKindsOfDevices(t *testing.T) {
-	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
-	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
-	tests := []struct {
-		name   string
-		listed *podresources.PodResources
-		want   gpu.Allocation
-	}{
-		{"whole", holder(trainer, "", gpuA), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"replicas", holder(trainer, "", gpuA+"::1", gpuA+"::0"), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
-		{"MIG", holder(trainer, "nvidia.com/mig-1g.10gb", mig), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb", Sharing: gpu.SharingMIG, Replicas: 1}},
-		{"replicas of MIG", holder(trainer, "nvidia.com/mig-1g.10gb.shared", mig+"::0", mig+"::1"), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
-		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.MIGName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
-		{"index", holder(trainer, "", "2"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), MIG: &gpu.MIGName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
-		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"claim of MIG", claimer(trainer, "mine", "gpu-1-mig-1g10gb-19-3"), gpu.Allocation{
-			Device: gpu.DeviceName{Minor: new(1), MIG: &gpu.MIGName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n := newNode(t)
-			n.link(trainer, id)
-			n.serve(holds(tt.listed))
-			n.poll()
-			tt.want.Container = trainer
-			n.wantHeld(tt.want)
-		})
-	}
-}
-
-// Who holds the same claimed device shares it, be it by one claim or by several.
-func TestSharedClaims(t *testing.T) {
-	n := newNode(t)
-	n.link(trainer, id)
-	n.link(notebook, otherID)
-	part := claimer(notebook, "part", "gpu-3")
-	part.Containers[0].DynamicResources[0].ClaimResources[0].ShareId = new("a671734a-e8e5-11e4-8fde-42010af09327")
-	n.serve(holds(
-		together(claimer(trainer, "ours", "gpu-1", "gpu-2", "gpu-vfio-0"), claimer(sidecar, "twice", "gpu-4"), claimer(sidecar, "again", "gpu-4")),
-		together(claimer(notebook, "ours", "gpu-1"), claimer(notebook, "monitor", "gpu-2"), part),
-	))
-	held := func(minor int, c gpu.Container, claim string) gpu.Allocation {
-		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Container: c, Claim: claim,
-			Sharing: gpu.SharingTimeSlicing, Replicas: 1,
-		}
-	}
-	alone := func(claim string) gpu.Allocation {
-		a := held(4, sidecar, claim)
-		a.Sharing = gpu.SharingExclusive
-		return a
-	}
-	n.poll()
-	n.wantHeld(
-		held(1, notebook, "ours"), held(1, trainer, "ours"),
-		held(2, notebook, "monitor"), held(2, trainer, "ours"),
-		held(3, notebook, "part"),
-		alone("again"), alone("twice"),
-	)
-}
-
-// Which of a claim's devices each container of a pod has cannot be told.
-func TestClaimOfSeveralContainers(t *testing.T) {
-	const claim = "train-0-extended-resources-x7k2p"
-	n := newNode(t)
-	two := claimer(trainer, claim, "gpu-0", "gpu-1")
-	two.Containers = append(two.Containers, claimer(sidecar, claim, "gpu-0", "gpu-1").Containers...)
-	two.Containers = append(two.Containers, claimer(sidecar, "mine", "gpu-2").Containers...)
-	served := message(2, claim, 1, message(1, "trainer", 2, "nvidia.com/gpu"), 1, message(1, "sidecar", 2, "nvidia.com/gpu"))
-	n.servePods(append(apiPod(trainer, "Running", nil, "sidecar"), message(3, message(18, served))...), apiPod(notebook, "Running", nil))
-	held := func(minor int, c gpu.Container, sharing gpu.Sharing) gpu.Allocation {
-		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Container: c, Claim: claim,
-			Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: 1, Live: true,
-		}
-	}
-	anyOf := trainer
-	anyOf.Container = ""
-	mine := held(2, sidecar, gpu.SharingExclusive)
-	mine.Resource, mine.Claim = "", "mine"
-	n.answer(two)
-	n.poll()
-	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), held(1, anyOf, gpu.SharingExclusive), mine)
-
-	other := held(1, notebook, gpu.SharingTimeSlicing)
-	other.Resource = ""
-	n.answer(two, claimer(notebook, claim, "gpu-1"))
-	n.poll()
-	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
-}
-
-func TestResources(t *testing.T) {
-	tests := []struct {
-		resource, id string
-		pattern      string // the default if empty
-		want         bool
-	}{
-		{"nvidia.com/gpu", gpuA, "", true},
-		{"nvidia.com/gpu.shared", gpuA + "::0", "", true},
-		{"nvidia.com/mig-1g.10gb", gpuA, "", true},
-		{"nvidia.com/gpu-a100", gpuA, "", true},
-		{"nvidia.com/GA100_A100_PCIE_40GB", "37", "", false}, // passed through: an IOMMU group
-		{"nvidia.com/pgpu", "37", "", false},
-		{"nvidia.com/hostdev", "0000:03:00.2", "", false},
-		{"example.com/nvidia.com/gpu", gpuA, "", false},
-		{"amd.com/gpu", "0000:0b:00.0", "", false},
-		{"amd.com/gpu", "0000:0b:00.0", `^(amd|nvidia)\.com/gpu$`, true},
-		{"nvidia.com/a100", gpuA, `^nvidia\.com/a100$`, true},
-		{"nvidia.com/gpu", gpuA, `^nvidia\.com/a100$`, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.resource+" "+tt.pattern, func(t *testing.T) {
-			n := newNode(t, func(c *podmapper.Config) {
-				if tt.pattern != "" {
-					c.Resources = regexp.MustCompile(tt.pattern)
-				}
-			})
-			n.serve(holds(holder(trainer, tt.resource, tt.id)))
-			n.poll()
-			if got := len(n.Allocations().List) == 1; got != tt.want {
-				t.Errorf("held = %v, want %v", got, tt.want)
-			}
-		})
 	}
 }
 

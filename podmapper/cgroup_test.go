@@ -1,6 +1,7 @@
 package podmapper
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -118,6 +119,32 @@ func TestParseCgroup(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCgroupForgetsFile: what is remembered of a process does not hold on to its file.
+func TestCgroupForgetsFile(t *testing.T) {
+	const files, size = 100, 64 << 10
+	var kept [files]cgroup
+	before := heap()
+	for i := range kept {
+		c, err := parseCgroup("4:memory:/kubepods/pod" + uid + "/" + id + strings.Repeat("/a", size/2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[i] = c
+	}
+	if grown := heap() - before; grown > size {
+		t.Errorf("%d cgroups hold %d KiB", files, grown>>10)
+	}
+	runtime.KeepAlive(kept)
+}
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func FuzzCgroup(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
@@ -119,4 +120,49 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	}
 	n.write("proc/10/stat", statLine(10, 6, "python3", 0))
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
+}
+
+// The runtime starts a container's first process outside and moves it in.
+func TestProcessThatMovesIntoItsContainer(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "runc:[2:INIT]", "/system.slice/containerd.service")
+	for range 3 {
+		n.poll()
+		n.wantHeld(exclusive(gpuA, trainer, false))
+	}
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.pass(2 * time.Second)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+
+	n.pass(time.Minute)
+	n.poll()
+	n.start(10, 5, "python3", "/system.slice/never.read")
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}
+
+func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.write("proc/10/stat", statLine(10, 5, "python3", 4))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+}
+
+// From a private cgroup namespace no name can be seen of the kernel threads'
+// cgroup, which is no trouble.
+func TestKernelThreadsAreInNoPod(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds())
+	for pid := range uint32(3) {
+		n.start(2+pid, 1, "kthread", "/../../../..")
+		n.write(fmt.Sprintf("proc/%d/stat", 2+pid), statLine(2+pid, 1, "kthread", 0x208040))
+	}
+	n.poll()
+	n.wantStage(stage.Processes, true)
 }

@@ -222,6 +222,9 @@ func TestScrapeCallsNoEngine(t *testing.T) {
 			t.Fatalf("field page: status %d, %s", status, body)
 		}
 	}
+	if len(before) == 0 {
+		t.Error("no call is in the log")
+	}
 	if after := callLog(t, n, "engine-calls.tsv"); len(after) != len(before) {
 		t.Errorf("%d calls of the engine were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
 	}

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // binary is the exporter as it is shipped, library the fake driver, client the fake
@@ -42,11 +44,10 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "gpuledger")
-	build := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", binary, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v: %s", err, out))
+	if err := program.Build(context.Background(), dir, "gpuledger"); err != nil {
+		panic(err)
 	}
+	binary = filepath.Join(dir, "gpuledger")
 	if library, err = fakes.Compile(dir); err != nil {
 		panic(err)
 	}

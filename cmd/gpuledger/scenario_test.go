@@ -1,19 +1,13 @@
 package main_test
 
 import (
-	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
-	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
@@ -85,133 +79,6 @@ func settled(e *exporter, seconds int) page {
 	})
 }
 
-// A span is the stretch of a GPU's counter that its book covers.
-type span struct{ from, to gpu.Millijoules }
-
-// latest is how many readings may have followed the one a page was settled up to:
-// the settlement's delay, and that of a loaded machine before the log was read.
-const latest = 12
-
-// checkCounters checks that every book holds exactly the difference of two values
-// that the driver gave out: one of its first and one of its latest.
-func checkCounters(t *testing.T, counters map[string][]gpu.Millijoules, p page) map[string]span {
-	t.Helper()
-	spans := make(map[string]span)
-	for uuid, read := range counters {
-		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
-		for _, from := range read[:min(2, len(read))] {
-			for _, to := range read[max(0, len(read)-latest):] {
-				if to-from == energy {
-					spans[uuid] = span{from, to}
-				}
-			}
-		}
-		if _, ok := spans[uuid]; !ok {
-			t.Errorf("%s: the book holds %d mJ, which no two readings differ by: %d", uuid, energy, read)
-		}
-	}
-	if len(spans) != len(p.UUIDs()) {
-		t.Errorf("%d books for %d GPUs", len(spans), len(p.UUIDs()))
-	}
-	return spans
-}
-
-// checkNothingLeft: on a quiet node every joule has an owner, or nobody was there.
-func checkNothingLeft(t *testing.T, p page) {
-	t.Helper()
-	for _, reason := range []string{"gap", "unmapped", "unknown"} {
-		if mJ := p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); mJ != 0 {
-			t.Errorf("%d mJ are unattributed for reason %s", mJ, reason)
-		}
-	}
-}
-
-// tolerance is how far an account may be from the truth, as a share of the energy
-// of its board.
-const tolerance = 0.01
-
-func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
-	t.Helper()
-	history := truth(t, n)
-	accounts := 0
-	for uuid, s := range spans {
-		from, to := history.Find(uuid, s.from), history.Find(uuid, s.to)
-		if from == nil || to == nil {
-			t.Errorf("%s: counter %d or %d is not in the truth", uuid, s.from, s.to)
-			continue
-		}
-		used := to.GPU(uuid).Since(from.GPU(uuid))
-		for container, want := range used {
-			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
-			compare(t, fmt.Sprintf("%s on %s", container.Pod, uuid), got, want, s.to-s.from)
-			accounts++
-		}
-		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
-			l := exposition.Labels(m)
-			if _, ok := used[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}]; !ok {
-				t.Errorf("%s: %s has an account and was never there", uuid, l["pod"])
-			}
-		}
-	}
-	if accounts == 0 {
-		t.Error("nothing was compared with the truth")
-	}
-}
-
-// checkModuleTruth compares boards whose counter covers both of their GPUs: the
-// energy of a board is the maximum over its GPUs, never their sum.
-func checkModuleTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
-	t.Helper()
-	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module"}); int(got) != len(spans) {
-		t.Errorf("%v of %d GPUs say that their counter covers a module", got, len(spans))
-	}
-	history := truth(t, n)
-	for uuid, s := range spans {
-		from, to := history.Find(uuid, s.from), history.Find(uuid, s.to)
-		if from == nil || to == nil {
-			t.Errorf("%s: counter %d or %d is not in the truth", uuid, s.from, s.to)
-			continue
-		}
-		serial := to.GPU(uuid).Serial
-		before := moduleOf(from, serial)
-		for _, c := range moduleOf(to, serial).Containers {
-			want := c.Energy
-			for _, b := range before.Containers {
-				if b.Container == c.Container {
-					want -= b.Energy
-				}
-			}
-			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, c.Container))
-			compare(t, fmt.Sprintf("%s on board %s", c.Pod, serial), got, want, s.to-s.from)
-		}
-	}
-}
-
-func moduleOf(row *simnode.Truth, serial string) simnode.ModuleTruth {
-	i := slices.IndexFunc(row.Modules, func(m simnode.ModuleTruth) bool { return m.Serial == serial })
-	return row.Modules[i]
-}
-
-func byContainer(uuid string, c gpu.Container) map[string]string {
-	return map[string]string{"UUID": uuid, "namespace": c.Namespace, "pod": c.Pod, "pod_uid": c.PodUID, "container": c.Container}
-}
-
-func compare(t *testing.T, who string, got, want, board gpu.Millijoules) {
-	t.Helper()
-	if off := float64(got-want) / float64(board); off < -tolerance || off > tolerance {
-		t.Errorf("%s: charged %d mJ, true are %d mJ: off by %.2f %% of the board", who, got, want, 100*off)
-	}
-}
-
-func truth(t *testing.T, n *simnode.Node) simnode.History {
-	t.Helper()
-	h, err := simnode.ReadTruth(filepath.Join(n.Dir(), "truth.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
 // checkChurn: many pods came and went, and each has an account of its own.
 func checkChurn(t *testing.T, p page) {
 	t.Helper()
@@ -221,123 +88,6 @@ func checkChurn(t *testing.T, p page) {
 	}
 	if len(pods) < 10 {
 		t.Errorf("%d pods have accounts after 15 seconds with new pods every second", len(pods))
-	}
-}
-
-// testLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
-// changes but what is said of the dead GPU, the counters' reset, and the driver's
-// own numbering.
-func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
-	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
-	if w.name == "nvml" {
-		stages -= 2 // nor a node a host engine
-	}
-	before := e.scrapeUntil("every book has begun", func(p page) bool {
-		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
-		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
-			p.Sum("gpuledger_stage_up", nil) >= stages &&
-			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return exposition.Value(m) == 0 })
-	})
-	lost := e.scrapeUntil("a GPU is lost", func(p page) bool {
-		return p.Sum("gpuledger_gpu_present", nil) == 7 && p.Sum("gpuledger_gpu_xid_errors_total", nil) == 1
-	})
-	dead := map[string]string{}
-	for _, m := range lost["gpuledger_gpu_present"].GetMetric() {
-		if exposition.Value(m) == 0 {
-			dead["UUID"] = exposition.Labels(m)["UUID"]
-		}
-	}
-	if lost.Sum("gpuledger_gpu_xid_last_timestamp_seconds", map[string]string{"UUID": dead["UUID"], "xid": "79"}) == 0 {
-		t.Error("the dead GPU's XID 79 is missing")
-	}
-	checkBalance(t, lost)
-	othersSame(t, before, lost, dead["UUID"], false)
-
-	after := e.scrapeUntil("the driver is loaded again", func(p page) bool {
-		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
-	})
-	checkBalance(t, after)
-	checkRecord(t, e)
-	othersSame(t, before, after, dead["UUID"], true)
-	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
-		t.Error("the driver's count or the PCI bus's is wrong")
-	}
-	if diff := cmp.Diff(deadInfo(before, dead), deadInfo(after, dead)); diff != "" {
-		t.Errorf("what is said of the dead GPU changed (-before +after):\n%s", diff)
-	}
-	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
-		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
-	}
-	checkResets(t, w.counters(t, n), after, dead["UUID"])
-}
-
-func deadInfo(p page, dead map[string]string) []map[string]string {
-	var out []map[string]string
-	for _, m := range p.Matches("gpuledger_gpu_info", dead) {
-		out = append(out, exposition.Labels(m))
-	}
-	if len(out) != 1 || out[0]["serial"] == "" {
-		return []map[string]string{{"error": fmt.Sprint("serial not readable: ", out)}}
-	}
-	return out
-}
-
-// othersSame checks that no series but the dead GPU's was renamed, left or came. The
-// driver's index is an attribute of gpuledger_gpu_info alone; after a reload it is
-// what it is.
-func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
-	t.Helper()
-	others := func(p page) []string {
-		if renumbered {
-			for _, m := range p["gpuledger_gpu_info"].GetMetric() {
-				for _, l := range m.Label {
-					if l.GetName() == "gpu" || l.GetName() == "device" {
-						l.Value = new("")
-					}
-				}
-			}
-		}
-		return slices.DeleteFunc(p.Series(), func(s string) bool { return strings.Contains(s, dead) })
-	}
-	was, is := others(before), others(after)
-	for _, s := range was {
-		if !slices.Contains(is, s) {
-			t.Errorf("series left: %s", s)
-		}
-	}
-	for _, s := range is {
-		if !slices.Contains(was, s) {
-			t.Errorf("series came: %s", s)
-		}
-	}
-}
-
-// checkResets: what a book holds after a reload is what the counter gained before
-// and after, without what it lost by starting anew.
-func checkResets(t *testing.T, counters map[string][]gpu.Millijoules, p page, dead string) {
-	t.Helper()
-	for uuid, read := range counters {
-		if uuid == dead {
-			continue
-		}
-		reset := slices.IndexFunc(read, func(v gpu.Millijoules) bool { return v < read[0] })
-		if reset < 2 {
-			t.Errorf("%s: the counter did not start anew: %d", uuid, read)
-			continue
-		}
-		old, fresh := read[:reset], read[reset:]
-		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
-		found := false
-		for _, first := range old[:2] {
-			for _, base := range fresh[:min(2, len(fresh))] {
-				for _, to := range fresh[max(0, len(fresh)-latest):] {
-					found = found || energy == old[len(old)-1]-first+to-base
-				}
-			}
-		}
-		if !found {
-			t.Errorf("%s: the book holds %d mJ, which does not follow from the readings %d", uuid, energy, read)
-		}
 	}
 }
 

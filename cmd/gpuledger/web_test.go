@@ -65,7 +65,7 @@ func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
 	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
-	if said := e.status("", "--url="+e.url); !strings.Contains(said, "team-a/twin-b main: time-slicing") || !strings.Contains(said, "1653924021757") {
+	if said := e.status("", "--url="+e.url); !strings.Contains(said, "held by team-a/twin-b main: given 1 replica of the GPU") || !strings.Contains(said, "1653924021757") {
 		t.Errorf("status says:\n%s", said)
 	}
 	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {

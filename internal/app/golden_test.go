@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,30 +20,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden pages")
 
 // library is the fake driver, client the fake library of its host engine, compiled once
 // for the package.
 var library, client string
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "gpuledger-app")
-	if err != nil {
-		panic(err)
-	}
-	if library, err = fakes.Compile(dir); err != nil {
-		panic(err)
-	}
-	if client, err = fakes.CompileDCGM(dir); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
 // bench is a simulated node with the whole exporter but its HTTP server on top,
 // all on an invented clock: the same driver calls, gRPC calls and files as in
@@ -183,8 +166,8 @@ func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			got := play(t, sc.Name, false)
-			checkGolden(t, sc.Name, got.page())
-			checkGolden(t, sc.Name+".record", got.record())
+			golden.Check(t, sc.Name+".prom", []byte(got.page()))
+			golden.Check(t, sc.Name+".record.prom", []byte(got.record()))
 			got.checkStatus(sc.Name)
 		})
 	}
@@ -229,24 +212,6 @@ func play(t *testing.T, scenario string, engine bool) *bench {
 	b.run(22)
 	b.balanced()
 	return b
-}
-
-// checkGolden compares a page with its file.
-func checkGolden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".prom")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
 }
 
 // balanced checks that every book adds up.

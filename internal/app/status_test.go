@@ -1,13 +1,10 @@
 package app_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuledger/gpuledger/internal/status"
+	"github.com/gpuledger/gpuledger/test/golden"
 )
 
 // checkStatus compares what the command status prints with its file.
@@ -17,17 +14,5 @@ func (b *bench) checkStatus(name string) {
 	if err := status.Write(&text, new(status.New(b.node.Sampler.Latest(), b.now))); err != nil {
 		b.t.Fatal(err)
 	}
-	file := filepath.Join("testdata", name+".status.txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		b.t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	golden.Check(b.t, name+".status.txt", []byte(text.String()))
 }

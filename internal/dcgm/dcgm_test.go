@@ -2,6 +2,7 @@ package dcgm_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,6 +107,30 @@ func TestBlanks(t *testing.T) {
 			e.pass(time.Second)
 			e.readAll(s)
 		}
+	}
+}
+
+// TestAbsurdNumbers lets every number of a GPU be one that cannot be, from the start. The
+// GPU is read all the same, and a report of it can be saved.
+func TestAbsurdNumbers(t *testing.T) {
+	for _, absurd := range []string{"-inf", "inf", "nan", "-1", "9223372036854775807"} {
+		t.Run(absurd, func(t *testing.T) {
+			e := newEngine(t, pair()...)
+			uuid := e.node.GPUs[0].Device.UUID
+			e.fault(uuid, "*", "says:"+absurd)
+			report := gputest.Read(t, e.open())
+			if len(report.Devices) != 2 || report.Devices[0].MaxPower < 0 {
+				t.Errorf("devices %+v", report.Devices)
+			}
+			if _, err := json.Marshal(report.Devices); err != nil {
+				t.Error(err)
+			}
+			for _, r := range report.Readings {
+				if r.Energy != nil && *r.Energy < 0 || r.Power != nil && *r.Power < 0 || r.Utilization != nil && *r.Utilization > 1 {
+					t.Errorf("reading %+v", r)
+				}
+			}
+		})
 	}
 }
 
@@ -333,6 +358,28 @@ func TestXIDs(t *testing.T) {
 	e.fault("*", "dcgmGetMultipleValuesForField", "fail:-14")
 	e.add("xid\tgpu=%s\tseq=5\tcode=31", two)
 	want(31)
+}
+
+// TestXIDOfTheFuture: an error that the engine dates after now is of now.
+func TestXIDOfTheFuture(t *testing.T) {
+	e := newEngine(t, pair()...)
+	now := e.clock.Now()
+	e.cfg.Now = func() gpu.Instant { return now }
+	e.clock.Advance(time.Hour)
+	s := e.open()
+	e.readAll(s)
+	e.add("xid\tgpu=%s\tseq=1\tcode=48", e.node.GPUs[0].Device.UUID)
+	for _, want := range []int{1, 0} {
+		xids := gputest.Read(t, s).XIDs
+		if len(xids) != want {
+			t.Fatalf("errors are %v, want %d", xids, want)
+		}
+		for _, x := range xids {
+			if x.At.After(now.Wall) {
+				t.Errorf("the error is of %v, now is %v", x.At, now.Wall)
+			}
+		}
+	}
 }
 
 // TestStorm: a GPU that has more errors than one report takes loses none.

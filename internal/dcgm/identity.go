@@ -102,16 +102,16 @@ func (b *board) learn(of func(field) value) {
 	text(&d.PCIBusID, godcgm.DCGM_FI_DEV_PCI_BUS_ID)
 	text(&d.VBIOSVersion, godcgm.DCGM_FI_DEV_VBIOS_VERSION)
 	text(&d.Platform.ChassisSerial, godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER)
-	index, ok := of(godcgm.DCGM_FI_DEV_NVML_INDEX).integer()
+	index, ok := of(godcgm.DCGM_FI_DEV_NVML_INDEX).count()
 	assign(&d.Index, func(n int64) int { return int(n) }, index, ok)
-	minor, ok := of(godcgm.DCGM_FI_DEV_GPU_MINOR_NUMBER).integer()
+	minor, ok := of(godcgm.DCGM_FI_DEV_GPU_MINOR_NUMBER).count()
 	assign(&d.DeviceNode, func(n int64) string { return fmt.Sprintf("nvidia%d", n) }, minor, ok)
 	for _, f := range []field{godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS, godcgm.DCGM_FI_DEV_BOARD_POWER_LIMIT_MAX_WATTS} {
 		watts, ok := of(f).number()
-		assign(&d.MaxPower, func(w float64) gpu.Watts { return gpu.Watts(w) }, watts, ok)
+		assign(&d.MaxPower, func(w float64) gpu.Watts { return gpu.Watts(w) }, watts, ok && watts > 0)
 	}
 	place := func(to **int, f field) {
-		n, ok := of(f).integer()
+		n, ok := of(f).count()
 		assign(to, func(n int64) *int { return new(int(n)) }, n, ok)
 	}
 	place(&d.Platform.Slot, godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SLOT_NUMBER)

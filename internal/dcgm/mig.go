@@ -120,7 +120,7 @@ func (d *session) describe(enabled func(entity) bool) error {
 		d.boards[g].device.MIG = nil
 		if enabled(g) {
 			m := new(gpu.MIG)
-			n, ok := slicesOf[key{g, godcgm.DCGM_FI_DEV_MIG_MAX_SLICES}].integer()
+			n, ok := slicesOf[key{g, godcgm.DCGM_FI_DEV_MIG_MAX_SLICES}].count()
 			assign(&m.Slices, func(n int64) int { return int(n) }, n, ok)
 			d.boards[g].device.MIG = m
 		}

@@ -70,8 +70,8 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 		assign(to, func(n float64) *float64 { return new(n / 100) }, n, ok && n >= 0 && n <= 100)
 	}
 	bytes := func(to **uint64, f field) {
-		n, ok := of(f).integer()
-		assign(to, func(n int64) *uint64 { return new(uint64(n) << 20) }, n, ok && n >= 0)
+		n, ok := of(f).count()
+		assign(to, func(n int64) *uint64 { return new(uint64(n) << 20) }, n, ok)
 	}
 	watts := func(to **gpu.Watts, f field) {
 		n, ok := of(f).number()
@@ -107,9 +107,9 @@ func (d *session) stale() time.Duration { return max(3*time.Second, 3*d.cfg.Tick
 // readEnergy takes over the board's counter, and the time at which the engine read it.
 // DCGM does not say what else than the GPU the counter covers.
 func (d *session) readEnergy(b *board, r *gpu.Reading, v value, now gpu.Instant) {
-	mj, ok := v.integer()
+	mj, ok := v.count()
 	at := moment(now, v.at)
-	if !ok || mj < 0 || at.Boot < now.Boot-d.stale() {
+	if !ok || at.Boot < now.Boot-d.stale() {
 		return
 	}
 	b.device.EnergySource, b.device.EnergyScope = gpu.EnergyCounter, gpu.ScopeUnknown

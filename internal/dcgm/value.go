@@ -45,6 +45,12 @@ func (v value) integer() (int64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
 }
 
+// count returns the value of an integer field that has no negative ones.
+func (v value) count() (int64, bool) {
+	n, ok := v.integer()
+	return n, ok && n >= 0
+}
+
 // number returns the value of a field of numbers.
 func (v value) number() (float64, bool) {
 	if v.kind == godcgm.DCGM_FT_INT64 || v.kind == godcgm.DCGM_FT_TIMESTAMP {
@@ -52,7 +58,7 @@ func (v value) number() (float64, bool) {
 		return float64(n), v.status == 0 && n < blankInteger
 	}
 	n := math.Float64frombits(v.bits)
-	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_DOUBLE && n < blankNumber
+	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_DOUBLE && math.Abs(n) < blankNumber
 }
 
 // word returns the value of a field of text.

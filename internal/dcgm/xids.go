@@ -26,15 +26,15 @@ const maxXIDs = 64
 // new, those before it are asked for too.
 func (d *session) told(report *gpu.Report, g entity, vs values) bool {
 	v := vs[key{g, godcgm.DCGM_FI_DEV_XID_ERROR}]
-	newest, ok := v.integer()
+	newest, ok := v.count()
 	until := max(d.xids.until[g], d.xids.since)
 	if !ok || newest == 0 || v.at <= until {
 		return ok
 	}
-	errs := d.history(g, until+1, v)
+	now, errs := d.cfg.Now(), d.history(g, until+1, v)
 	d.xids.until[g] = errs[len(errs)-1].at // what is too much for one report is left to the next
 	for _, x := range errs {
-		report.XIDs = append(report.XIDs, gpu.XID{UUID: d.boards[g].device.UUID, Code: x.bits, At: time.UnixMicro(x.at)})
+		report.XIDs = append(report.XIDs, gpu.XID{UUID: d.boards[g].device.UUID, Code: x.bits, At: moment(now, x.at).Wall})
 	}
 	return true
 }
@@ -45,7 +45,7 @@ func (d *session) history(g entity, from int64, newest value) (out []value) {
 		vs, err := godcgm.GetMultipleValuesForField(g.EntityId, godcgm.DCGM_FI_DEV_XID_ERROR, maxXIDs, time.UnixMicro(from), time.UnixMicro(newest.at))
 		for i := range vs {
 			v := value{status: vs[i].Status, kind: vs[i].FieldType, at: vs[i].TS, bits: uint64(vs[i].Int64())}
-			if n, ok := v.integer(); ok && n != 0 {
+			if n, ok := v.count(); ok && n != 0 {
 				out = append(out, v)
 			}
 		}

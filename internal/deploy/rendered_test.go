@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -168,10 +169,36 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 }
 
+// resources returns the documents of every file that a kustomization names: those of
+// components that no overlay has, too.
+func resources(t *testing.T) map[string][][]byte {
+	t.Helper()
+	names, err := filepath.Glob(manifests + "*/*/kustomization.yaml")
+	check(t, err)
+	documents := make(map[string][][]byte)
+	for _, name := range names {
+		var k struct{ Resources []string }
+		text, err := os.ReadFile(name)
+		check(t, err)
+		check(t, yaml.Unmarshal(text, &k))
+		for _, resource := range k.Resources {
+			if filepath.Ext(resource) != ".yaml" {
+				continue // another folder
+			}
+			file := filepath.Join(filepath.Dir(name), resource)
+			text, err := os.ReadFile(file)
+			check(t, err)
+			documents[strings.TrimPrefix(file, filepath.Clean(manifests))] = bytes.Split(text, []byte("\n---\n"))
+		}
+	}
+	return documents
+}
+
 // TestPartOf: everything has the label by which it is found when it is removed.
 func TestPartOf(t *testing.T) {
-	objects := 0
-	for file, documents := range files(t) {
+	objects, all := 0, files(t)
+	maps.Copy(all, resources(t))
+	for file, documents := range all {
 		for _, document := range documents {
 			w := &workload{}
 			check(t, yaml.Unmarshal(document, w))

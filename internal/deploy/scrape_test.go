@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	syaml "sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
 // scrape is what both forms of a scrape configuration can say.
@@ -42,6 +44,22 @@ func TestScrape(t *testing.T) {
 		}
 		if diff := cmp.Diff(monitors[job], plain); diff != "" {
 			t.Errorf("%s (-PodMonitor +scrape.yaml):\n%s", job, diff)
+		}
+	}
+}
+
+// TestHandOver: the series of the cluster go on under one instance, whoever leads, and
+// what every replica counts for itself stays apart: two targets must not write one series.
+func TestHandOver(t *testing.T) {
+	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
+	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
+	cluster := regexp.MustCompile("^gpuledger_(pod|workload|node)_")
+	for _, part := range reconciler.Catalogue() {
+		for _, m := range part.Metrics {
+			want := cluster.MatchString(m.Name) && m.TypeName() == "gauge"
+			if got := shared.MatchString(m.Name); got != want {
+				t.Errorf("%s, a %s: the replicas share its series: %v, want %v", m.Name, m.TypeName(), got, want)
+			}
 		}
 	}
 }

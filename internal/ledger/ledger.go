@@ -157,13 +157,18 @@ func (l *Ledger) State() State {
 }
 
 // Check reports whether the state can be continued: every book balances, no amount
-// is negative, and the accounts stand in order.
+// is negative, the accounts stand in order, and the base is where the book ends. What the
+// board counted from a base of nowhere on would be charged to somebody.
 func (s State) Check() error {
 	for uuid, b := range s.Books {
 		if b == nil {
 			return fmt.Errorf("check the book of %s: there is none", uuid)
 		}
-		if err := check(&b.Book); err != nil {
+		err := check(&b.Book)
+		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
+			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
+		}
+		if err != nil {
 			return fmt.Errorf("check the book of %s: %w", uuid, err)
 		}
 	}

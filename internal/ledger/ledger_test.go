@@ -89,6 +89,9 @@ func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
 	first, second, third := process(21, in(train)), process(22, in(train)), process(11, in(serve))
+	sidecar, claimed := train, holds(train, 1)
+	sidecar.Container, claimed.Container.Container = "sidecar", ""
+	beside := process(23, in(sidecar))
 	mute := func(o ledger.Observation) ledger.Observation {
 		o.ActivityKnown = false
 		return o
@@ -133,6 +136,12 @@ func TestOwners(t *testing.T) {
 		{"no signal, one of them holds", func(s float64) ledger.Observation {
 			return mute(look(s, []gpu.Process{first, third}, holds(serve, 1)))
 		}, amounts{"serve allocated": 300_000}},
+		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, third}, claimed, holds(serve, 1)))
+		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
+		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
+			return mute(look(s, []gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
+		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
 		{"no signal, nobody holds: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
 			o := mute(look(s, []gpu.Process{first, third}))
 			*o.Energy += gpu.Millijoules(s)
@@ -198,7 +207,7 @@ func TestOwners(t *testing.T) {
 			for _, a := range b.Containers {
 				for m, e := range a.Energy {
 					if e != 0 {
-						got[map[string]string{"train-0": "train", "serve-0": "serve"}[a.Pod]+" "+gpu.Method(m).String()] = e
+						got[map[string]string{"main": "train", "sidecar": "beside", "model": "serve"}[a.Container.Container]+" "+gpu.Method(m).String()] = e
 					}
 				}
 			}

@@ -48,21 +48,27 @@ func (iv *interval) weighInstances() ([]uint64, gpu.Method) {
 	return active, gpu.Shared
 }
 
+// maxSlices is more slices than any GPU or instance has. The weights are times multiplied
+// by slices, and drivers fill numbers that they do not know with ones.
+const maxSlices = 64
+
 // sliceWeights returns the slices of each instance, and at the end the free ones.
 func sliceWeights(m *gpu.MIG) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
 	for _, i := range m.Instances {
-		n := max(i.Slices, 0)
+		n := bounded(i.Slices)
 		weights = append(weights, uint64(n))
 		used += n
 	}
-	free := max(m.Slices-used, 0)
+	free := max(bounded(m.Slices)-used, 0)
 	if used+free == 0 {
 		free = 1 // the driver said nothing: the whole is free
 	}
 	return append(weights, uint64(free))
 }
+
+func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
 // place returns the instance a process is on, empty if the GPU has no such one.
 func (iv *interval) place(id gpu.ProcessID) string {

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -171,6 +172,26 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
+// TestAbsurdSlices: drivers fill numbers that they do not know with ones. Books balance all
+// the same.
+func TestAbsurdSlices(t *testing.T) {
+	absurd := &gpu.MIG{Slices: math.MaxUint32, Instances: []gpu.Instance{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
+	p, q := process(21, in(train)), process(31, in(serve))
+	at := func(s float64) ledger.Observation {
+		o := look(s, []gpu.Process{p, q})
+		o.MIG, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		const busy = 1<<31 + 1 // times the slices, of two instances: just more than 64 bits hold
+		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
+		return o
+	}
+	b := ask(t, newLedger(), at(0), at(3))
+	for _, a := range b.Containers {
+		if want := (gpu.ByMethod{gpu.Shared: 450_000}); a.Energy != want {
+			t.Errorf("%s: %v, want %v", a.Pod, a.Energy, want)
+		}
+	}
+}
+
 // TestMIGRelayout: what instances did in an interval is known only if they were the
 // same all along. Otherwise slices decide, by the layout at its end.
 func TestMIGRelayout(t *testing.T) {
@@ -238,4 +259,42 @@ func TestNoSuchInstance(t *testing.T) {
 	if len(b.Containers) != 1 || b.Containers[0].Energy[gpu.Allocated] == 0 || b.Containers[0].GPUInstance != "" {
 		t.Errorf("book: %+v", b)
 	}
+}
+
+// TestReconfigured: an interval in which a GPU was divided anew is divided as the GPU
+// was at its end. Without a signal the instances bear it by their slices.
+func TestReconfigured(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	look := func(s float64, m *gpu.MIG, places map[gpu.ProcessID]string, processes ...gpu.Process) ledger.Observation {
+		o := count(look(s, processes), gpu.Millijoules(s*700_000))
+		o.MIG, o.Places = m, places
+		o.ActivityKnown, o.Utilization = m == nil, nil
+		return o
+	}
+	two := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
+	one := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "0", Slices: 7}}}
+	divided := func(s float64) ledger.Observation {
+		return look(s, two, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}, p, q)
+	}
+	joined := func(s float64) ledger.Observation {
+		return look(s, one, map[gpu.ProcessID]string{p.ID: "0"}, p)
+	}
+	whole := func(s float64) ledger.Observation { return look(s, nil, nil, p) }
+	tell(t, []story{
+		{
+			"one instance instead of two",
+			[]ledger.Observation{divided(0), divided(1), joined(2), joined(3)},
+			amounts{"energy": 2_100_000, "train 1 allocated": 300_000, "serve 2 allocated": 400_000, "train 0 allocated": 1_400_000},
+		},
+		{
+			"divided",
+			[]ledger.Observation{whole(0), whole(1), divided(2), divided(3)},
+			amounts{"energy": 2_100_000, "train exclusive": 700_000, "train 1 allocated": 600_000, "serve 2 allocated": 800_000},
+		},
+		{
+			"made whole",
+			[]ledger.Observation{divided(0), divided(1), whole(2), whole(3)},
+			amounts{"energy": 2_100_000, "train 1 allocated": 300_000, "serve 2 allocated": 400_000, "train allocated": 350_000, "serve allocated": 350_000, "train exclusive": 700_000},
+		},
+	})
 }

@@ -82,12 +82,11 @@ func (p *part) weigh() ([]uint64, gpu.Method) {
 		return weights, gpu.Shared
 	}
 	held := false
-	for i, o := range p.who.list {
-		for _, h := range p.holders {
-			if o.kind == gpu.OwnerContainer && h.Container == o.container {
-				weights[i] += uint64(h.Replicas)
-				held = true
-			}
+	for _, h := range p.holders {
+		users := p.users(h)
+		for _, i := range users {
+			weights[i] += uint64(h.Replicas) * divisible / uint64(len(users))
+			held = true
 		}
 	}
 	if !held {
@@ -96,4 +95,19 @@ func (p *part) weigh() ([]uint64, gpu.Method) {
 		}
 	}
 	return weights, gpu.Allocated
+}
+
+// divisible is what one replica weighs: up to twelve containers can have equal parts.
+const divisible = 27720
+
+// users returns the positions of the parties that hold an allocation. Those of a claim
+// that several containers of a pod have hold it together.
+func (p *part) users(h *gpu.Allocation) (users []int) {
+	for i, o := range p.who.list {
+		together := h.Container.Container == "" && h.Container.OfPod() == o.container.OfPod()
+		if o.kind == gpu.OwnerContainer && (h.Container == o.container || together) {
+			users = append(users, i)
+		}
+	}
+	return users
 }

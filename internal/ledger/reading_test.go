@@ -70,3 +70,70 @@ func TestReload(t *testing.T) {
 		t.Errorf("book: %+v", b)
 	}
 }
+
+// TestCounterFaults: a driver that is loaded again, and readings that are wrong, with
+// somebody there.
+func TestCounterFaults(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	own := func(s float64, mJ gpu.Millijoules) ledger.Observation {
+		return count(look(s, []gpu.Process{p}, holds(train, 1)), mJ)
+	}
+	nobody := func(s float64, mJ gpu.Millijoules) ledger.Observation { return count(look(s, nil), mJ) }
+	tell(t, []story{
+		{
+			"glitch low",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), own(2, 5_600_000)},
+			amounts{"energy": 600_000, "train exclusive": 600_000, "rejected": 1},
+		},
+		{
+			"glitch to nothing",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 0), own(2, 5_600_000)},
+			amounts{"energy": 600_000, "train exclusive": 600_000, "rejected": 1},
+		},
+		{
+			"glitch high",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 1_000_005_300_000), own(2, 5_600_000)},
+			amounts{"energy": 600_000, "train exclusive": 600_000, "rejected": 1},
+		},
+		{
+			"a glitch just as the owner leaves",
+			[]ledger.Observation{own(0, 5_000_000), nobody(1, 2_500_000), nobody(2, 5_600_000), nobody(3, 5_900_000)},
+			amounts{"energy": 900_000, "train exclusive": 600_000, "idle": 300_000, "rejected": 1},
+		},
+		{
+			"a glitch just before another comes",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), count(look(2, []gpu.Process{p, q}), 5_600_000)},
+			amounts{"energy": 600_000, "train allocated": 300_000, "serve allocated": 300_000, "rejected": 1},
+		},
+		{
+			"driver reload",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 5_300_000), own(2, 40_000), own(3, 340_000), own(4, 640_000)},
+			amounts{"energy": 900_000, "train exclusive": 900_000, "resets": 1},
+		},
+		{
+			"driver reload, everybody gone",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 5_300_000), nobody(2, 0), nobody(3, 75_000), nobody(4, 150_000)},
+			amounts{"energy": 450_000, "train exclusive": 300_000, "idle": 150_000, "resets": 1},
+		},
+		{
+			"driver reload of a minute",
+			[]ledger.Observation{own(0, 5_000_000), own(60, 40_000), own(61, 340_000), own(62, 640_000)},
+			amounts{"energy": 600_000, "train exclusive": 600_000, "resets": 1},
+		},
+		{
+			"two reloads",
+			[]ledger.Observation{own(0, 5_000_000), own(1, 40_000), own(2, 340_000), own(3, 10_000), own(4, 310_000)},
+			amounts{"energy": 600_000, "train exclusive": 600_000, "resets": 2},
+		},
+		{
+			"a glitch right after a reload", // delays its confirmation
+			[]ledger.Observation{own(0, 5_000_000), own(1, 40_000), own(2, 1_000_000_000_000), own(3, 640_000), own(4, 940_000)},
+			amounts{"energy": 300_000, "train exclusive": 300_000, "resets": 1, "rejected": 2},
+		},
+		{
+			"the counter cannot be read for a while",
+			[]ledger.Observation{own(0, 5_000_000), unread(own(1, 0)), unread(own(2, 0)), own(3, 5_900_000)},
+			amounts{"energy": 900_000, "train exclusive": 900_000},
+		},
+	})
+}

@@ -44,34 +44,50 @@ func TestPublished(t *testing.T) {
 	}
 }
 
+// TestNoBase: a file that lacks the reading at which its book ends invents no energy.
+func TestNoBase(t *testing.T) {
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	saved := l.State()
+	b := saved.Books[uuid]
+	b.Base = ledger.Mark{}
+	saved.Books[uuid] = b
+	if err := saved.Check(); err == nil {
+		b := ask(t, ledger.Restore(ledger.Config{Tick: time.Second, Retention: time.Minute}, saved), look(2, nil))
+		t.Errorf("continued with %d mJ, saved were %d", b.Energy, saved.Books[uuid].Energy)
+	}
+}
+
 // TestCheck: a state that cannot be continued is found, whatever is wrong with it.
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name  string
-		spoil func(*gpu.Book)
+		spoil func(*ledger.BookState)
 		want  string
 	}{
-		{"sound", func(*gpu.Book) {}, ""},
-		{"out of balance", func(b *gpu.Book) { b.Energy++ }, "energy is 101 mJ, but the accounts hold 100 mJ"},
-		{"retired", func(b *gpu.Book) { b.Energy, b.Retired = 99, -1 }, "an amount is negative"},
-		{"unattributed", func(b *gpu.Book) { b.Energy, b.Unattributed[gpu.Gap] = 99, -1 }, "an amount is negative"},
-		{"energy", func(b *gpu.Book) { b.Containers[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
-		{"idle", func(b *gpu.Book) { b.Containers[0].Idle = -1 }, "an amount is negative"},
-		{"allocated", func(b *gpu.Book) { b.Containers[0].Allocated = -1 }, "an amount is negative"},
-		{"active", func(b *gpu.Book) { b.Containers[0].Active = -1 }, "an amount is negative"},
-		{"process", func(b *gpu.Book) { b.Containers[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
-		{"out of order", func(b *gpu.Book) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
-		{"one key twice", func(b *gpu.Book) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},
+		{"sound", func(*ledger.BookState) {}, ""},
+		{"out of balance", func(b *ledger.BookState) { b.Energy++ }, "energy is 101 mJ, but the accounts hold 100 mJ"},
+		{"retired", func(b *ledger.BookState) { b.Energy, b.Retired = 99, -1 }, "an amount is negative"},
+		{"unattributed", func(b *ledger.BookState) { b.Energy, b.Unattributed[gpu.Gap] = 99, -1 }, "an amount is negative"},
+		{"energy", func(b *ledger.BookState) { b.Containers[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
+		{"idle", func(b *ledger.BookState) { b.Containers[0].Idle = -1 }, "an amount is negative"},
+		{"allocated", func(b *ledger.BookState) { b.Containers[0].Allocated = -1 }, "an amount is negative"},
+		{"active", func(b *ledger.BookState) { b.Containers[0].Active = -1 }, "an amount is negative"},
+		{"process", func(b *ledger.BookState) { b.Containers[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
+		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
+		{"one key twice", func(b *ledger.BookState) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},
+		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "settled up to 1h0m0s after the boot, but the base is 0 mJ at 0s"},
+		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "settled up to 1h0m0s after the boot, but the base is -1 mJ at 1h0m0s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := gpu.Book{Energy: 100, Containers: []gpu.ContainerAccount{
+			b := ledger.BookState{Base: ledger.Mark{At: at(0), Energy: 5}, Book: gpu.Book{Energy: 100, Settled: at(0), Containers: []gpu.ContainerAccount{
 				{AccountKey: gpu.AccountKey{Container: train}, Energy: gpu.ByMethod{70}, Processes: []gpu.ProcessAccount{{Energy: gpu.ByMethod{70}}}},
 				{AccountKey: gpu.AccountKey{Container: serve}, Energy: gpu.ByMethod{30}},
-			}}
+			}}}
 			tt.spoil(&b)
 			got := ""
-			if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: {Book: b}}}).Check(); err != nil {
+			if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: &b}}).Check(); err != nil {
 				got = strings.TrimPrefix(err.Error(), "check the book of "+uuid+": ")
 			}
 			if got != tt.want {

@@ -30,16 +30,7 @@ func TestMain(m *testing.M) {
 		printReport(path)
 		return
 	}
-	dir, err := os.MkdirTemp("", "nvml")
-	if err != nil {
-		panic(err)
-	}
-	if libraryPath, err = fakes.Compile(dir); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
 // A driver is the fake driver: the node it is, and whatever else its state file

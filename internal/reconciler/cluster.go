@@ -45,9 +45,9 @@ func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster,
 }
 
 func open(kubeconfig string) (cluster, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if kubeconfig == "" {
-		cfg, err = rest.InClusterConfig()
+	cfg, err := rest.InClusterConfig()
+	if kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
 		return cluster{}, fmt.Errorf("read how to reach the API server: %w", err)

@@ -8,15 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-var serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
-
-func (w *world) gives(uuid string, c gpu.Container) {
-	w.allocations.List = append(w.allocations.List, gpu.Allocation{
-		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
-		Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
-	})
-}
-
 // TestUse: a process on a GPU that its pod was not given, and an allocation that no
 // process uses.
 func TestUse(t *testing.T) {
@@ -105,5 +96,20 @@ func TestPrivatePIDs(t *testing.T) {
 	}
 	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil {
 		t.Errorf("shows processes: %+v", snap.GPUs[0])
+	}
+}
+
+// TestDeadHolder: an allocation of a pod that is not known, or not known to live,
+// makes no holder.
+func TestDeadHolder(t *testing.T) {
+	w := newWorld(t)
+	unknown := train
+	unknown.PodUID = ""
+	w.allocations.List = []gpu.Allocation{
+		{Device: gpu.DeviceName{UUID: first}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1},
+		{Device: gpu.DeviceName{UUID: first}, Container: unknown, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true},
+	}
+	if got := w.ticks(w.sampler(), 1).GPUs[0].Holders; len(got) != 0 {
+		t.Errorf("holders: %+v", got)
 	}
 }

@@ -6,17 +6,10 @@ import (
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
-	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
-	if err := s.Close(); err != nil {
-		w.t.Fatal(err)
-	}
-	return w.sampler()
-}
-
+// TestRestart: the books go on.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -28,6 +21,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestTwoExporters: the second one shows the GPUs and charges nothing, until the
+// first one ends. Then it goes on where that one was.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -46,6 +41,7 @@ func TestTwoExporters(t *testing.T) {
 	}
 }
 
+// TestUnwritable: without a state directory the exporter charges all the same.
 func TestUnwritable(t *testing.T) {
 	w := newWorld(t)
 	w.write("state", "not a folder")
@@ -55,6 +51,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
+// TestLateDirectory: a good file that cannot be opened at once is continued.
 func TestLateDirectory(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -71,6 +68,8 @@ func TestLateDirectory(t *testing.T) {
 	}
 }
 
+// TestStateRemoved: if somebody removes the directory, it is made and taken again.
+// If it is another exporter's by then, this one charges no more.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -95,6 +94,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
+// TestSaveBeforePublish: what a restart would not find is never shown. The state
+// file is made into a folder that can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -117,6 +118,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
+// TestCorruptState: a file that cannot be continued means clean books.
 func TestCorruptState(t *testing.T) {
 	unbalanced := `{"version":1,"boot_id":"boot-1","data":{"ledger":{"books":{"` + first + `":{"energy":5}}}}}`
 	for name, file := range map[string]string{"garbage": "{", "unbalanced": unbalanced} {

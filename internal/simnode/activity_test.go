@@ -25,7 +25,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 30 || len(busy) != 2 {
+	if len(rows) != 30 || len(busy) != 2 || len(rows[29].GPUs[1].Containers) != 2 {
 		t.Fatalf("%d rows, busy %v", len(rows), busy)
 	}
 	const floor = 71 * 100 // mJ in one step

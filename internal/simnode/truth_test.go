@@ -141,10 +141,18 @@ func TestModuleCounter(t *testing.T) {
 		t.Fatalf("%d modules, want 2", len(last.Modules))
 	}
 	for _, m := range last.Modules {
+		gpus := 0
 		for i, g := range last.GPUs {
-			if rise := *g.Counter - *first.GPUs[i].Counter; g.Serial == m.Serial && rise != m.Energy {
+			if g.Serial != m.Serial {
+				continue
+			}
+			gpus++
+			if rise := *g.Counter - *first.GPUs[i].Counter; rise != m.Energy {
 				t.Errorf("%s: counter rose by %d mJ, module %s used %d", g.UUID, rise, m.Serial, m.Energy)
 			}
+		}
+		if gpus != 2 {
+			t.Errorf("module %s has %d GPUs, want 2", m.Serial, gpus)
 		}
 		if len(m.Containers) != 1 || m.Containers[0].Energy != m.Energy {
 			t.Errorf("module %s is not one container's: %v", m.Serial, m.Containers)

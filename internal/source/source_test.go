@@ -26,21 +26,7 @@ const callTimeout = 400 * time.Millisecond
 // library and client are the fake driver library and the fake library of the engine.
 var library, client string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "source")
-	if err != nil {
-		panic(err)
-	}
-	if library, err = fakes.Compile(dir); err != nil {
-		panic(err)
-	}
-	if client, err = fakes.CompileDCGM(dir); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
 // A machine has both fakes, each with its own state.
 type machine struct {

@@ -130,13 +130,13 @@ func (d *Dir) ours() bool {
 }
 
 func (d *Dir) replace(v any) error {
-	data, err := json.Marshal(envelope{Version: version, BootID: d.boot, Data: v})
+	next, err := os.OpenFile(d.file()+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	next := d.file() + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
+	err = json.NewEncoder(next).Encode(envelope{Version: version, BootID: d.boot, Data: v})
+	if err := errors.Join(err, next.Close()); err != nil {
 		return err
 	}
-	return os.Rename(next, d.file())
+	return os.Rename(next.Name(), d.file())
 }

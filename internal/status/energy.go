@@ -59,7 +59,7 @@ func (e *Energy) reasons(u unit) string {
 	var parts []string
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s %s", r, u.format(joules), u.Name))
+			parts = append(parts, r.String()+" "+u.amount(joules))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -71,6 +71,14 @@ func (g *GPU) Charge() string {
 		return "the whole module"
 	}
 	return "the GPU"
+}
+
+// Caution says what must not be done with the energy, or nothing.
+func (g *GPU) Caution() string {
+	if g.EnergyScope == gpu.ScopeModule {
+		return "Every GPU on the module shows this same energy: do not add them up."
+	}
+	return ""
 }
 
 // NoEnergy says why nothing is charged for a GPU.

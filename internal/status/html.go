@@ -60,10 +60,13 @@ type view struct {
 // card is one GPU.
 type card struct {
 	*GPU
+	Title, Class   string
 	Facts          []fact
 	Holders, Ended []holder
+	EndedSum       string
 	Bar            []segment
 	Energy         []amount
+	Asked          string
 	Total, Span    string
 	NoEnergy       string
 }
@@ -71,7 +74,12 @@ type card struct {
 // fact is a line of a card. Its kind is a class of the style sheet.
 type fact struct{ Name, Value, Kind string }
 
-type holder struct{ Pod, Container, How, Energy string }
+// holder is a row of the table of containers. How may be empty. A stray was not given what
+// it uses.
+type holder struct {
+	Pod, Container, How, Energy string
+	Stray                       bool
+}
 
 // segment is a part of a bar, in percent of its length.
 type segment struct{ Name, X, Width string }
@@ -80,20 +88,26 @@ type segment struct{ Name, X, Width string }
 type amount struct{ Name, Energy, Share, Reasons string }
 
 func newCard(p *Page, g *GPU, u unit) card {
-	c := card{GPU: g, Facts: facts(g)}
+	c := card{GPU: g, Title: g.title(), Class: class(g), Facts: facts(p, g)}
+	if c.Asked = g.answered(); g.Answers {
+		c.Asked = "read " + g.LastAnswer()
+	}
 	holders, ended := g.holders()
 	for _, h := range holders {
-		c.Holders = append(c.Holders, newHolder(g, h, u))
+		c.Holders = append(c.Holders, newHolder(h, g.How(h), u))
 	}
 	for _, h := range ended {
-		c.Ended = append(c.Ended, newHolder(g, h, u))
+		c.Ended = append(c.Ended, newHolder(h, formerly(h), u))
+	}
+	if sum, n := total(ended); n > 0 {
+		c.EndedSum = fmt.Sprintf("%s no longer on it: %s", plural(n, "container", "containers"), u.amount(sum.Sum()))
 	}
 	e := g.Energy
 	if e == nil {
 		c.NoEnergy = p.NoEnergy(g)
 		return c
 	}
-	c.Total, c.Span = u.format(e.Total)+" "+u.Name, e.span()
+	c.Total, c.Span = u.amount(e.Total), e.span()
 	if e.Total >= 0.01*joulesPerKWh {
 		c.Total += " (" + kilowattHours(e.Total) + ")"
 	}
@@ -114,23 +128,40 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-func newHolder(g *GPU, c Container, u unit) holder {
-	h := holder{Pod: c.PodName(), Container: or(c.Container), How: g.How(c), Energy: none}
+// class is how the card stands out, or nothing. What it means is said in words as well.
+func class(g *GPU) string {
+	switch {
+	case !g.Present:
+		return "lost"
+	case !g.Answers:
+		return "silent"
+	case g.trouble() != "" || g.stray() != "":
+		return "trouble"
+	}
+	return ""
+}
+
+func newHolder(c Container, how string, u unit) holder {
+	h := holder{Pod: c.PodName(), Container: or(c.Container), How: how, Energy: none, Stray: c.stray()}
 	if c.Energy != nil {
 		h.Energy = u.format(c.Energy.Sum())
 	}
 	return h
 }
 
-func facts(g *GPU) []fact {
+func facts(p *Page, g *GPU) []fact {
 	serial := func(name, value string) fact {
 		if value == "" {
 			return fact{name, "the GPU does not say", "quiet"}
 		}
 		return fact{name, printable(value), "serial"}
 	}
-	out := []fact{serial("Serial", g.Serial), serial("Chassis", g.ChassisSerial)}
+	out := []fact{serial("Serial", g.Serial)}
 	add := func(name, value string) { out = append(out, fact{name, value, ""}) }
+	if others := p.onBoardOf(g); others != "" {
+		add("Same board", others)
+	}
+	out = append(out, serial("Chassis", g.ChassisSerial))
 	if position := g.Position(); position != "" {
 		add("Position", position)
 	}
@@ -154,12 +185,16 @@ func facts(g *GPU) []fact {
 	}
 	switch {
 	case g.Errors() != "":
-		add("Errors", g.Errors())
-	case g.XIDErrors != nil:
+		out = append(out, fact{"Errors", g.Errors(), "warn"})
+	case g.XIDErrors != nil && g.Answers:
 		add("Errors", "no XID error in this boot")
 	}
-	if rows := g.Rows(); rows != "" {
+	switch rows := g.Rows(); rows {
+	case "":
+	case rowsGood:
 		add("Memory rows", rows)
+	default:
+		out = append(out, fact{"Memory rows", rows, "warn"})
 	}
 	if g.MIG != nil {
 		var instances []string

@@ -47,7 +47,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 				}
 				ids[a.Value] = true
 			case name == "aria-labelledby":
-				references = append(references, a.Value)
+				references = append(references, strings.Fields(a.Value)...)
 			case name == "fill":
 				references = append(references, strings.TrimSuffix(strings.TrimPrefix(a.Value, "url(#"), ")"))
 			case name == "href" && a.Value != "data:," && (!strings.HasPrefix(a.Value, "/") || strings.HasPrefix(a.Value, "//")):

@@ -35,6 +35,14 @@ func (g *GPU) Number() string {
 	return fmt.Sprint(*g.Index)
 }
 
+// title is the heading of the GPU.
+func (g *GPU) title() string {
+	if !g.Present {
+		return "Lost GPU"
+	}
+	return "GPU " + g.Number()
+}
+
 // Name names the GPU in a sentence by what does not shift: its board and its place.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
@@ -64,6 +72,25 @@ func (g *GPU) LastAnswer() string {
 		return "never"
 	}
 	return ago(*g.ReadingAgeSeconds)
+}
+
+// answered says in a part of a sentence when the GPU last answered.
+func (g *GPU) answered() string {
+	if g.ReadingAgeSeconds == nil {
+		return "never answered"
+	}
+	return "last answered " + g.LastAnswer()
+}
+
+// onBoardOf names the other GPUs on the board of one, or nothing.
+func (p *Page) onBoardOf(g *GPU) string {
+	var others []string
+	for i := range p.GPUs {
+		if other := &p.GPUs[i]; other != g && g.Serial != "" && other.Serial == g.Serial {
+			others = append(others, other.title())
+		}
+	}
+	return strings.Join(others, ", ")
 }
 
 // Errors says what errors the GPU had, or nothing.
@@ -140,25 +167,51 @@ func (g *GPU) Profile(instance string) string {
 	return printable((*g.MIG)[i].Profile)
 }
 
+// stray reports whether the container uses what it was not given.
+func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
+
 // PodName is the pod's name with its namespace.
 func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
 
-// How says how a container has its GPU.
+// How says what a container was given. It is not said in the words for how energy is
+// charged: who was given a whole GPU may be charged for a part of its energy only.
 func (g *GPU) How(c Container) string {
-	how := string(c.Sharing)
-	switch {
-	case c.Sharing == gpu.SharingNone:
-		how = "uses it without an allocation"
-	case c.Replicas > 1:
-		how = fmt.Sprintf("%s, %d replicas", how, c.Replicas)
-	}
+	what := "the GPU"
 	if c.GPUInstance != "" {
-		how += ", instance " + c.GPUInstance
+		what = "instance " + c.GPUInstance
 		if profile := g.Profile(c.GPUInstance); profile != "" {
-			how += " (" + profile + ")"
+			what += " (" + profile + ")"
 		}
 	}
-	return printable(how)
+	return printable(how(c, what))
+}
+
+// formerly says what a container had that is gone. The profile of its instance is not
+// known any more: by now the number may be another instance's.
+func formerly(c Container) string {
+	if c.GPUInstance == "" {
+		return ""
+	}
+	return "instance " + printable(c.GPUInstance)
+}
+
+// how tells time-slicing and MPS not apart: the kubelet does not either.
+func how(c Container, what string) string {
+	switch {
+	case c.stray():
+		return "uses " + what + " without an allocation"
+	case c.Sharing == "":
+		return "uses " + what + "; what it was given is not known"
+	case c.Replicas == 0:
+		return "uses " + what + ", which another container of its pod was given"
+	case c.Sharing == gpu.SharingExclusive && c.GPUInstance == "":
+		return "given the whole GPU"
+	case c.Sharing == gpu.SharingExclusive, c.Sharing == gpu.SharingMIG:
+		return "given " + what
+	case c.Claim != "":
+		return "given " + what + " with others"
+	}
+	return "given " + plural(c.Replicas, "replica", "replicas") + " of " + what
 }
 
 // State says in a word how the stage is.
@@ -197,14 +250,29 @@ func (p *Page) Lost() int {
 	return n
 }
 
+// silent counts the GPUs that are present and do not answer.
+func (p *Page) silent() int {
+	n := 0
+	for i := range p.GPUs {
+		if p.GPUs[i].Present && !p.GPUs[i].Answers {
+			n++
+		}
+	}
+	return n
+}
+
 // Summary says what the node has.
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()
-	switch {
-	case p.DriverUp:
+	if p.DriverUp && !p.old() {
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
-	case len(p.GPUs) > 0:
+		if silent := p.silent(); silent > 0 {
+			parts = append(parts, fmt.Sprintf("%d of them without an answer", silent))
+		}
+	} else if len(p.GPUs) == 0 {
+		parts = append(parts, "no GPU is known")
+	} else {
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
 	}
 	if lost > 0 {
@@ -220,8 +288,11 @@ func (p *Page) Summary() string {
 
 // Read says when the state was read.
 func (p *Page) Read() string {
-	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), moment(p.Time))
+	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), p.ReadAt())
 }
+
+// ReadAt is the moment at which the state was read.
+func (p *Page) ReadAt() string { return moment(p.Time) }
 
 // title is the node's name.
 func (p *Page) title() string {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // Problems lists what somebody should look at, the worst first. Each is a sentence.
@@ -23,12 +21,11 @@ func (p *Page) Problems() []string {
 		}
 	}
 	each((*GPU).loss)
+	if p.Lost() > 0 {
+		out = append(out, "The driver's numbers of GPUs may have moved since: go by serial number and PCI address.")
+	}
 	if !p.DriverUp {
-		what := "what is said of GPUs was true before"
-		if len(p.GPUs) == 0 {
-			what = "no GPU was read so far"
-		}
-		out = append(out, "The driver does not answer: "+what+".")
+		out = append(out, p.noDriver())
 	} else if !p.old() {
 		each((*GPU).silence)
 	}
@@ -39,24 +36,36 @@ func (p *Page) Problems() []string {
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Down() {
-			out = append(out, fmt.Sprintf("Stage %s is down (%s). Last success: %s. Why: %s", printable(s.Name), s.About(), s.LastSuccessAgo(), s.why()))
+			why := cmp.Or(printable(s.Error), "the log says why")
+			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", printable(s.Name), s.About(), why, s.LastSuccessAgo()))
 		}
 	}
 	return out
+}
+
+func (p *Page) noDriver() string {
+	said := "The driver does not answer, and no GPU is known from before."
+	if len(p.GPUs) > 0 {
+		said = "The driver does not answer: what is said of GPUs was true before."
+	}
+	if p.PCIGPUs != nil {
+		said += " " + plural(*p.PCIGPUs, "GPU is", "GPUs are") + " on the PCI bus."
+	}
+	return said
 }
 
 func (g *GPU) loss() string {
 	if g.Present {
 		return ""
 	}
-	return fmt.Sprintf("GPU LOST: %s. It last answered %s, and had %s.", g.Name(), g.LastAnswer(), cmp.Or(g.Errors(), "no XID error that is known"))
+	return fmt.Sprintf("GPU LOST: %s. It %s, and had %s.", g.Name(), g.answered(), cmp.Or(g.Errors(), "no XID error that is known"))
 }
 
 func (g *GPU) silence() string {
 	if !g.Present || g.Answers {
 		return ""
 	}
-	return fmt.Sprintf("No answer from GPU %s: %s. It last answered %s.", g.Number(), g.Name(), g.LastAnswer())
+	return fmt.Sprintf("No answer from GPU %s: %s. It %s.", g.Number(), g.Name(), g.answered())
 }
 
 // trouble is what a GPU says of itself.
@@ -77,7 +86,7 @@ func (g *GPU) trouble() string {
 func (g *GPU) stray() string {
 	var pods []string
 	for i := range g.Containers {
-		if c := &g.Containers[i]; c.Holds && c.Sharing == gpu.SharingNone && !slices.Contains(pods, c.PodName()) {
+		if c := &g.Containers[i]; c.stray() && !slices.Contains(pods, c.PodName()) {
 			pods = append(pods, c.PodName())
 		}
 	}
@@ -85,11 +94,6 @@ func (g *GPU) stray() string {
 		return ""
 	}
 	return fmt.Sprintf("On GPU %s without an allocation that the kubelet tells of: %s.", g.Number(), strings.Join(pods, ", "))
-}
-
-// why says why the stage is down, in the words of whoever failed.
-func (s *Stage) why() string {
-	return cmp.Or(printable(s.Error), "the log says it.")
 }
 
 // old reports whether the exporter stands still.

@@ -1,10 +1,12 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
+	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // New returns the page that shows a snapshot at a moment.
@@ -24,18 +26,39 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	}
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
+		if s.GPUs[i].Strays == nil || kubeletDown(s.Stages) {
+			g.accuseNobody()
+		}
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		p.GPUs = append(p.GPUs, g)
 	}
 	for _, st := range s.Stages {
-		stage := Stage{Name: shown(st.Name), Failures: st.Failures, Error: shown(st.Err)}
+		health := Stage{Name: shown(st.Name), Failures: st.Failures, Error: shown(st.Err)}
 		if st.Tried {
-			stage.Up = &st.Up
+			health.Up = &st.Up
 		}
-		stage.LastSuccess, stage.SuccessAgeSeconds = since(st.LastSuccess)
-		p.Stages = append(p.Stages, stage)
+		health.LastSuccess, health.SuccessAgeSeconds = since(st.LastSuccess)
+		p.Stages = append(p.Stages, health)
 	}
 	return p
+}
+
+// kubeletDown reports whether the kubelet did not say who was given which device when it
+// was last asked.
+func kubeletDown(stages []gpu.Stage) bool {
+	return slices.ContainsFunc(stages, func(s gpu.Stage) bool {
+		return s.Name == string(stage.PodResources) && s.Tried && !s.Up
+	})
+}
+
+// accuseNobody takes back that containers were not given what they use: that is not
+// known while it is not known who was.
+func (g *GPU) accuseNobody() {
+	for i := range g.Containers {
+		if c := &g.Containers[i]; c.Sharing == gpu.SharingNone {
+			c.Sharing = ""
+		}
+	}
 }
 
 func newGPU(g *gpu.GPU, fresh bool) GPU {

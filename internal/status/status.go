@@ -114,7 +114,8 @@ type Container struct {
 	Container   string `json:"container"`
 	GPUInstance string `json:"gpu_instance,omitempty"`
 	// Holds is set while the container holds or uses the GPU. The next four are
-	// set only then.
+	// set only then, and Sharing not for a container that uses what it may have been
+	// given or not, while that is not known.
 	Holds    bool        `json:"holds"`
 	Sharing  gpu.Sharing `json:"sharing,omitempty"`
 	Resource string      `json:"resource,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,14 +84,15 @@ func lostNode() *gpu.Snapshot {
 	silent.Reading, silent.Strays, silent.LastReading = nil, nil, at(42*time.Second).Wall
 	silent.Book.Settled = at(42 * time.Second)
 
-	unseen := newGPU(2)
+	unseen := newGPU(2, account("team-d", "not-a-stray-0", "main", gpu.ByMethod{}))
+	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingNone, 0)}
 	unseen.Strays, unseen.XIDEvents = nil, false
 
 	s := node(lost, silent, unseen)
 	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
 	s.Stages = []gpu.Stage{
 		{Name: "driver", Tried: true, Up: true, LastSuccess: s.At.Wall},
-		{Name: "pod_resources", Tried: true, Failures: 17, LastSuccess: at(5 * time.Minute).Wall, Err: "list pod resources: connection refused"},
+		{Name: "pod_resources", Tried: true, Failures: 17, Err: "list pod resources: deadline exceeded", LastSuccess: at(5 * time.Minute).Wall},
 		{Name: "pods_api", Tried: true, Failures: 2},
 		{Name: "state"},
 	}
@@ -104,6 +106,39 @@ func oldNode() *gpu.Snapshot {
 	s := node(silent)
 	s.At, s.Driver, s.DriverGPUs = at(3*time.Hour), nil, nil
 	s.Stages = []gpu.Stage{{Name: "driver", Tried: true, Failures: 1}, {Name: "state", Tried: true, Failures: 3}}
+	return s
+}
+
+// crowdedNode is a node with names as long as Kubernetes lets them be, a GPU of seven
+// instances, and one that many share.
+func crowdedNode() *gpu.Snapshot {
+	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }
+	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
+
+	divided := newGPU(0)
+	divided.MIG = &gpu.MIG{Slices: 7}
+	for i := range 7 {
+		id := fmt.Sprint(7 + i)
+		a := account(namespace, pod(i), container, gpu.ByMethod{gpu.Shared: 123_456_789_012})
+		a.GPUInstance = id
+		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Instance{ID: id, Profile: "1g.23gb.me"})
+		divided.Book.Containers = append(divided.Book.Containers, a)
+		divided.Holders = append(divided.Holders, hold(divided, i, gpu.SharingMIG, 1))
+	}
+	divided.Book.Energy = divided.Book.Sum()
+
+	crowd := newGPU(1)
+	for i := range 20 {
+		crowd.Book.Containers = append(crowd.Book.Containers, account("team-a", fmt.Sprintf("notebook-%d", i), "main", gpu.ByMethod{gpu.Shared: 1_000_000}))
+		if i < 16 {
+			crowd.Holders = append(crowd.Holders, hold(crowd, i, gpu.SharingTimeSlicing, 1))
+		}
+	}
+	crowd.Book.Energy = crowd.Book.Sum()
+	crowd.Processes = slices.Repeat([]gpu.LiveProcess{{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}}}, 100)
+
+	s := node(divided, crowd)
+	s.Node.Name = strings.Repeat("node-", 50) + "xyz"
 	return s
 }
 
@@ -203,6 +238,7 @@ func TestGolden(t *testing.T) {
 		{"busy", busyNode()},
 		{"lost", lostNode()},
 		{"old", oldNode()},
+		{"crowded", crowdedNode()},
 		{"empty", emptyNode()},
 		{"hostile", hostileNode("<b onload=\"x\">'&\x1b[31m\u202e\n\xff{{.}}")},
 	}

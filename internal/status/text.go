@@ -5,14 +5,15 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // Write prints the page for a terminal.
 func Write(w io.Writer, p *Page) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s; %s\n", p.title(), p.Summary(), p.Read())
+	fmt.Fprintf(&b, "%s: %s\nThe state was %s.\n", p.title(), p.Summary(), p.Read())
 	if problems := p.Problems(); len(problems) > 0 {
 		b.WriteString("\n")
 		for _, problem := range problems {
@@ -31,60 +32,90 @@ func Write(w io.Writer, p *Page) error {
 	return err
 }
 
+// gpuTable has a row for each GPU, and below it what does not fit beside the rest on a
+// terminal of 80 columns.
 func gpuTable(p *Page) *table {
-	t := newTable("GPU", "STATE", "ANSWERED", ">POWER", "MODEL", "SERIAL", "CHASSIS", ">SLOT", ">TRAY", "PCI ADDRESS", "HELD BY")
+	t := newTable("GPU", "STATE", "ANSWERED", ">POWER", "SERIAL", "PCI ADDRESS")
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
-		row := []string{
-			g.Number(), g.State(), g.LastAnswer(), watts(g.PowerWatts), or(g.Model), or(g.Serial),
-			or(g.ChassisSerial), number(g.ChassisSlot), number(g.TrayIndex), or(g.PCIBusID),
-		}
+		t.add(g.Number(), g.State(), g.LastAnswer(), watts(g.PowerWatts), or(g.Serial), or(g.PCIBusID))
+		t.note(g.what())
 		holders, _ := g.holders()
 		for _, c := range holders {
-			t.add(append(row, fmt.Sprintf("%s %s: %s", c.PodName(), or(c.Container), g.How(c)))...)
-			row = make([]string, len(row))
+			who := c.PodName() + " " + or(c.Container)
+			if c.Sharing != "" && !c.stray() {
+				who = "held by " + who
+			}
+			t.note(who + ": " + g.How(c))
 		}
 		if len(holders) == 0 {
-			t.add(append(row, g.NoHolder())...)
-			row = make([]string, len(row))
+			t.note("held by: " + g.NoHolder())
 		}
 		if others := g.Others(); others != "" {
-			t.add(append(row, others)...)
+			t.note(others)
 		}
 	}
 	return t
 }
 
-// energyTable has a row for each GPU and for each container that holds it.
+// what says what the GPU is, and where.
+func (g *GPU) what() string {
+	parts := []string{or(g.Model)}
+	if g.ChassisSerial != "" {
+		parts = append(parts, "chassis "+printable(g.ChassisSerial))
+	}
+	if position := g.Position(); position != "" {
+		parts = append(parts, position)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// energyTable has a row for each GPU, and below it those that it is the sum of.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
-	t := newTable("GPU", "SERIAL", "ENERGY IN "+u.Name+" OF", ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED", ">UNATTRIBUTED", ">RETIRED", "COUNTED")
+	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
-		if g.Energy == nil {
-			t.add(g.Number(), or(g.Serial), g.Charge(), none, none, none, none, none, none, p.NoEnergy(g))
+		name := fmt.Sprintf("%s, serial %s", g.title(), or(g.Serial))
+		e := g.Energy
+		if e == nil {
+			t.add(name, none, none, none, none)
+			t.note(p.NoEnergy(g))
 			continue
 		}
-		row := []string{g.Number(), or(g.Serial), g.Charge(), u.format(g.Energy.Total)}
-		for _, part := range g.Energy.Parts() {
-			row = append(row, u.format(part.Joules))
-		}
-		t.add(append(row, g.Energy.span())...)
+		t.charged(u, name, e.Total, e.Charged)
 		holders, ended := g.holders()
 		for _, c := range holders {
 			if c.Energy != nil {
-				t.add(charged(u, c.PodName()+" "+or(c.Container), *c.Energy)...)
+				t.charged(u, strings.TrimSuffix(indent+c.PodName()+" "+or(c.Container)+", "+formerly(c), ", "), c.Energy.Sum(), *c.Energy)
 			}
 		}
 		if sum, n := total(ended); n > 0 {
-			t.add(charged(u, plural(n, "container", "containers")+" no longer on it", sum)...)
+			t.charged(u, indent+plural(n, "container", "containers")+" no longer on it", sum.Sum(), sum)
 		}
+		t.uncharged(u, e)
+		if caution := g.Caution(); caution != "" {
+			t.note(caution)
+		}
+		t.note("counted " + e.span())
 	}
 	return t
 }
 
-func charged(u unit, who string, c Charged) []string {
-	return []string{"", "", "  " + who, u.format(c.Sum()), u.format(c.Exclusive), u.format(c.Shared), u.format(c.Allocated)}
+func (t *table) charged(u unit, who string, total float64, c Charged) {
+	t.add(who, u.format(total), u.format(c.Exclusive), u.format(c.Shared), u.format(c.Allocated))
+}
+
+// uncharged adds what of the energy no container has that is shown.
+func (t *table) uncharged(u unit, e *Energy) {
+	for r := range gpu.NumReasons {
+		if joules := e.Unattributed[r.String()]; joules > 0 {
+			t.add(indent+"unattributed: "+r.String(), u.format(joules), "", "", "")
+		}
+	}
+	if e.Retired > 0 {
+		t.add(indent+"retired", u.format(e.Retired), "", "", "")
+	}
 }
 
 // total adds up the accounts of containers.
@@ -101,19 +132,12 @@ func total(containers []Container) (sum Charged, n int) {
 }
 
 func stageTable(p *Page) *table {
-	t := newTable("STAGE", "STATE", "LAST SUCCESS", ">FAILURES", "WHAT IT IS")
+	t := newTable("STAGE", "STATE", "SUCCEEDED", ">FAILURES", "WHAT IT IS")
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		t.add(printable(s.Name), s.State(), s.LastSuccessAgo(), strconv.FormatUint(s.Failures, 10), s.About())
 	}
 	return t
-}
-
-func number(n *int) string {
-	if n == nil {
-		return none
-	}
-	return strconv.Itoa(*n)
 }
 
 // A table is aligned in columns. Columns whose heading begins with > hold numbers and
@@ -135,21 +159,34 @@ func newTable(headings ...string) *table {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// note adds a line that is not aligned.
+func (t *table) note(s string) { t.add(indent + s) }
+
+// indent is before what belongs to the row above.
+const indent = "  "
+
+// widest is the longest cell that makes its column wider: one long name would move every
+// number out of sight.
+const widest = 42
+
 func (t *table) write(b *strings.Builder) {
 	widths := make([]int, len(t.right))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	for _, row := range t.rows {
-		for i, cell := range row {
-			if t.right[i] {
-				row[i] = fmt.Sprintf("%*s", widths[i], cell)
+			if n := utf8.RuneCountInString(cell); len(row) > 1 && n <= widest {
+				widths[i] = max(widths[i], n)
 			}
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	for _, row := range t.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			width := widths[i]
+			if !t.right[i] {
+				width = -width // the padding is on the right
+			}
+			fmt.Fprintf(&line, "%*s  ", width, cell)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
 }

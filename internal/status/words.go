@@ -108,11 +108,14 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
+// amount writes an amount with its unit, which no line break parts from it.
+func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0" + u.Name }
+
 const joulesPerKWh = 3.6e6
 
 // kilowattHours writes an amount in the unit of bills.
 func kilowattHours(joules float64) string {
-	return unit{"kWh", joulesPerKWh}.format(joules) + " kWh"
+	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
 
 // percent writes a part of a whole. Only nothing is 0 %, and only all of it 100 %.

@@ -4,7 +4,6 @@ package alerts_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,17 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/test/alerts"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
-
-// prometheusEnv names the folder with promtool.
-const prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
 
 // TestQueries: promtool can read every query of the runbooks. Their variables stand in
 // strings, so they are queries as they are.
 func TestQueries(t *testing.T) {
-	tool := filepath.Join(os.Getenv(prometheusEnv), "promtool")
-	if !filepath.IsAbs(tool) {
-		t.Fatalf("%s is not set", prometheusEnv)
+	programs, err := prometheus.FromEnv()
+	if err != nil {
+		t.Fatal(err)
 	}
 	files, err := filepath.Glob(runbooks + "/*.md")
 	if err != nil || len(files) == 0 {
@@ -49,8 +46,8 @@ func TestQueries(t *testing.T) {
 			if err := os.WriteFile(rules, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.CommandContext(t.Context(), tool, "check", "rules", rules).CombinedOutput(); err != nil {
-				t.Errorf("promtool: %v\n%s", err, out)
+			if err := programs.Promtool(t.Context(), "check", "rules", rules); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -5,20 +5,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 // processors is how many a server may use.
 const processors = 2
-
-const (
-	begin = "<!-- make bench: begin -->\n"
-	end   = "<!-- make bench: end -->\n"
-)
 
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
@@ -45,13 +41,13 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return put(args[0], "\n"+out.String())
+	return markdown.Put(args[0], "make bench", "\n"+out.String())
 }
 
 // pages compares the ways to serve a page. What is sent packed is not compared with bytes
 // that were packed before.
 func pages(ctx context.Context, out *strings.Builder) error {
-	t := newTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
+	t := markdown.NewTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
 	for _, s := range []size{{8, 10, 0}, {8, 2, 11}, {8, 10, 10}} {
 		var rows []row
 		for _, scrapers := range []int{1, 16} {
@@ -64,9 +60,9 @@ func pages(ctx context.Context, out *strings.Builder) error {
 			}
 			compare(rows[len(rows)-5:])
 		}
-		t.add(fmt.Sprintf("**%s: %s series**", s, thousands(rows[2].series)))
+		t.Add(fmt.Sprintf("**%s: %s series**", s, thousands(rows[2].series)))
 		for _, r := range rows {
-			t.add(r.cells()...)
+			t.Add(r.cells()...)
 		}
 	}
 	out.WriteString(t.String())
@@ -104,7 +100,7 @@ func (r row) cells() []string {
 
 // growth shows what a series costs on nodes of all sizes.
 func growth(ctx context.Context, out *strings.Builder) error {
-	t := newTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
+	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 10, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {
 		r, err := measure(ctx, load{page: ours, size: s, scrapers: 1})
 		if err != nil {
@@ -115,7 +111,7 @@ func growth(ctx context.Context, out *strings.Builder) error {
 			return err
 		}
 		n := r.series
-		t.add(s.String(), thousands(n), milliseconds(r.CPU), fmt.Sprintf("%.2f µs", float64(r.CPU.Nanoseconds())/1000/float64(n)),
+		t.Add(s.String(), thousands(n), milliseconds(r.CPU), fmt.Sprintf("%.2f µs", float64(r.CPU.Nanoseconds())/1000/float64(n)),
 			fmt.Sprintf("%d B", int(r.Bytes)/n), fmt.Sprint(r.bytes/n), fmt.Sprintf("%.0f", float64(z.bytes)/float64(n)))
 	}
 	out.WriteString(t.String())
@@ -124,28 +120,14 @@ func growth(ctx context.Context, out *strings.Builder) error {
 
 // ticksOf shows what a tick costs.
 func ticksOf(ctx context.Context, out *strings.Builder) error {
-	t := newTable("node", "processor time of a tick", "allocated", "allocations")
+	t := markdown.NewTable("node", "processor time of a tick", "allocated", "allocations")
 	for _, s := range []size{{8, 1, 1}, {8, 1, 8}, {8, 8, 1}} {
 		u, err := tick(ctx, s)
 		if err != nil {
 			return fmt.Errorf("tick with %s: %w", s, err)
 		}
-		t.add(s.String(), milliseconds(u.CPU), kilobytes(u.Bytes), thousands(int(u.Allocations)))
+		t.Add(s.String(), milliseconds(u.CPU), kilobytes(u.Bytes), thousands(int(u.Allocations)))
 	}
 	out.WriteString(t.String())
 	return nil
-}
-
-// put replaces what stands between the markers in a file.
-func put(file, tables string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return errors.New("the markers are not there")
-	}
-	return os.WriteFile(file, []byte(before+begin+tables+end+after), 0o644)
 }

@@ -16,14 +16,14 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var d demo
-	flag.StringVar(&d.programs.Bin, "bin", "bin", "`folder` that make build filled")
-	flag.StringVar(&d.programs.Prometheus, "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	d.programs.Flags()
 	flag.StringVar(&d.listen, "listen", "127.0.0.1:9090", "`address` of the Prometheus that knows all clusters")
 	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "`pattern` of the rule files")
 	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "`time` between two scrapes")
@@ -43,7 +43,7 @@ type demo struct {
 
 	fleet  *fleet.Fleet
 	nodes  []fleet.Node // the first two can exchange boards
-	booted []*fleet.Program
+	booted []*program.Program
 }
 
 // run starts everything, and waits until it is interrupted or something ends that
@@ -72,22 +72,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 }
 
 // start starts the nodes and the servers.
-func (d *demo) start(ctx context.Context) error {
+func (d *demo) start(ctx context.Context) (err error) {
 	d.nodes = []fleet.Node{
 		{Cluster: "east", Scenario: "gb200"},
 		{Cluster: "east", Scenario: "gb200", Machine: simnode.Machine{Number: 1}},
 		{Cluster: "west", Scenario: "jobs"},
 	}
-	for i := range d.nodes {
-		var err error
-		if d.nodes[i].Address, err = fleet.FreeAddress(); err != nil {
-			return err
-		}
-		p, err := d.fleet.Boot(ctx, d.nodes[i])
-		if err != nil {
-			return err
-		}
-		d.booted = append(d.booted, p)
+	if d.booted, err = d.fleet.BootAll(ctx, d.nodes); err != nil {
+		return err
 	}
 	all := fleet.Prometheus{Name: "all", Address: d.listen, Scrape: d.scrape, Flags: []string{"--web.enable-remote-write-receiver"}}
 	if _, err := d.fleet.StartPrometheus(ctx, all); err != nil {
@@ -103,7 +95,7 @@ func (d *demo) start(ctx context.Context) error {
 
 // startCluster starts the Prometheus of a cluster.
 func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error {
-	address, err := fleet.FreeAddress()
+	address, err := program.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -119,8 +111,7 @@ func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error
 	return err
 }
 
-// moveBoard moves the first board of the first node to the second board's place in
-// the second, with both powered off. The first gets a new board.
+// moveBoard moves a board from the first node to the second, and says so.
 func (d *demo) moveBoard(ctx context.Context) error {
 	from, err := d.nodes[0].Simulated()
 	if err != nil {
@@ -130,17 +121,8 @@ func (d *demo) moveBoard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const spare = 9 // the machine that the new board came from
-	d.nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}
-	d.nodes[1].Machine.Boards = map[int]simnode.Board{2: {Machine: 0, Position: 0}, 3: {Machine: 0, Position: 1}}
-	for i := range 2 {
-		d.booted[i].Stop()
-	}
-	for i := range 2 {
-		d.nodes[i].Machine.Boot++
-		if d.booted[i], err = d.fleet.Boot(ctx, d.nodes[i]); err != nil {
-			return err
-		}
+	if err := d.fleet.MoveBoard(ctx, d.nodes, d.booted); err != nil {
+		return err
 	}
 	fmt.Printf("%s: board %s was moved from %s to %s, and %s got a new one\n",
 		time.Now().Format(time.TimeOnly), from.GPUs[0].Serial, from.Node, to.Node, from.Node)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // Node is a simulated node of a cluster.
@@ -32,7 +33,7 @@ func (n Node) URL() string { return "http://" + n.Address + "/metrics" }
 
 // Boot starts a node and waits until its exporter serves. Stop powers it off, Kill
 // cuts its power.
-func (f *Fleet) Boot(ctx context.Context, n Node) (*Program, error) {
+func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	sc, err := n.Simulated()
 	if err != nil {
 		return nil, err
@@ -48,5 +49,39 @@ func (f *Fleet) Boot(ctx context.Context, n Node) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.ready(ctx, n.URL())
+	return p, p.Ready(ctx, n.URL())
+}
+
+// BootAll gives each node an address, and boots them.
+func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Program, err error) {
+	for i := range nodes {
+		if nodes[i].Address, err = program.FreeAddress(); err != nil {
+			return nil, err
+		}
+		p, err := f.Boot(ctx, nodes[i])
+		if err != nil {
+			return nil, err
+		}
+		booted = append(booted, p)
+	}
+	return booted, nil
+}
+
+// MoveBoard moves the first board of the first node, which carries two GPUs, to the
+// second board's place in the second node, with both powered off. The first gets a new
+// board.
+func (f *Fleet) MoveBoard(ctx context.Context, nodes []Node, booted []*program.Program) (err error) {
+	const spare = 9 // the machine that the new board came from
+	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}
+	nodes[1].Machine.Boards = map[int]simnode.Board{2: {Machine: 0, Position: 0}, 3: {Machine: 0, Position: 1}}
+	for i := range 2 {
+		booted[i].Stop()
+	}
+	for i := range 2 {
+		nodes[i].Machine.Boot++
+		if booted[i], err = f.Boot(ctx, nodes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

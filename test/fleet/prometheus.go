@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
+
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // Prometheus is the Prometheus of a cluster, or one that those of all clusters write
@@ -61,39 +61,17 @@ func (p Prometheus) config() ([]byte, error) {
 
 // StartPrometheus starts a server and waits until it is ready. Its data are there
 // again when one of the same name is started.
-func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*Program, error) {
+func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Program, error) {
 	config, err := p.config()
 	if err != nil {
 		return nil, fmt.Errorf("configure %s: %w", p.Name, err)
 	}
-	file := f.Path(p.Name + ".yaml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		return nil, err
-	}
-	args := append([]string{"--config.file=" + file, "--storage.tsdb.path=" + f.Path(p.Name), "--web.listen-address=" + p.Address}, p.Flags...)
-	program, err := f.Start(p.Name, filepath.Join(f.programs.Prometheus, "prometheus"), args...)
-	if err != nil {
-		return nil, err
-	}
-	return program, program.ready(ctx, p.URL()+"/-/ready")
+	s := f.Server(p.Name, p.Address)
+	s.Config, s.Flags = config, p.Flags
+	return s.Start(ctx)
 }
 
-// Blocks makes blocks of a file in the OpenMetrics format.
-func (f *Fleet) Blocks(ctx context.Context, openMetrics, dir string) error {
-	return f.promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", openMetrics, dir)
-}
-
-// Backfill makes blocks of the answers that a running Prometheus has for the rules of a
-// file.
-func (f *Fleet) Backfill(ctx context.Context, p Prometheus, from, to time.Time, rules, dir string) error {
-	return f.promtool(ctx, "tsdb", "create-blocks-from", "rules", "--url="+p.URL(),
-		fmt.Sprintf("--start=%d", from.Unix()), fmt.Sprintf("--end=%d", to.Unix()), "--output-dir="+dir, rules)
-}
-
-func (f *Fleet) promtool(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(f.programs.Prometheus, "promtool"), args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
-	}
-	return nil
+// Server returns a Prometheus of the fleet that scrapes nothing, to be given a history.
+func (f *Fleet) Server(name, address string) prometheus.Server {
+	return prometheus.Server{Programs: f.programs.Prometheus, Group: f.Group, Name: name, Address: address}
 }

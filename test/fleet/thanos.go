@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // Receive is a Thanos Receive, to which every cluster's Prometheus writes.
@@ -17,7 +19,7 @@ type Receive struct {
 // NewReceive chooses addresses for a Receive.
 func NewReceive() (r Receive, err error) {
 	for _, a := range []*string{&r.HTTP, &r.GRPC, &r.Write} {
-		if *a, err = FreeAddress(); err != nil {
+		if *a, err = program.FreeAddress(); err != nil {
 			return r, err
 		}
 	}
@@ -29,24 +31,24 @@ func (r Receive) RemoteWrite() string { return "http://" + r.Write + "/api/v1/re
 
 // StartReceive starts a Receive and waits until it is ready. Its data are there again
 // when it is started a second time.
-func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*Program, error) {
+func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, error) {
 	p, err := f.thanos("receive",
 		"--http-address="+r.HTTP, "--grpc-address="+r.GRPC, "--remote-write.address="+r.Write,
 		"--tsdb.path="+f.Path("receive"), `--label=receive="0"`)
 	if err != nil {
 		return nil, err
 	}
-	return p, p.ready(ctx, "http://"+r.HTTP+"/-/ready")
+	return p, p.Ready(ctx, "http://"+r.HTTP+"/-/ready")
 }
 
 // StartQuery starts a Thanos Query over components, each by its gRPC address, and
 // returns its URL once it is ready.
 func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url string, err error) {
-	http, err := FreeAddress()
+	http, err := program.FreeAddress()
 	if err != nil {
 		return "", err
 	}
-	grpc, err := FreeAddress()
+	grpc, err := program.FreeAddress()
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +60,7 @@ func (f *Fleet) StartQuery(ctx context.Context, components ...string) (url strin
 	if err != nil {
 		return "", err
 	}
-	return "http://" + http, p.ready(ctx, "http://"+http+"/-/ready")
+	return "http://" + http, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
 // StartStore uploads the blocks of a folder to a bucket, with the label of a cluster,
@@ -75,24 +77,24 @@ func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc 
 			return "", fmt.Errorf("%v: %w\n%s", upload.Args, err, out)
 		}
 	}
-	http, err := FreeAddress()
+	http, err := program.FreeAddress()
 	if err != nil {
 		return "", err
 	}
-	if grpc, err = FreeAddress(); err != nil {
+	if grpc, err = program.FreeAddress(); err != nil {
 		return "", err
 	}
 	p, err := f.thanos("store", "--http-address="+http, "--grpc-address="+grpc, "--data-dir="+f.Path("store"), "--objstore.config="+string(bucket))
 	if err != nil {
 		return "", err
 	}
-	return grpc, p.ready(ctx, "http://"+http+"/-/ready")
+	return grpc, p.Ready(ctx, "http://"+http+"/-/ready")
 }
 
 func (f *Fleet) thanosPath() string { return filepath.Join(f.programs.Thanos, "thanos") }
 
 // thanos starts a component of Thanos.
-func (f *Fleet) thanos(component string, args ...string) (*Program, error) {
+func (f *Fleet) thanos(component string, args ...string) (*program.Program, error) {
 	if _, err := os.Stat(f.thanosPath()); err != nil {
 		return nil, fmt.Errorf("find the programs: %w", err)
 	}

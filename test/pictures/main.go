@@ -23,8 +23,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var o options
-	flag.StringVar(&o.programs.Bin, "bin", "bin", "`folder` that make build filled")
-	flag.StringVar(&o.programs.Prometheus, "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	o.programs.Flags()
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:9091", "`address` of Prometheus")
 	flag.StringVar(&o.rules, "rules", "dashboards/rules/*.yaml", "`pattern` of the rule files")
 	flag.DurationVar(&o.run, "run", 10*time.Minute, "`time` that the nodes run before the command is called")
@@ -66,14 +65,9 @@ func (o options) draw(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	nodes := nodes()
-	running := make([]*fleet.Program, len(nodes))
-	for i := range nodes {
-		if nodes[i].Address, err = fleet.FreeAddress(); err != nil {
-			return err
-		}
-		if running[i], err = f.Boot(ctx, nodes[i]); err != nil {
-			return err
-		}
+	booted, err := f.BootAll(ctx, nodes)
+	if err != nil {
+		return err
 	}
 	server := fleet.Prometheus{Name: "prometheus", Address: o.listen, Nodes: nodes, Scrape: 5 * time.Second, Rules: []string{o.rules}}
 	if _, err := f.StartPrometheus(ctx, server); err != nil {
@@ -83,7 +77,7 @@ func (o options) draw(ctx context.Context) (err error) {
 	if err := sleep(ctx, o.run/3); err != nil {
 		return err
 	}
-	if err := move(ctx, f, nodes[:2], running[:2]); err != nil {
+	if err := f.MoveBoard(ctx, nodes, booted); err != nil {
 		return err
 	}
 	if err := sleep(ctx, o.run-o.run/3); err != nil {
@@ -118,24 +112,6 @@ func show(nodes []fleet.Node) ([]string, error) {
 		"chassis.chassis_serial=" + tray.GPUs[0].Place.Chassis,
 		"incident.node=" + lost.Node,
 	}, nil
-}
-
-// move moves the first board of the first node into the second's second place, with
-// both powered off. The first gets a new board.
-func move(ctx context.Context, f *fleet.Fleet, nodes []fleet.Node, running []*fleet.Program) (err error) {
-	const spare = 9 // the machine that the new board came from
-	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}
-	nodes[1].Machine.Boards = map[int]simnode.Board{2: {Machine: 0, Position: 0}, 3: {Machine: 0, Position: 1}}
-	for _, p := range running {
-		p.Stop()
-	}
-	for i := range nodes {
-		nodes[i].Machine.Boot++
-		if running[i], err = f.Boot(ctx, nodes[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

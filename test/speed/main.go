@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -22,16 +23,16 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/exposition"
-	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/promdoc"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var s speed
-	flag.StringVar(&s.programs.Bin, "bin", "bin", "`folder` that make build filled")
-	flag.StringVar(&s.programs.Prometheus, "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	flag.StringVar((*string)(&s.programs), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
 	flag.StringVar(&s.history, "history", "", "`program` that writes the history, of tools/history")
 	flag.IntVar(&s.gpus, "gpus", 8000, "`number` of GPUs")
 	flag.IntVar(&s.days, "days", 90, "`number` of days")
@@ -48,7 +49,7 @@ func main() {
 
 // speed is a measurement.
 type speed struct {
-	programs   fleet.Programs
+	programs   prometheus.Programs
 	history    string
 	gpus, days int
 	only       *regexp.Regexp // nil for all
@@ -65,16 +66,12 @@ func (s *speed) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := fleet.Open(s.programs)
+	group, err := program.Open("speed")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
-	if err := s.start(ctx, f); err != nil {
+	defer func() { err = errors.Join(err, group.Close()) }()
+	if err := s.start(ctx, group); err != nil {
 		return err
 	}
 	fmt.Printf("%d processors\n\n| question | window | elements | time | CPU | CPU of the record itself |\n|---|---|---|---|---|---|\n", runtime.GOMAXPROCS(0))
@@ -90,23 +87,22 @@ func (s *speed) run(ctx context.Context) (err error) {
 }
 
 // start writes the history and starts a Prometheus on it.
-func (s *speed) start(ctx context.Context, f *fleet.Fleet) error {
-	p := fleet.Prometheus{
-		Name: "history", Scrape: time.Minute,
+func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
+	p := prometheus.Server{
+		Programs: s.programs, Group: group, Name: "history",
 		Flags: []string{"--storage.tsdb.retention.time=10y", "--query.timeout=10m"},
 	}
-	var err error
-	if p.Address, err = fleet.FreeAddress(); err != nil {
+	if p.Address, err = program.FreeAddress(); err != nil {
 		return err
 	}
-	write := exec.CommandContext(ctx, s.history, "--out="+f.Path(p.Name), fmt.Sprintf("--gpus=%d", s.gpus), fmt.Sprintf("--days=%d", s.days))
+	write := exec.CommandContext(ctx, s.history, "--out="+group.Path(p.Name), fmt.Sprintf("--gpus=%d", s.gpus), fmt.Sprintf("--days=%d", s.days))
 	write.Stdout, write.Stderr = os.Stdout, os.Stderr
 	s.end = time.Now().Truncate(24 * time.Hour).Add(-2 * time.Hour) // the rules' last hour is known after it
 	if err := write.Run(); err != nil {
 		return fmt.Errorf("write the history: %w", err)
 	}
 	s.server = p.URL()
-	_, err = f.StartPrometheus(ctx, p)
+	_, err = p.Start(ctx)
 	return err
 }
 
@@ -172,7 +168,7 @@ func (s *speed) measure(ctx context.Context, text string) (cost, error) {
 			return cost{}, err
 		}
 		began := time.Now()
-		samples, err := fleet.Query(ctx, s.server, text, s.end)
+		samples, err := prometheus.Query(ctx, s.server, text, s.end)
 		if err != nil {
 			return cost{}, err
 		}

@@ -19,35 +19,47 @@ const pageSize = 500
 // Cleanup removes from every Node what this program ever applied, whatever the prefix
 // was then, and touches nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
+	nodes, err := withOurs(ctx, kube)
+	if err != nil {
+		return err
+	}
 	limit := rate.NewLimiter(rate.Limit(opts.Writes), 1)
 	var errs []error
-	cleaned := 0
+	for _, n := range nodes {
+		if err := limit.Wait(ctx); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if opts.DryRun {
+			log.Info("would clean the node", "node", n.Name)
+			continue
+		}
+		if err := apply(ctx, kube, n, nodelabel.Desired{}); err != nil {
+			errs = append(errs, fmt.Errorf("clean node %s: %w", n.Name, err))
+		}
+	}
+	if !opts.DryRun {
+		log.Info("cleaned up", "nodes", len(nodes)-len(errs), "failed", len(errs))
+	}
+	return errors.Join(errs...)
+}
+
+// withOurs lists the Nodes that have anything of ours, by name and UID. All are listed
+// before one is written: the API server goes on with a list for some minutes only, and
+// writing thousands takes longer.
+func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
+	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {
 		nodes, err := kube.CoreV1().Nodes().List(ctx, list)
 		if err != nil {
-			return fmt.Errorf("list nodes: %w", err)
+			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		for i := range nodes.Items {
-			n := &nodes.Items[i]
-			if ownedBy(n.ManagedFields).empty() {
-				continue
+			if n := &nodes.Items[i]; !ownedBy(n.ManagedFields).empty() {
+				ours = append(ours, metav1.ObjectMeta{Name: n.Name, UID: n.UID})
 			}
-			if err := limit.Wait(ctx); err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			if opts.DryRun {
-				log.Info("would clean the node", "node", n.Name)
-				continue
-			}
-			if err := apply(ctx, kube, n.ObjectMeta, nodelabel.Desired{}); err != nil {
-				errs = append(errs, fmt.Errorf("clean node %s: %w", n.Name, err))
-				continue
-			}
-			cleaned++
 		}
 		if list.Continue = nodes.Continue; list.Continue == "" {
-			log.Info("cleaned up", "nodes", cleaned, "failed", len(errs))
-			return errors.Join(errs...)
+			return ours, nil
 		}
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -55,13 +53,10 @@ type resourceSlices struct {
 	nodes    map[string]int
 }
 
-// slicesAgain is the time between two attempts to find out if there are ResourceSlices.
-const slicesAgain = 30 * time.Second
-
-// followSlices counts slices until the context ends, from when it is known that the API
-// server has them.
+// followSlices counts slices until the context ends, from when the API server has them: of
+// the version that stays, which before Kubernetes 1.34 was not on by default.
 func (t *term) followSlices(ctx context.Context) error {
-	if !t.hasSlices(ctx) {
+	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil
 	}
 	s, err := t.newSlices()
@@ -71,29 +66,6 @@ func (t *term) followSlices(ctx context.Context) error {
 	t.slices.Store(s)
 	s.informer.RunWithContext(ctx)
 	return nil
-}
-
-// hasSlices asks until it is known whether the API server has ResourceSlices of a version
-// that stays: before 1.34 they were not on by default.
-func (t *term) hasSlices(ctx context.Context) bool {
-	said := false
-	for {
-		list, err := t.kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
-		switch {
-		case err == nil:
-			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "resourceslices" })
-		case apierrors.IsNotFound(err):
-			return false
-		case !said:
-			said = true
-			t.log.Warn("not known whether there are resource slices, will keep asking", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(slicesAgain):
-		}
-	}
 }
 
 func (t *term) newSlices() (*resourceSlices, error) {

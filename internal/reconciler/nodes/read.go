@@ -36,6 +36,9 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 		return false
 	}
 	finding := t.judge.Read(target.Node, name.String(), page, time.Now())
+	if t.fleet.target(name).Node != target.Node {
+		t.judge.Unheard(target.Node, name.String()) // it went while it was read
+	}
 	news, other := t.memory.judged(target.Node, finding)
 	if news {
 		t.sayRefused(target.Node, finding)

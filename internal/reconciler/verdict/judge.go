@@ -61,8 +61,8 @@ type node struct {
 	first   reading // waits for one like it
 	settled *nodelabel.Desired
 	claimed []claim
-	// heard is when it last made a claim.
-	heard time.Time
+	// spoke is when it last said anything, heard when it last made a claim.
+	spoke, heard time.Time
 	// words is what each of its exporters said last; nearly always that is one.
 	words map[string]word
 }
@@ -94,6 +94,7 @@ func (j *Judge) Read(name, exporter string, page inventory.Page, now time.Time) 
 		j.nodes[name] = n
 	}
 	contradiction := page.Contradiction()
+	n.spoke = now
 	delete(n.words, exporter)
 	switch {
 	case !page.DriverUp:
@@ -113,8 +114,9 @@ func (j *Judge) Read(name, exporter string, page inventory.Page, now time.Time) 
 func (j *Judge) believe(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	n.words[exporter] = word{at: now, desired: desired}
+	maps.DeleteFunc(n.words, func(_ string, w word) bool { return now.Sub(w.at) > j.lapse })
 	for _, w := range n.words {
-		if now.Sub(w.at) <= j.lapse && !same(w.desired, desired) {
+		if !same(w.desired, desired) {
 			n.state, n.detail, n.first = Disagreement, "two exporters on the node say different things", reading{}
 			return
 		}
@@ -199,18 +201,21 @@ func (j *Judge) Forget(name string) {
 	}
 }
 
-// Findings returns what is thought of every exporter that was heard.
+// Findings returns what is thought of the exporters, by Node. One that is silent says
+// nothing that could not be true: its board may have been moved meanwhile.
 func (j *Judge) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	all := make(map[string]Finding, len(j.nodes))
 	for name, n := range j.nodes {
-		all[name] = j.finding(name, n, now)
+		if now.Sub(n.spoke) <= j.lapse {
+			all[name] = j.finding(name, n, now)
+		}
 	}
 	return all
 }
 
-// finding looks for others that claim the same GPUs, if the Node's own word stands.
+// finding looks for others that claim the same GPUs, unless the page is wrong by itself.
 func (j *Judge) finding(name string, n *node, now time.Time) Finding {
 	if n.state == Settled || n.state == Unconfirmed || n.state == DriverDown {
 		for _, c := range n.claimed {

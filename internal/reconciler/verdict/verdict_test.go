@@ -222,6 +222,24 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
+// Nobody is refused who says nothing: neither the node that a board was taken from while
+// it was off, nor one whose exporter is gone.
+func TestSilentIsNotRefused(t *testing.T) {
+	c := newCourt(t)
+	c.settles("old", "1")
+	twice := c.page("2", "3")
+	twice.GPUs[1].UUID = twice.GPUs[0].UUID
+	c.hears("wrong", twice, verdict.Contradiction)
+	c.hears("new", c.page("1"), verdict.DuplicateUUID)
+	c.now = c.now.Add(lapse)
+	c.hears("new", c.page("1"), verdict.Settled)
+	want := map[string]verdict.Finding{"new": {State: verdict.Settled}}
+	if diff := cmp.Diff(want, c.judge.Findings(c.now)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	c.wants("old") // which keeps the labels that it has
+}
+
 // Two exporters on one Node are believed while they say the same.
 func TestDisagreement(t *testing.T) {
 	tests := []struct {

@@ -109,6 +109,13 @@ func (b *book) remove(p *pod) (gpu bool) {
 	return true
 }
 
+// wants reports whether a pod in the book has this controller.
+func (b *book) wants(of reference) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.owners[of] != nil
+}
+
 // putLineage takes the lineage of a controller, unless more is known.
 func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
 	b.mu.Lock()

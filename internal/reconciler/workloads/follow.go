@@ -6,10 +6,8 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -69,13 +67,11 @@ func (w *Workloads) remove(b *book, obj any) {
 	}
 }
 
-// servedAgain is the time between two looks for an API that the server lacks.
-const servedAgain = 10 * time.Minute
-
-// followClaims puts every resource claim into the book. A cluster without them, or
-// one that does not let us read them, is followed by its extended resources.
+// followClaims puts every resource claim into the book, from when the API server has them
+// (Kubernetes 1.34). A cluster without them, or one that does not let us read them, is
+// followed by its extended resources.
 func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
-	if !awaitClaims(ctx, c.Kube) {
+	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
 	}
 	informer := resourceinformers.NewResourceClaimInformer(c.Kube, metav1.NamespaceAll, 0, cache.Indexers{})
@@ -97,23 +93,6 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	}
 	informer.RunWithContext(ctx)
 	return nil
-}
-
-// awaitClaims waits until the API server serves resource claims (Kubernetes 1.34), and
-// reports whether it does: the context may end first. If it cannot be told, the watch
-// will tell.
-func awaitClaims(ctx context.Context, kube kubernetes.Interface) bool {
-	for {
-		_, err := kube.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
-		if !apierrors.IsNotFound(err) {
-			return ctx.Err() == nil
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(servedAgain):
-		}
-	}
 }
 
 func (w *Workloads) putClaim(b *book, obj any) {

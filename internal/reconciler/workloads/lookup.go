@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ const (
 // remembers what it read. It is safe for concurrent use.
 type lookup struct {
 	objects metadata.Interface
-	kinds   meta.ResettableRESTMapper
+	kinds   meta.ResettableRESTMapperWithContext
 	count   func(result string)
 	log     *slog.Logger
 
@@ -38,11 +39,17 @@ type lookup struct {
 	known map[reference]answer
 	// closed holds until when a kind is not asked for in a namespace, because RBAC
 	// forbade it: a cluster has thousands of Jobs, and one right for them all.
-	closed map[schema.GroupKind]map[string]time.Time
+	closed map[scope]time.Time
 	// reset is when the kinds were last read anew.
 	reset time.Time
 	// said holds what was logged, so that it is said once.
 	said map[string]bool
+}
+
+// scope is a kind in a namespace, which is empty for kinds that have none.
+type scope struct {
+	kind      schema.GroupKind
+	namespace string
 }
 
 // answer is what the API server knows of an owner.
@@ -52,11 +59,11 @@ type answer struct {
 	until            time.Time
 }
 
-func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapper, count func(string), log *slog.Logger) *lookup {
+func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithContext, count func(string), log *slog.Logger) *lookup {
 	return &lookup{
 		objects: objects, kinds: kinds, count: count, log: log,
 		known:  make(map[reference]answer),
-		closed: make(map[schema.GroupKind]map[string]time.Time),
+		closed: make(map[scope]time.Time),
 		said:   make(map[string]bool),
 	}
 }
@@ -105,11 +112,8 @@ func (l *lookup) remember(of reference, a answer) {
 func (l *lookup) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for of, a := range l.known {
-		if !time.Now().Before(a.until) {
-			delete(l.known, of)
-		}
-	}
+	maps.DeleteFunc(l.known, func(_ reference, a answer) bool { return !time.Now().Before(a.until) })
+	maps.DeleteFunc(l.closed, func(_ scope, until time.Time) bool { return !time.Now().Before(until) })
 }
 
 // ask reads one owner.
@@ -126,7 +130,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		a.self.namespace = "" // a static pod's; nothing owns a Node
 		return a
 	}
-	mapping, err := l.mapping(gk, gv.Version)
+	mapping, err := l.mapping(ctx, gk, gv.Version)
 	if err != nil {
 		a.why = l.explain(err, of)
 		return a
@@ -137,7 +141,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		a.why = invalid // what has no namespace cannot be owned by what has one
 		return a
 	}
-	if l.isClosed(gk, a.self.namespace) {
+	if l.isClosed(scope{gk, a.self.namespace}) {
 		a.why = forbidden
 		return a
 	}
@@ -149,7 +153,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	found, err := l.objects.Resource(resource).Namespace(self.namespace).Get(ctx, self.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		l.close(gk, self.namespace)
+		l.close(scope{gk, self.namespace})
 		return reference{}, l.explain(err, self)
 	case err != nil:
 		return reference{}, l.explain(err, self)
@@ -173,13 +177,13 @@ func (a answer) result() string {
 
 // mapping returns how a kind is served. An unknown one may have been installed since
 // the kinds were read; they are read anew once in a while.
-func (l *lookup) mapping(gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
-	m, err := l.kinds.RESTMapping(gk, version)
+func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
+	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
 	if !meta.IsNoMatchError(err) || !l.mayReset() {
 		return m, err
 	}
-	l.kinds.Reset()
-	return l.kinds.RESTMapping(gk, version)
+	l.kinds.ResetWithContext(ctx)
+	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
 func (l *lookup) mayReset() bool {
@@ -192,19 +196,16 @@ func (l *lookup) mayReset() bool {
 	return true
 }
 
-func (l *lookup) isClosed(gk schema.GroupKind, namespace string) bool {
+func (l *lookup) isClosed(at scope) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.closed[gk][namespace])
+	return time.Now().Before(l.closed[at])
 }
 
-func (l *lookup) close(gk schema.GroupKind, namespace string) {
+func (l *lookup) close(at scope) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed[gk] == nil {
-		l.closed[gk] = make(map[string]time.Time)
-	}
-	l.closed[gk][namespace] = time.Now().Add(refusedFor)
+	l.closed[at] = time.Now().Add(refusedFor)
 }
 
 // explain sorts an error into the reasons. What an administrator can change is

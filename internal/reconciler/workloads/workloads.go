@@ -84,7 +84,7 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	defer w.book.Store(nil)
 	defer w.listed.Store(false)
 
-	kinds := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
+	kinds := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.Kube.Discovery()))
 	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
 	g.Go(func() error { return w.followClaims(ctx, c, b) })
@@ -103,11 +103,15 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 		if shutdown {
 			return nil
 		}
-		l := trace(ctx, of, look.controllerOf)
-		wanted := ctx.Err() == nil && b.putLineage(of, l)
+		var l *lineage // nil if nobody wants it
+		if b.wants(of) {
+			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putLineage(of, l) {
+				l = nil
+			}
+		}
 		queue.Done(of)
 		switch {
-		case !wanted:
+		case l == nil:
 			queue.Forget(of)
 		case l.stopped == failed:
 			queue.AddRateLimited(of)

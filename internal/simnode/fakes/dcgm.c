@@ -33,6 +33,7 @@
  *            delay:<ms> hang       of a call
  *            blank                 no value, and status 0
  *            drop                  no value at all: a live read fails as a whole
+ *            says:<number>         that number, which may be inf or nan, of a field of numbers
  *            hang                  of a GPU: its cached values stay as they are
  *
  * What is kept of DCGM's ways, each from its source (v4.6.0): nothing answers before
@@ -640,8 +641,11 @@ static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short i
     const struct record *board = pair.entityGroupId == DCGM_FE_GPU_I ? by_uuid("gpu", uuid) : r;
     if (is(board, "lost", "1"))
         code = "-18";
-    const char *v = lookup(r, pair, id, own, sizeof own);
-    if (code || directive(call, uuid, "blank")) {
+    const char *v = lookup(r, pair, id, own, sizeof own), *said = directive(call, uuid, "says");
+    if (said && type_of(id) != DCGM_FT_STRING) {
+        s->i64 = strtoll(said, NULL, 10);
+        s->dbl = strtod(said, NULL);
+    } else if (code || directive(call, uuid, "blank")) {
         s->status = code ? atoi(code) : DCGM_ST_OK;
         blank(s, 0);
     } else if (id == DCGM_FI_PROF_SM_UTIL_RATIO && get(r, "sm_busy")) {

@@ -7,22 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/accuracy"
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 const (
 	length = 10 * time.Minute
 	// aim is the largest error of the signal, as a share of the GPU's energy.
 	aim = 0.02
-)
-
-const (
-	begin = "<!-- make bench-accuracy: begin -->\n"
-	end   = "<!-- make bench-accuracy: end -->\n"
 )
 
 func main() {
@@ -41,13 +36,10 @@ func run(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	var table strings.Builder
-	if err := accuracy.Write(&table, results); err != nil {
-		return err
-	}
+	table := accuracy.Table(results).String()
 	if file == "" {
-		fmt.Print(table.String())
-	} else if err := put(file, table.String()); err != nil {
+		fmt.Print(table)
+	} else if err := markdown.Put(file, "make bench-accuracy", table); err != nil {
 		return fmt.Errorf("put the table into %s: %w", file, err)
 	}
 	var errs []error
@@ -77,18 +69,4 @@ func play(ctx context.Context) ([]accuracy.Result, error) {
 		results = append(results, r)
 	}
 	return results, nil
-}
-
-// put replaces what stands between the markers in a file.
-func put(file, table string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return errors.New("the markers are not there")
-	}
-	return os.WriteFile(file, []byte(before+begin+table+end+after), 0o644)
 }

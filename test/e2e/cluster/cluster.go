@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // ProgramsEnv names the folder with the programs that tools/servers built.
@@ -40,8 +41,7 @@ type Cluster struct {
 	Client kubernetes.Interface
 
 	programs string // the folder with the binaries
-	dir      string // what this control plane writes; its name is short, for sockets
-	running  []*program
+	group    *program.Group
 }
 
 // Start runs etcd and kube-apiserver, with these flags beside its own, and returns when
@@ -51,11 +51,11 @@ func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	if programs == "" {
 		return nil, fmt.Errorf("%s is not set: run the tests with make e2e", ProgramsEnv)
 	}
-	dir, err := os.MkdirTemp("", "cluster")
+	group, err := program.Open("cluster")
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{programs: programs, dir: dir}
+	c := &Cluster{programs: programs, group: group}
 	defer func() {
 		if err != nil {
 			c.Logs(os.Stderr)
@@ -72,18 +72,12 @@ func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 
 // Stop ends the programs at once: nothing of theirs is worth keeping.
 func (c *Cluster) Stop() {
-	for _, p := range c.running {
-		p.kill()
-	}
-	_ = os.RemoveAll(c.dir) // a folder of temporary files
+	c.group.Kill()
+	_ = c.group.Close() // a folder of temporary files
 }
 
 // Logs writes the end of every program's log.
-func (c *Cluster) Logs(w io.Writer) {
-	for _, p := range c.running {
-		fmt.Fprintf(w, "--- the end of the log of %s:\n%s\n", p.name, p.tail())
-	}
-}
+func (c *Cluster) Logs(w io.Writer) { c.group.Logs(w) }
 
 // startEtcd needs no port: the API server reaches it by a socket. It answers when it
 // is ready, and the API server waits for that.
@@ -104,22 +98,22 @@ func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 		return err
 	}
 	for {
-		port, err := freePort()
+		address, err := program.FreeAddress()
 		if err != nil {
 			return err
 		}
-		p, err := c.start("kube-apiserver", append(append(args, flags...), fmt.Sprintf("--secure-port=%d", port))...)
+		p, err := c.start("kube-apiserver", append(append(args, flags...), "--secure-port="+program.Port(address))...)
 		if err != nil {
 			return err
 		}
 		err = c.serverReady(ctx, p, &rest.Config{
-			Host:            fmt.Sprintf("https://127.0.0.1:%d", port),
+			Host:            "https://" + address,
 			BearerToken:     token,
 			TLSClientConfig: rest.TLSClientConfig{CAFile: c.path("cert", "apiserver.crt")},
 			QPS:             -1, // the tests' own requests are not limited
 			WarningHandler:  rest.NoWarnings{},
 		})
-		if !errors.Is(err, errEnded) || !strings.Contains(p.tail(), "address already in use") {
+		if !errors.Is(err, program.ErrEnded) || !strings.Contains(p.Tail(), "address already in use") {
 			return err
 		}
 	}
@@ -154,8 +148,8 @@ func (c *Cluster) serverArgs() (args []string, token string, err error) {
 }
 
 // serverReady waits until the API server is ready, or has ended.
-func (c *Cluster) serverReady(ctx context.Context, p *program, config *rest.Config) error {
-	return p.wait(ctx, func() error {
+func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *rest.Config) error {
+	return p.Wait(ctx, func() error {
 		// The server makes its certificate first, and no client exists before.
 		client, err := kubernetes.NewForConfig(protobuf(config))
 		if err != nil {
@@ -176,16 +170,9 @@ func protobuf(config *rest.Config) *rest.Config {
 	return config
 }
 
-func (c *Cluster) path(name ...string) string {
-	return filepath.Join(append([]string{c.dir}, name...)...)
+// start runs one of the programs.
+func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
+	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }
 
-// freePort returns a port that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
+func (c *Cluster) path(name ...string) string { return c.group.Path(name...) }

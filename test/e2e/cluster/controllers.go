@@ -21,7 +21,7 @@ func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.kill, nil
+	return p.Kill, nil
 }
 
 // StartScheduler runs kube-scheduler, until stop is called or the cluster is stopped.
@@ -34,5 +34,5 @@ func (c *Cluster) StartScheduler() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.kill, nil
+	return p.Kill, nil
 }

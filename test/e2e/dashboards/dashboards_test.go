@@ -8,8 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +17,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // excused are the panels that need not have anything to show on these nodes, by file and
@@ -76,7 +76,7 @@ func asked(sc simnode.Scenario, file, name string) string {
 func TestPanels(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	program, address, tray := start(ctx, t)
+	server, address, tray := start(ctx, t)
 	files, err := filepath.Glob("../../../dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found %v, %v", files, err)
@@ -97,11 +97,11 @@ func TestPanels(t *testing.T) {
 			answers := func() (n int) {
 				for _, q := range p.Targets {
 					expr := variable.ReplaceAllStringFunc(q.Expr, func(name string) string { return asked(tray, file, name[1:]) })
-					m, err := ask(t.Context(), address, expr)
+					samples, err := prometheus.Query(t.Context(), address, expr, time.Now())
 					if err != nil {
 						t.Fatalf("%s: %s: %v\n%s", file, p.Title, err, expr)
 					}
-					n += m
+					n += len(samples)
 				}
 				return n
 			}
@@ -110,7 +110,7 @@ func TestPanels(t *testing.T) {
 				continue
 			}
 			// Some need a full minute, or a pod that rests.
-			err := program.Wait(ctx, func() error {
+			err := server.Wait(ctx, func() error {
 				if answers() == 0 {
 					return fmt.Errorf("%s: %s: no answer", file, p.Title)
 				}
@@ -130,79 +130,45 @@ func TestPanels(t *testing.T) {
 
 // start runs a tray of a chassis and a node that loses a GPU, and waits until Prometheus
 // has seen both for a while.
-func start(ctx context.Context, t *testing.T) (program *fleet.Program, address string, tray simnode.Scenario) {
-	f, err := fleet.Open(fleet.Programs{Bin: os.Getenv("GPULEDGER_E2E_BIN"), Prometheus: os.Getenv("GPULEDGER_E2E_PROMETHEUS")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+func start(ctx context.Context, t *testing.T) (running *program.Program, address string, tray simnode.Scenario) {
+	t.Helper()
+	f := open(t)
 	server := fleet.Prometheus{Name: "prometheus", Scrape: 2 * time.Second, Nodes: []fleet.Node{{Scenario: "gb200"}, {Scenario: "lost"}}}
-	for i := range server.Nodes {
-		server.Nodes[i].Address = free(t)
-		if _, err := f.Boot(ctx, server.Nodes[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, err := f.BootAll(ctx, server.Nodes)
+	check(t, err)
 	rules, err := filepath.Abs("../../../dashboards/rules/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Address, server.Rules = free(t), []string{rules}
-	program, err = f.StartPrometheus(ctx, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = program.Wait(ctx, func() error {
-		n, err := ask(ctx, server.URL(), `(gpuledger_gpu_present == 0) * on () group_left () (count(gpuledger:books_coverage:ratio) > 8)
-  and on () count(rate(gpuledger_allocation_energy_joules_total[1m])) > 3`)
-		if err == nil && n == 0 {
+	check(t, err)
+	server.Address, server.Rules = program.AddressFor(t), []string{rules}
+	running, err = f.StartPrometheus(ctx, server)
+	check(t, err)
+	err = running.Wait(ctx, func() error {
+		lost, err := prometheus.Query(ctx, server.URL(), `(gpuledger_gpu_present == 0) * on () group_left () (count(gpuledger:books_coverage:ratio) > 8)
+  and on () count(rate(gpuledger_allocation_energy_joules_total[1m])) > 3`, time.Now())
+		if err == nil && len(lost) == 0 {
 			err = fmt.Errorf("no GPU was lost yet, or not all are known")
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tray, err = server.Nodes[0].Simulated()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program, server.URL(), tray
+	check(t, err)
+	return running, server.URL(), tray
 }
 
-func free(t *testing.T) string {
+// open opens a fleet that ends with the test.
+func open(t *testing.T) *fleet.Fleet {
 	t.Helper()
-	address, err := fleet.FreeAddress()
+	programs, err := fleet.FromEnv()
+	check(t, err)
+	f, err := fleet.Open(programs)
+	check(t, err)
+	t.Cleanup(func() { check(t, f.Close()) })
+	return f
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return address
-}
-
-// ask returns how many series an instant query has.
-func ask(ctx context.Context, address, expr string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/api/v1/query?"+url.Values{"query": {expr}}.Encode(), nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Error string
-		Data  struct{ Result []json.RawMessage }
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, fmt.Errorf("read the answer: %w", err)
-	}
-	if answer.Error != "" {
-		return 0, fmt.Errorf("query: %s", answer.Error)
-	}
-	return len(answer.Data.Result), nil
 }

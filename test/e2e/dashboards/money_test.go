@@ -16,7 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
-	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // began is when the history of the money panels begins.
@@ -92,38 +93,27 @@ func TestMoney(t *testing.T) {
 // it.
 func backfilled(t *testing.T) (address string) {
 	t.Helper()
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := fleet.Open(fleet.Programs{Bin: os.Getenv("GPULEDGER_E2E_BIN"), Prometheus: os.Getenv("GPULEDGER_E2E_PROMETHEUS")})
-	check(err)
-	t.Cleanup(func() { check(f.Close()) })
+	programs, err := prometheus.FromEnv()
+	check(t, err)
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
-	check(err)
-	server := fleet.Prometheus{
-		Name: "money", Address: free(t), Scrape: time.Minute,
+	check(t, err)
+	s := prometheus.Server{
+		Programs: programs, Group: program.OpenFor(t), Name: "money", Address: program.AddressFor(t),
 		Flags: []string{"--storage.tsdb.retention.time=100y"},
 	}
-	check(os.WriteFile(f.Path("record"), record(), 0o600))
-	check(f.Blocks(t.Context(), f.Path("record"), f.Path(server.Name)))
+	check(t, s.Load(t.Context(), record()))
 	// The namespaces are made of the workloads, so they come with the second run.
 	for range 2 {
-		program, err := f.StartPrometheus(t.Context(), server)
-		check(err)
-		check(f.Backfill(t.Context(), server, began, began.Add(6*time.Hour), rules, f.Path(server.Name)))
-		program.Stop()
+		check(t, s.Evaluate(t.Context(), rules, began, began.Add(6*time.Hour)))
 	}
-	_, err = f.StartPrometheus(t.Context(), server)
-	check(err)
-	return server.URL()
+	_, err = s.Start(t.Context())
+	check(t, err)
+	return s.URL()
 }
 
 // values asks an instant query, and returns the values by namespace and pod.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
-	samples, err := fleet.Query(ctx, address, expr, at)
+	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {
 		return nil, err
 	}

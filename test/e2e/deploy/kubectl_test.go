@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // try runs kubectl and returns what it printed, and what went wrong.
@@ -84,4 +87,12 @@ func quote(t *testing.T, text string) string {
 	quoted, err := json.Marshal(text)
 	check(t, err)
 	return string(quoted)
+}
+
+// build builds one of our programs.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, program.Build(t.Context(), dir, name))
+	return filepath.Join(dir, name)
 }

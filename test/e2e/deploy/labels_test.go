@@ -3,16 +3,13 @@
 package deploy_test
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
+	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,23 +17,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // TestLabels runs the reconciler with the arguments of its Deployment and the rights
 // of its account: as it is installed it writes nothing, with the component "labels" it
 // labels the Node, and its clean-up takes the labels away.
 func TestLabels(t *testing.T) {
-	binary := program(t, "gpuledger-reconciler")
+	binary := build(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
 	apply(t, "-k", overlay("operator-standalone"))
 	exporterOnNode1(t)
 
 	r := startReconciler(t, binary, deploymentArguments(t)...)
-	eventually(t, "it says what it would write", func() bool { return strings.Contains(r.log(), "gpuledger.io/gpu-count") })
+	eventually(t, "it says what it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
 	if got := labels(t); len(got) > 0 {
 		t.Errorf("it wrote %v", got)
 	}
-	r.stop()
+	r.Stop()
 
 	kubectl(t, "apply", "--server-side", "-k", "testdata/labels")
 	r = startReconciler(t, binary, deploymentArguments(t)...)
@@ -52,7 +50,7 @@ func TestLabels(t *testing.T) {
 		t.Error("it cleaned up beside a reconciler that runs")
 	case <-time.After(5 * time.Second):
 	}
-	r.stop()
+	r.Stop()
 	<-ended
 	if out := shell(t, "", containing(t, commands, "get job")); !strings.Contains(out, "Complete") {
 		t.Errorf("the page's command prints %q", out)
@@ -122,48 +120,21 @@ func labels(t *testing.T) map[string]string {
 	return found
 }
 
-// reconcilerProcess is a running reconciler.
-type reconcilerProcess struct {
-	cmd *exec.Cmd
-
-	mu     sync.Mutex
-	output bytes.Buffer
-}
-
-func startReconciler(t *testing.T, binary string, args ...string) *reconcilerProcess {
+// startReconciler runs the reconciler until the test ends, as its account.
+func startReconciler(t *testing.T, binary string, args ...string) *program.Program {
 	t.Helper()
 	args = append(args, access(t)...)
 	args = append(args, "--web.listen-address=127.0.0.1:0", "--leader-election.namespace=gpuledger", "--leader-election.identity=test",
 		"--leader-election.duration=2s", "--resync=1s", "--confirm=100ms")
-	r := &reconcilerProcess{cmd: exec.Command(binary, args...)}
-	r.cmd.Stdout, r.cmd.Stderr = r, r
-	check(t, r.cmd.Start())
-	t.Cleanup(func() {
-		r.stop()
-		if t.Failed() {
-			t.Logf("%v\n%s", args, r.log())
-		}
-	})
+	r, err := program.OpenFor(t).Start("gpuledger-reconciler", binary, args...)
+	check(t, err)
 	return r
 }
 
-// Write keeps what the program says.
-func (r *reconcilerProcess) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.output.Write(p)
-}
-
-func (r *reconcilerProcess) log() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.output.String()
-}
-
-// stop ends it as a kubelet does, so that it gives up its Lease.
-func (r *reconcilerProcess) stop() {
-	if r.cmd.ProcessState == nil {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = r.cmd.Wait()                          // how it ended is in its log
-	}
+// logged returns all that a program has said.
+func logged(t *testing.T, p *program.Program) string {
+	t.Helper()
+	log, err := os.ReadFile(p.Log)
+	check(t, err)
+	return string(log)
 }

@@ -29,48 +29,17 @@ var world struct {
 	home                string // where kubectl keeps what it learns
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "deploy")
-	if err != nil {
-		fmt.Println("e2e:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if err := create(context.Background(), dir); err != nil {
-		fmt.Println("e2e:", err)
-		return 1
-	}
-	defer world.Stop()
-	status := m.Run()
-	if status != 0 {
-		world.Logs(os.Stdout)
-	}
-	return status
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, prepare, "--runtime-config=admissionregistration.k8s.io/v1beta1=true"))
 }
 
-// create starts a cluster of two GPU nodes.
-func create(ctx context.Context, dir string) error {
+// prepare makes a cluster of two GPU nodes.
+func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	folder := os.Getenv(kubectlEnv)
 	if folder == "" {
 		return fmt.Errorf("%s is not set: run the tests with make e2e", kubectlEnv)
 	}
-	world.kubectl, world.kubeconfig, world.home = filepath.Join(folder, "kubectl"), filepath.Join(dir, "kubeconfig"), dir
-	c, err := cluster.Start(ctx, "--runtime-config=admissionregistration.k8s.io/v1beta1=true")
-	if err != nil {
-		return err
-	}
-	world.Cluster = c
-	if err := prepare(ctx, c); err != nil {
-		c.Logs(os.Stdout)
-		c.Stop()
-		return err
-	}
-	return nil
-}
-
-func prepare(ctx context.Context, c *cluster.Cluster) error {
+	world.Cluster, world.kubectl, world.kubeconfig, world.home = c, filepath.Join(folder, "kubectl"), filepath.Join(dir, "kubeconfig"), dir
 	if err := cluster.WriteKubeconfig(world.kubeconfig, c.Admin); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestUninstall(t *testing.T) {
 	if len(overlays) < 10 {
 		t.Fatalf("only %d overlays", len(overlays))
 	}
-	reconciler := program(t, "gpuledger-reconciler")
+	reconciler := build(t, "gpuledger-reconciler")
 	for _, folder := range overlays {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			before := everything(t)
@@ -163,7 +163,7 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 // TestUninstallHost runs the program of the DaemonSet that cleans the nodes, with its
 // arguments, on folders that stand for the host's.
 func TestUninstallHost(t *testing.T) {
-	exporter := program(t, "gpuledger")
+	exporter := build(t, "gpuledger")
 	for _, name := range []string{"host", "host-openshift"} {
 		t.Run(name, func(t *testing.T) {
 			before := everything(t)
@@ -213,17 +213,6 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	}
 	out, err := exec.CommandContext(t.Context(), exporter, args...).CombinedOutput()
 	return string(out), err
-}
-
-// program builds one of our programs.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), name)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "-ldflags=-extldflags=-Wl,-z,lazy", "github.com/gpuledger/gpuledger/cmd/"+name)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return binary
 }
 
 // object is what is compared of an object: what it is called, and whether it mentions

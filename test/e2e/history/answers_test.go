@@ -5,6 +5,8 @@ package history_test
 import (
 	"maps"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // The windows that the questions ask about, back from the end.
@@ -18,7 +20,7 @@ var (
 
 // answers are the answers at the end of the tape. Windows that may be chosen are a
 // day.
-func (p *tape) answers(serial, chassis string) map[string]answer {
+func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
 	maps.Copy(all, p.months())
@@ -26,7 +28,7 @@ func (p *tape) answers(serial, chassis string) map[string]answer {
 	return all
 }
 
-func (p *tape) placements(serial, chassis string) map[string]answer {
+func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 	place := []string{"cluster", "node", "serial"}
 	gpu := []string{"cluster", "node", "UUID", "serial"}
 	of := by(place...).where("serial", serial)
@@ -39,26 +41,26 @@ func (p *tape) placements(serial, chassis string) map[string]answer {
 	held := []string{"chassis_serial", "chassis_slot", "tray_index", "node", "UUID", "serial", "model"}
 	ran := []string{"cluster", "serial", "namespace", "pod"}
 	pods := []string{"chassis_serial", "node", "serial", "namespace", "pod", "pod_uid"}
-	return map[string]answer{
-		"Where is a board, or where was it last":       {by: place, want: now},
-		"When was a board first seen in each place":    {by: place, want: p.moments(everything, of, false)},
-		"When was a board last seen in each place":     {by: place, want: p.moments(everything, of, true)},
-		"Which boards were in more than one machine":   {by: []string{"serial"}, want: p.several(boards, "system_uuid")},
-		"Which boards moved across clusters":           {by: []string{"serial"}, want: p.several(boards, "cluster")},
+	return map[string]prometheus.Answer{
+		"Where is a board, or where was it last":       {By: place, Want: now},
+		"When was a board first seen in each place":    {By: place, Want: p.moments(everything, of, false)},
+		"When was a board last seen in each place":     {By: place, Want: p.moments(everything, of, true)},
+		"Which boards were in more than one machine":   {By: []string{"serial"}, Want: p.several(boards, "system_uuid")},
+		"Which boards moved across clusters":           {By: []string{"serial"}, Want: p.several(boards, "cluster")},
 		"How many boards were there on a day":          one(len(p.present(placement, lastDay, by("serial")))),
 		"How many GPUs were there on a day":            one(len(p.present(placement, lastDay, by("UUID")))),
 		"How many boards were there, day by day":       one(len(p.present(placement, lastDay, by("serial")))),
-		"Which boards arrived in the last day":         {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
-		"Which boards departed in the last day":        {by: gpu, want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
-		"Which boards were not seen for seven days":    {by: place, want: old},
-		"Which boards did a chassis hold":              {by: held, want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
-		"Which pods did a chassis host":                {by: pods, want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
-		"What ran on a board, and for how many joules": {by: ran, want: p.sum(allocation, lastDay, true, by(ran...).where("serial", serial))},
-		"Which pods have several series on a GPU":      {none: true},
+		"Which boards arrived in the last day":         {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
+		"Which boards departed in the last day":        {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
+		"Which boards were not seen for seven days":    {By: place, Want: old},
+		"Which boards did a chassis hold":              {By: held, Want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
+		"Which pods did a chassis host":                {By: pods, Want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
+		"What ran on a board, and for how many joules": {By: ran, Want: p.sum(allocation, lastDay, true, by(ran...).where("serial", serial))},
+		nothing: {},
 	}
 }
 
-func one(n int) answer { return answer{want: map[string]float64{"": float64(n)}} }
+func one(n int) prometheus.Answer { return prometheus.Answer{Want: map[string]float64{"": float64(n)}} }
 
 // moments returns when a board was seen first, or last, in seconds since 1970.
 func (p *tape) moments(w window, k key, last bool) map[string]float64 {
@@ -111,27 +113,27 @@ var byNamespace = []string{"cluster", "namespace"}
 
 var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_name"}
 
-func (p *tape) statements(serial string) map[string]answer {
+func (p *tape) statements(serial string) map[string]prometheus.Answer {
 	team, gpu := []string{"label_team"}, []string{"serial", "UUID"}
 	boards, pods := p.sum(board, lastDay, false, by(gpu...)), p.sum(allocation, lastDay, true, by(gpu...))
 	nobody := make(map[string]float64)
 	for k, joules := range boards {
 		nobody[k] = joules - pods[k]
 	}
-	return map[string]answer{
-		"Joules of each namespace":                            {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
-		"Joules of each workload":                             {by: byWorkload, want: p.sum(allocation, lastDay, true, workload)},
-		"Joules of each team, by the label of its namespaces": {by: team, want: p.sum(allocation, lastDay, true, namespaceTeam)},
-		"Joules of each team, by the label of its pods":       {by: team, want: p.sum(allocation, lastDay, true, podTeam)},
-		"Joules of each board":                                {by: gpu, want: boards},
-		"Joules of each board that no pod was charged for":    {by: gpu, want: nobody},
+	return map[string]prometheus.Answer{
+		"Joules of each namespace":                            {By: byNamespace, Want: p.sum(allocation, lastDay, true, by(byNamespace...))},
+		"Joules of each workload":                             {By: byWorkload, Want: p.sum(allocation, lastDay, true, workload)},
+		"Joules of each team, by the label of its namespaces": {By: team, Want: p.sum(allocation, lastDay, true, namespaceTeam)},
+		"Joules of each team, by the label of its pods":       {By: team, Want: p.sum(allocation, lastDay, true, podTeam)},
+		"Joules of each board":                                {By: gpu, Want: boards},
+		"Joules of each board that no pod was charged for":    {By: gpu, Want: nobody},
 	}
 }
 
 // price is that of a kilowatt hour.
 const price = 0.25
 
-func (p *tape) months() map[string]answer {
+func (p *tape) months() map[string]prometheus.Answer {
 	all := p.sum(allocation, lastDay, true, by("cluster"))
 	nobody := p.sum(board, lastDay, false, by("cluster"))
 	for k := range nobody {
@@ -149,15 +151,15 @@ func (p *tape) months() map[string]answer {
 		}
 		return joules
 	}
-	return map[string]answer{
-		"How many hours of the month are there":                                     {by: []string{"cluster", "rule"}, want: p.hours()},
-		"Joules of each namespace over a month":                                     {by: byNamespace, want: p.sum(allocation, lastDay, true, by(byNamespace...))},
-		"Joules that no pod was charged for, over a month":                          {by: []string{"cluster"}, want: nobody},
-		"Joules of each board over a day":                                           {by: byBoard, want: boards},
-		"Joules of each board that no pod was charged for, over a day":              {by: byBoard, want: idle},
-		"Energy and cost of each team over a month, by the label of its namespaces": {by: []string{"label_team"}, want: cost(namespaceTeam)},
-		"Energy and cost of each team over a month, by the label of its pods":       {by: []string{"label_team"}, want: cost(podTeam)},
-		"Joules of a workload over all its restarts": {by: byWorkload, want: p.sum(allocation, window{0, end}, true, func(s *line) (string, bool) {
+	return map[string]prometheus.Answer{
+		"How many hours of the month are there":                                     {By: []string{"cluster", "rule"}, Want: p.hours()},
+		"Joules of each namespace over a month":                                     {By: byNamespace, Want: p.sum(allocation, lastDay, true, by(byNamespace...))},
+		"Joules that no pod was charged for, over a month":                          {By: []string{"cluster"}, Want: nobody},
+		"Joules of each board over a day":                                           {By: byBoard, Want: boards},
+		"Joules of each board that no pod was charged for, over a day":              {By: byBoard, Want: idle},
+		"Energy and cost of each team over a month, by the label of its namespaces": {By: []string{"label_team"}, Want: cost(namespaceTeam)},
+		"Energy and cost of each team over a month, by the label of its pods":       {By: []string{"label_team"}, Want: cost(podTeam)},
+		"Joules of a workload over all its restarts": {By: byWorkload, Want: p.sum(allocation, window{0, end}, true, func(s *line) (string, bool) {
 			k, _ := workload(s)
 			return k, strings.HasSuffix(k, " research Job nightly")
 		})},
@@ -180,7 +182,7 @@ func (p *tape) hours() map[string]float64 {
 }
 
 // waste are estimates: increase() guesses what is beyond the first and the last sample.
-func (p *tape) waste() map[string]answer {
+func (p *tape) waste() map[string]prometheus.Answer {
 	const idle, allocated, active = "gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total"
 	seconds := func(k key) map[string]float64 {
 		held := p.sum(allocated, lastDay, false, k)
@@ -189,8 +191,10 @@ func (p *tape) waste() map[string]answer {
 		}
 		return held
 	}
-	estimate := func(by []string, want map[string]float64) answer { return answer{by: by, want: want, off: 0.02} }
-	return map[string]answer{
+	estimate := func(by []string, want map[string]float64) prometheus.Answer {
+		return prometheus.Answer{By: by, Want: want, Part: 0.02}
+	}
+	return map[string]prometheus.Answer{
 		"Idle joules of each namespace":      estimate(byNamespace, p.sum(idle, lastDay, false, by(byNamespace...))),
 		"Idle GPU seconds of each namespace": estimate(byNamespace, seconds(by(byNamespace...))),
 		"Idle joules of each workload":       estimate(byWorkload, p.sum(idle, lastDay, false, workload)),

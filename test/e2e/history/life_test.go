@@ -15,6 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // The nodes, and the position in which the board that moves sits in each of them.
@@ -35,28 +37,28 @@ type life struct {
 	t       *testing.T
 	fleet   *fleet.Fleet
 	nodes   []fleet.Node
-	booted  []*fleet.Program
+	booted  []*program.Program
 	legs    map[int][]*leg     // of each node, one for each boot
 	servers map[string]*server // by cluster
 	receive fleet.Receive
-	thanos  *fleet.Program // the Receive
-	query   string         // URL of the Query
+	thanos  *program.Program // the Receive
+	query   string           // URL of the Query
 	witness *witness
 }
 
 // server is the Prometheus of a cluster.
 type server struct {
 	fleet.Prometheus
-	program *fleet.Program
+	program *program.Program
 }
 
 func begin(t *testing.T) *life {
 	t.Helper()
-	l := &life{t: t, fleet: open(t), servers: make(map[string]*server), booted: make([]*fleet.Program, 3), legs: make(map[int][]*leg)}
+	l := &life{t: t, fleet: open(t), servers: make(map[string]*server), booted: make([]*program.Program, 3), legs: make(map[int][]*leg)}
 	flags := []string{"--retention=" + retention.String(), "--collector.gauges=false"}
 	for i, cluster := range []string{"east", "east", "west"} {
 		l.nodes = append(l.nodes, fleet.Node{
-			Cluster: cluster, Scenario: "jobs", Machine: simnode.Machine{Number: i}, Address: address(t), Flags: flags,
+			Cluster: cluster, Scenario: "jobs", Machine: simnode.Machine{Number: i}, Address: program.AddressFor(t), Flags: flags,
 		})
 	}
 	var err error
@@ -69,7 +71,7 @@ func begin(t *testing.T) *life {
 		l.boot(i)
 	}
 	for _, cluster := range []string{"east", "west"} {
-		p := fleet.Prometheus{Name: cluster, Cluster: cluster, Address: address(t), Scrape: scrape, RemoteWrite: l.receive.RemoteWrite()}
+		p := fleet.Prometheus{Name: cluster, Cluster: cluster, Address: program.AddressFor(t), Scrape: scrape, RemoteWrite: l.receive.RemoteWrite()}
 		for _, n := range l.nodes {
 			if n.Cluster == cluster {
 				p.Nodes = append(p.Nodes, n)
@@ -121,7 +123,7 @@ func (l *life) startPrometheus(cluster string) {
 	// A server discovers its targets for some seconds.
 	eventually(l.t, cluster+" is scraped", func() error {
 		now := time.Now()
-		scraped, err := fleet.Query(l.t.Context(), s.URL(), fmt.Sprintf("timestamp(up) > %d and up == 1", began.Unix()), now)
+		scraped, err := prometheus.Query(l.t.Context(), s.URL(), fmt.Sprintf("timestamp(up) > %d and up == 1", began.Unix()), now)
 		if err == nil && len(scraped) != 2*len(s.Nodes) {
 			err = fmt.Errorf("%d targets are", len(scraped))
 		}
@@ -173,9 +175,9 @@ func (l *life) pod(i int, name string) string {
 }
 
 // ask asks Thanos.
-func (l *life) ask(promql string, at time.Time) []fleet.Sample {
+func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	l.t.Helper()
-	samples, err := fleet.Query(l.t.Context(), l.query, promql, at)
+	samples, err := prometheus.Query(l.t.Context(), l.query, promql, at)
 	check(l.t, err)
 	return samples
 }

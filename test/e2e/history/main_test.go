@@ -7,18 +7,10 @@
 package history_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/fleet"
-)
-
-// The folders with the programs.
-const (
-	binEnv        = "GPULEDGER_E2E_BIN"
-	prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
-	thanosEnv     = "GPULEDGER_E2E_THANOS"
 )
 
 // patience is how long something may take that takes a second on an idle machine.
@@ -27,22 +19,12 @@ const patience = 2 * time.Minute
 // open opens a fleet that ends with the test.
 func open(t *testing.T) *fleet.Fleet {
 	t.Helper()
-	for _, env := range []string{binEnv, prometheusEnv, thanosEnv} {
-		if os.Getenv(env) == "" {
-			t.Fatalf("%s is not set: run the test with make e2e-history", env)
-		}
-	}
-	f, err := fleet.Open(fleet.Programs{Bin: os.Getenv(binEnv), Prometheus: os.Getenv(prometheusEnv), Thanos: os.Getenv(thanosEnv)})
+	programs, err := fleet.FromEnv()
+	check(t, err)
+	f, err := fleet.Open(programs)
 	check(t, err)
 	t.Cleanup(func() { check(t, f.Close()) })
 	return f
-}
-
-func address(t *testing.T) string {
-	t.Helper()
-	a, err := fleet.FreeAddress()
-	check(t, err)
-	return a
 }
 
 // eventually waits until there is no error.

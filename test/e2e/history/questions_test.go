@@ -3,15 +3,15 @@
 package history_test
 
 import (
-	"math"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/promdoc"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // The minutes of the tape. A tray was there for an hour, nine days before everything
@@ -49,7 +49,7 @@ func (l *life) record(old *leg) *tape {
 // tray is a tray of a rack that served for a while.
 func tray(t *testing.T, f *fleet.Fleet) *leg {
 	t.Helper()
-	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: address(t)}
+	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: program.AddressFor(t)}
 	p, err := f.Boot(t.Context(), n)
 	check(t, err)
 	l := &leg{node: n}
@@ -70,73 +70,36 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	blocks := make(map[string]string)
 	for _, cluster := range []string{"east", "west"} {
-		file, name := f.Path(cluster+".om"), "history-"+cluster
-		p.write(t, cluster, file)
-		blocks[cluster] = f.Path(name)
-		check(t, f.Blocks(t.Context(), file, blocks[cluster]))
-		p.evaluate(t, f, name, "placement.yaml", oldTray)
-		p.evaluate(t, f, name, "energy.yaml", 0)
+		s := f.Server("history-"+cluster, program.AddressFor(t))
+		blocks[cluster] = f.Path(s.Name)
+		check(t, s.Load(t.Context(), p.openMetrics(cluster)))
+		p.evaluate(t, s, "placement.yaml", oldTray)
+		p.evaluate(t, s, "energy.yaml", 0)
 		// A rule that reads another finds it in the blocks, the second time.
-		p.evaluate(t, f, name, "energy.yaml", 0)
+		p.evaluate(t, s, "energy.yaml", 0)
 	}
 	grpc, err := f.StartStore(t.Context(), blocks)
 	check(t, err)
 	url, err := f.StartQuery(t.Context(), grpc)
 	check(t, err)
 	eventually(t, "the Query has the blocks", func() error {
-		_, err := fleet.Query(t.Context(), url, "vector(1)", p.at(end))
+		_, err := prometheus.Query(t.Context(), url, "vector(1)", p.at(end))
 		return err
 	})
 	return url
 }
 
-// evaluate evaluates rules in a Prometheus over the history of a cluster, from a minute
-// on, and keeps the results there.
-func (p *tape) evaluate(t *testing.T, f *fleet.Fleet, name, rules string, from int) {
+// evaluate lets the Prometheus of a cluster evaluate rules over its history, from a minute
+// on, and keep the results.
+func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
-	server := fleet.Prometheus{Name: name, Address: address(t), Scrape: scrape}
-	program, err := f.StartPrometheus(t.Context(), server)
+	file, err := filepath.Abs(filepath.Join("..", "..", "..", "dashboards", "rules", rules))
 	check(t, err)
-	defer program.Stop()
-	file := filepath.Join("..", "..", "..", "dashboards", "rules", rules)
-	check(t, f.Backfill(t.Context(), server, p.at(from), p.at(end+60), file, f.Path(name)))
+	check(t, s.Evaluate(t.Context(), file, p.at(from), p.at(end+60)))
 }
 
-// answer is what a query must give: which labels tell its samples apart, and their
-// values.
-type answer struct {
-	by   []string
-	want map[string]float64
-	off  float64 // by which part a value may be off
-	none bool    // nothing is to be found
-}
-
-func (a answer) check(t *testing.T, got []fleet.Sample) {
-	t.Helper()
-	seen := make(map[string]bool)
-	for _, s := range got {
-		var parts []string
-		for _, name := range a.by {
-			parts = append(parts, s.Labels[name])
-		}
-		key := strings.Join(parts, " ")
-		want, ok := a.want[key]
-		switch {
-		case !ok:
-			t.Errorf("unexpected: %v = %v", s.Labels, s.Value)
-		case seen[key]:
-			t.Errorf("%q twice: %v", key, s.Labels)
-		case math.Abs(s.Value-want) > math.Abs(want)*a.off+1e-3:
-			t.Errorf("%q is %v, want %v", key, s.Value, want)
-		}
-		seen[key] = true
-	}
-	for key, want := range a.want {
-		if !seen[key] {
-			t.Errorf("%q is missing, want %v", key, want)
-		}
-	}
-}
+// nothing is the question that a sound record answers with nothing.
+const nothing = "Which pods have several series on a GPU"
 
 // askAll asks every question of the history, and every answer is to a question.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
@@ -151,16 +114,19 @@ func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 		}
 		delete(answers, q.Title)
 		t.Run(q.Title, func(t *testing.T) {
-			if len(want.want) == 0 && !want.none {
+			if len(want.Want) == 0 && q.Title != nothing {
 				t.Fatal("the history has nothing to find")
 			}
 			text, err := q.Fill(variables)
 			check(t, err)
-			got, err := fleet.Query(t.Context(), url, text, p.at(end), "max_source_resolution", "0s")
+			got, err := prometheus.Query(t.Context(), url, text, p.at(end), "max_source_resolution", "0s")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			want.check(t, got)
+			want.Off = 1e-3
+			for _, wrong := range want.Differences(got) {
+				t.Error(wrong)
+			}
 		})
 	}
 	for title := range answers {

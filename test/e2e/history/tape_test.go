@@ -5,7 +5,6 @@ package history_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -134,9 +133,8 @@ func teamOfWorkload(name string) string {
 // at returns a moment of the tape.
 func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
 
-// write writes what is known in a cluster in the OpenMetrics format.
-func (p *tape) write(t *testing.T, cluster, file string) {
-	t.Helper()
+// openMetrics writes what is known in a cluster as text.
+func (p *tape) openMetrics(cluster string) []byte {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(p.lines)) {
 		s := p.lines[key]
@@ -153,7 +151,7 @@ func (p *tape) write(t *testing.T, cluster, file string) {
 		}
 	}
 	text.WriteString("# EOF\n")
-	check(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	return []byte(text.String())
 }
 
 // window is a part of the tape: the first minute is not included, the last one is.

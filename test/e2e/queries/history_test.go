@@ -5,12 +5,7 @@ package queries_test
 import (
 	"fmt"
 	"maps"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +14,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // history is pages, each repeated every minute for as long as it stands.
@@ -52,9 +49,8 @@ func (h *history) add(mf *dto.MetricFamily, m *dto.Metric, minute int) {
 	all.Metric = append(all.Metric, &dto.Metric{Label: m.Label, Gauge: m.Gauge, Counter: m.Counter, Untyped: m.Untyped, TimestampMs: &ms})
 }
 
-// write writes the history in the OpenMetrics format, where all samples of a series
-// stand together.
-func (h *history) write(t *testing.T, file string) {
+// openMetrics writes the history as text, where all samples of a series stand together.
+func (h *history) openMetrics(t *testing.T) []byte {
 	t.Helper()
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(h.families)) {
@@ -67,71 +63,25 @@ func (h *history) write(t *testing.T, file string) {
 	}
 	_, err := expfmt.FinalizeOpenMetrics(&text)
 	check(t, err)
-	check(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	return []byte(text.String())
 }
 
-// prometheus is a server with a history and nothing else.
-type prometheus struct {
-	t   *testing.T
-	url string
-}
-
-// serve starts a Prometheus that knows the history. Its queries look back for one
-// interval only, so that a page ends when it ended.
-func (h *history) serve(t *testing.T) *prometheus {
+// serve starts a Prometheus that knows the history, and returns its URL. Its queries look
+// back for one interval only, so that a page ends when it ended.
+func (h *history) serve(t *testing.T) string {
 	t.Helper()
-	programs, dir := os.Getenv(prometheusEnv), t.TempDir()
-	h.write(t, filepath.Join(dir, "history"))
-	blocks := filepath.Join(dir, "blocks")
-	promtool := exec.CommandContext(t.Context(), filepath.Join(programs, "promtool"),
-		"tsdb", "create-blocks-from", "openmetrics", filepath.Join(dir, "history"), blocks)
-	if out, err := promtool.CombinedOutput(); err != nil {
-		t.Fatalf("promtool: %v\n%s", err, out)
-	}
-	config := filepath.Join(dir, "prometheus.yaml")
-	check(t, os.WriteFile(config, []byte("{}\n"), 0o600))
-	port := freePort(t)
-	start(t, filepath.Join(programs, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+blocks,
-		"--web.listen-address=127.0.0.1:"+port, "--query.lookback-delta=1m")
-	p := &prometheus{t: t, url: "http://127.0.0.1:" + port}
-	eventually(t, "Prometheus is ready", func() error {
-		_, err := p.query("vector(1)", time.Now())
-		return err
-	})
-	return p
+	s := server(t)
+	s.Flags = []string{"--query.lookback-delta=1m"}
+	check(t, s.Load(t.Context(), h.openMetrics(t)))
+	_, err := s.Start(t.Context())
+	check(t, err)
+	return s.URL()
 }
 
-// sample is one element of an answer.
-type sample struct {
-	labels map[string]string
-	value  float64
-}
-
-// query asks at a moment.
-func (p *prometheus) query(text string, at time.Time) ([]sample, error) {
-	var answer struct {
-		Status, Error string
-		Data          struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
-	}
-	values := url.Values{"query": {text}, "time": {strconv.FormatInt(at.Unix(), 10)}}
-	if err := getJSON(p.t.Context(), p.url+"/api/v1/query?"+values.Encode(), &answer); err != nil {
-		return nil, err
-	}
-	if answer.Status != "success" {
-		return nil, fmt.Errorf("%s: %s", answer.Status, answer.Error)
-	}
-	var samples []sample
-	for _, r := range answer.Data.Result {
-		v, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
-		if err != nil {
-			return nil, err
-		}
-		samples = append(samples, sample{r.Metric, v})
-	}
-	return samples, nil
+// server returns a Prometheus that has nothing and does nothing, to be started.
+func server(t *testing.T) prometheus.Server {
+	t.Helper()
+	programs, err := prometheus.FromEnv()
+	check(t, err)
+	return prometheus.Server{Programs: programs, Group: program.OpenFor(t), Name: "prometheus", Address: program.AddressFor(t)}
 }

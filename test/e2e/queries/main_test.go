@@ -7,29 +7,20 @@
 package queries_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The folders with kube-state-metrics and with prometheus and promtool.
-const (
-	stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
-	prometheusEnv   = "GPULEDGER_E2E_PROMETHEUS"
-)
+// stateMetricsEnv names the folder with kube-state-metrics.
+const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
 // patience is how long a program may need until it answers.
 const patience = 2 * time.Minute
@@ -44,10 +35,8 @@ type watched struct {
 // watch starts a cluster and the two programs. They end with the test.
 func watch(t *testing.T) *watched {
 	t.Helper()
-	for _, env := range []string{cluster.ProgramsEnv, stateMetricsEnv, prometheusEnv} {
-		if os.Getenv(env) == "" {
-			t.Fatalf("%s is not set: run the test with make e2e-queries", env)
-		}
+	if os.Getenv(stateMetricsEnv) == "" {
+		t.Fatalf("%s is not set: run the test with make e2e-queries", stateMetricsEnv)
 	}
 	c, err := cluster.Start(t.Context())
 	check(t, err)
@@ -62,66 +51,30 @@ func watch(t *testing.T) *watched {
 
 func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 	t.Helper()
-	port, telemetry := freePort(t), freePort(t)
+	address, telemetry := program.AddressFor(t), program.AddressFor(t)
 	start(t, filepath.Join(os.Getenv(stateMetricsEnv), "kube-state-metrics"),
-		"--kubeconfig="+kubeconfig, "--host=127.0.0.1", "--port="+port, "--telemetry-host=127.0.0.1", "--telemetry-port="+telemetry,
+		"--kubeconfig="+kubeconfig, "--host=127.0.0.1", "--port="+program.Port(address), "--telemetry-host=127.0.0.1", "--telemetry-port="+program.Port(telemetry),
 		"--resources=pods,jobs,cronjobs,deployments,replicasets")
-	return "http://127.0.0.1:" + port + "/metrics"
+	return "http://" + address + "/metrics"
 }
 
 // startReconciler runs the reconciler as one replica, with all rights: what it may do
 // is tested elsewhere.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "gpuledger-reconciler")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "github.com/gpuledger/gpuledger/cmd/gpuledger-reconciler")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build.Args, err, out)
-	}
-	port := freePort(t)
-	log = start(t, binary, "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
-		"--pod-labels=team", "--web.listen-address=127.0.0.1:"+port)
-	return "http://127.0.0.1:" + port + "/metrics", log
+	dir, address := t.TempDir(), program.AddressFor(t)
+	check(t, program.Build(t.Context(), dir, "gpuledger-reconciler"))
+	p := start(t, filepath.Join(dir, "gpuledger-reconciler"), "--kubeconfig="+kubeconfig, "--enable=workloads", "--leader-election=false", "--retention=1h",
+		"--pod-labels=team", "--web.listen-address="+address)
+	return "http://" + address + "/metrics", p.Log
 }
 
-// start runs a program until the test ends, and shows its log if the test failed. It
-// returns the log's file.
-func start(t *testing.T, program string, args ...string) string {
+// start runs a program until the test ends.
+func start(t *testing.T, path string, args ...string) *program.Program {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	p, err := program.OpenFor(t).Start(filepath.Base(path), path, args...)
 	check(t, err)
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	check(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			showLog(t, program, log)
-		}
-	})
-	return log.Name()
-}
-
-func showLog(t *testing.T, program string, log *os.File) {
-	_, _ = log.Seek(0, io.SeekStart)
-	lines := bufio.NewScanner(log)
-	t.Logf("log of %s:", filepath.Base(program))
-	for n := 0; lines.Scan() && n < 40; n++ {
-		t.Log(lines.Text())
-	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	check(t, err)
-	return port
+	return p
 }
 
 // scrape returns a page, once it is served.
@@ -141,20 +94,6 @@ func scrape(t *testing.T, url string) exposition.Page {
 		return err
 	})
 	return page
-}
-
-// getJSON reads the answer of an API.
-func getJSON(ctx context.Context, url string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	return json.NewDecoder(response.Body).Decode(into)
 }
 
 // eventually waits until there is no error.

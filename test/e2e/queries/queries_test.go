@@ -4,9 +4,7 @@ package queries_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -14,23 +12,16 @@ import (
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/promdoc"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // part is the heading of the queries that are asked here.
 const part = "Workloads and pods"
 
-// answer is what a query must give: which labels tell its samples apart, and their
-// values.
-type answer struct {
-	by   []string
-	want map[string]float64
-	off  float64 // by how much a value may be off
-}
-
 // TestQueries: every query of the part gives the answer, and every answer is of a query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
-	p := l.record().serve(t)
+	url := l.record().serve(t)
 	answers := l.answers()
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -44,44 +35,20 @@ func TestQueries(t *testing.T) {
 		t.Run(q.Title, func(t *testing.T) {
 			text, err := q.Fill(l.variables(q.Title))
 			check(t, err)
-			got, err := p.query(text, l.at(lastMoment).Time)
+			got, err := prometheus.Query(t.Context(), url, text, l.at(lastMoment).Time)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			want.check(t, got)
+			want.Off = max(want.Off, 1e-9)
+			for _, wrong := range want.Differences(got) {
+				t.Error(wrong)
+			}
 		})
 	}
 	for title := range answers {
 		t.Errorf("the part %q of docs/queries.md does not ask %q", part, title)
 	}
 	t.Run("events", l.checkEvents)
-}
-
-func (a answer) check(t *testing.T, got []sample) {
-	t.Helper()
-	seen := make(map[string]bool)
-	for _, s := range got {
-		var parts []string
-		for _, name := range a.by {
-			parts = append(parts, s.labels[name])
-		}
-		key := strings.Join(parts, " ")
-		want, ok := a.want[key]
-		switch {
-		case !ok:
-			t.Errorf("unexpected: %v = %v", s.labels, s.value)
-		case seen[key]:
-			t.Errorf("%q twice: %v", key, s.labels)
-		case math.Abs(s.value-want) > a.off+1e-9:
-			t.Errorf("%q is %v, want %v", key, s.value, want)
-		}
-		seen[key] = true
-	}
-	for key := range a.want {
-		if !seen[key] {
-			t.Errorf("%q is missing from %v", key, got)
-		}
-	}
 }
 
 // record takes the pages and lets each stand for its time.
@@ -182,45 +149,45 @@ func (l *life) variables(title string) map[string]string {
 }
 
 // answers are the answers, at the last moment.
-func (l *life) answers() map[string]answer {
+func (l *life) answers() map[string]prometheus.Answer {
 	const hour = 3600.0
 	begun := float64(l.at(0).Unix())
 	minute := func(m float64) float64 { return begun + 60*m }
 	byWorkload, byPod := []string{"workload_kind", "workload_name"}, []string{"pod"}
 	const cron, chat, bare = "CronJob nightly", "Deployment chat", "Pod waits"
-	return map[string]answer{
-		"Which workloads have GPU pods":               {by: byWorkload, want: map[string]float64{cron: 1, chat: 1, bare: 1}},
-		"What belongs to a workload":                  {by: []string{"kind", "name"}, want: map[string]float64{"Job nightly-1": 1}},
-		"In which phases are its pods":                {by: append(byWorkload, "phase"), want: map[string]float64{cron + " Succeeded": 2, chat + " Running": 1, bare + " Pending": 1}},
-		"Which workloads wait, with no pod that runs": {by: byWorkload, want: map[string]float64{bare: 1}},
-		"When was it first seen":                      {by: []string{"kind", "name"}, want: map[string]float64{"Deployment chat": begun}},
-		"When was it last seen":                       {by: []string{"kind", "name"}, want: map[string]float64{"Deployment chat": minute(lastMoment)}},
-		"When did a Job end":                          {by: []string{"job_name", "uid", "parent_uid"}, want: map[string]float64{fmt.Sprint("nightly-1 ", l.job.GetUID(), " ", l.cron.GetUID()): minute(atEnd)}},
-		"What do its labels say":                      {by: []string{"label_team"}, want: map[string]float64{"serving": 4}},
-		"Which pods, where, of which workload, and how many GPUs": {by: []string{"pod", "node", "workload_kind", "workload_name"}, want: map[string]float64{
+	return map[string]prometheus.Answer{
+		"Which workloads have GPU pods":               {By: byWorkload, Want: map[string]float64{cron: 1, chat: 1, bare: 1}},
+		"What belongs to a workload":                  {By: []string{"kind", "name"}, Want: map[string]float64{"Job nightly-1": 1}},
+		"In which phases are its pods":                {By: append(byWorkload, "phase"), Want: map[string]float64{cron + " Succeeded": 2, chat + " Running": 1, bare + " Pending": 1}},
+		"Which workloads wait, with no pod that runs": {By: byWorkload, Want: map[string]float64{bare: 1}},
+		"When was it first seen":                      {By: []string{"kind", "name"}, Want: map[string]float64{"Deployment chat": begun}},
+		"When was it last seen":                       {By: []string{"kind", "name"}, Want: map[string]float64{"Deployment chat": minute(lastMoment)}},
+		"When did a Job end":                          {By: []string{"job_name", "uid", "parent_uid"}, Want: map[string]float64{fmt.Sprint("nightly-1 ", l.job.GetUID(), " ", l.cron.GetUID()): minute(atEnd)}},
+		"What do its labels say":                      {By: []string{"label_team"}, Want: map[string]float64{"serving": 4}},
+		"Which pods, where, of which workload, and how many GPUs": {By: []string{"pod", "node", "workload_kind", "workload_name"}, Want: map[string]float64{
 			"nightly-1-a gpu-node-1 " + cron: 8, "nightly-1-b gpu-node-1 " + cron: 8, "chat-6f-x gpu-node-2 " + chat: 2, "waits  " + bare: 4,
 		}},
-		"How many GPUs does each workload use now":                     {by: byWorkload, want: map[string]float64{chat: 2}},
-		"How many GPUs are waited for":                                 {by: []string{"namespace", "resource"}, want: map[string]float64{team + " nvidia.com/gpu": 4}},
-		"For how long does a GPU pod wait":                             {by: byPod, want: map[string]float64{"waits": lastMoment * 60}, off: 120},
-		"Which GPU pods does the scheduler find no place for":          {by: append(byPod, byWorkload...), want: map[string]float64{"waits " + bare: 1}},
-		"Which image does a GPU pod run":                               {by: []string{"pod", "image"}, want: map[string]float64{"nightly-1-a example.com/llm:v1": 1, "nightly-1-b example.com/llm:v1": 1, "chat-6f-x example.com/llm:v1": 1}},
-		"Which address does a GPU pod have":                            {by: []string{"pod", "pod_ip"}, want: map[string]float64{"nightly-1-a 10.0.0.1": 1, "nightly-1-b 10.0.0.1": 1, "chat-6f-x 10.0.0.1": 1}},
-		"Which workload is on a GPU":                                   {by: append([]string{"UUID"}, byWorkload...), want: map[string]float64{"GPU-chat-6f-x-0 " + chat: 1, "GPU-chat-6f-x-1 " + chat: 1}},
-		"GPU hours asked for by running pods, by workload":             {by: byWorkload, want: map[string]float64{cron: 16 * 2, chat: 2 * 130.0 / 60, bare: 0}},
-		"GPU hours really held, by workload and model":                 {by: []string{"workload_name", "model"}, want: map[string]float64{"nightly H200": 16 * 119 * 60 / hour, "chat H200": 2 * 129 * 60 / hour}, off: 0.2},
-		"How many GPUs did a workload use on average over the day":     {by: []string{"workload_name"}, want: map[string]float64{"nightly": 16 * 120.0 / 1440}},
-		"When was a GPU pod scheduled":                                 {by: byPod, want: map[string]float64{"nightly-1-a": minute(atStart), "nightly-1-b": minute(atStart), "chat-6f-x": minute(atStart)}},
-		"How long did it take to be ready":                             {by: byPod, want: map[string]float64{"nightly-1-a": (atStart + 1) * 60, "nightly-1-b": (atStart + 1) * 60, "chat-6f-x": (atStart + 1) * 60}, off: 120},
-		"When did it finish":                                           {by: byPod, want: map[string]float64{"nightly-1-a": minute(atEnd), "nightly-1-b": minute(atEnd)}},
-		"How often were containers restarted, by workload":             {by: byWorkload, want: map[string]float64{cron: 0, chat: 1}},
-		"Why did a container end the last time":                        {by: []string{"pod", "container", "reason"}, want: map[string]float64{"chat-6f-x main OOMKilled": 1}},
-		"With which exit code":                                         {by: []string{"pod", "container"}, want: map[string]float64{"chat-6f-x main": 137}},
-		"How often did it become ready, or not ready":                  {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
-		"Which GPU pods were active in the 20 minutes before a moment": {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
-		"When was a GPU pod last seen running":                         {by: byPod, want: map[string]float64{"nightly-1-a": minute(atEnd - 1), "nightly-1-b": minute(atEnd - 1), "chat-6f-x": minute(lastMoment)}},
-		"All pods of a root workload, past ones included":              {by: byPod, want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1}},
-		"All pods of a workload between the pods and the root":         {by: byPod, want: map[string]float64{"chat-6f-x": 1}},
-		"Of which workloads is the root not known":                     {want: map[string]float64{}},
+		"How many GPUs does each workload use now":                     {By: byWorkload, Want: map[string]float64{chat: 2}},
+		"How many GPUs are waited for":                                 {By: []string{"namespace", "resource"}, Want: map[string]float64{team + " nvidia.com/gpu": 4}},
+		"For how long does a GPU pod wait":                             {By: byPod, Want: map[string]float64{"waits": lastMoment * 60}, Off: 120},
+		"Which GPU pods does the scheduler find no place for":          {By: append(byPod, byWorkload...), Want: map[string]float64{"waits " + bare: 1}},
+		"Which image does a GPU pod run":                               {By: []string{"pod", "image"}, Want: map[string]float64{"nightly-1-a example.com/llm:v1": 1, "nightly-1-b example.com/llm:v1": 1, "chat-6f-x example.com/llm:v1": 1}},
+		"Which address does a GPU pod have":                            {By: []string{"pod", "pod_ip"}, Want: map[string]float64{"nightly-1-a 10.0.0.1": 1, "nightly-1-b 10.0.0.1": 1, "chat-6f-x 10.0.0.1": 1}},
+		"Which workload is on a GPU":                                   {By: append([]string{"UUID"}, byWorkload...), Want: map[string]float64{"GPU-chat-6f-x-0 " + chat: 1, "GPU-chat-6f-x-1 " + chat: 1}},
+		"GPU hours asked for by running pods, by workload":             {By: byWorkload, Want: map[string]float64{cron: 16 * 2, chat: 2 * 130.0 / 60, bare: 0}},
+		"GPU hours really held, by workload and model":                 {By: []string{"workload_name", "model"}, Want: map[string]float64{"nightly H200": 16 * 119 * 60 / hour, "chat H200": 2 * 129 * 60 / hour}, Off: 0.2},
+		"How many GPUs did a workload use on average over the day":     {By: []string{"workload_name"}, Want: map[string]float64{"nightly": 16 * 120.0 / 1440}},
+		"When was a GPU pod scheduled":                                 {By: byPod, Want: map[string]float64{"nightly-1-a": minute(atStart), "nightly-1-b": minute(atStart), "chat-6f-x": minute(atStart)}},
+		"How long did it take to be ready":                             {By: byPod, Want: map[string]float64{"nightly-1-a": (atStart + 1) * 60, "nightly-1-b": (atStart + 1) * 60, "chat-6f-x": (atStart + 1) * 60}, Off: 120},
+		"When did it finish":                                           {By: byPod, Want: map[string]float64{"nightly-1-a": minute(atEnd), "nightly-1-b": minute(atEnd)}},
+		"How often were containers restarted, by workload":             {By: byWorkload, Want: map[string]float64{cron: 0, chat: 1}},
+		"Why did a container end the last time":                        {By: []string{"pod", "container", "reason"}, Want: map[string]float64{"chat-6f-x main OOMKilled": 1}},
+		"With which exit code":                                         {By: []string{"pod", "container"}, Want: map[string]float64{"chat-6f-x main": 137}},
+		"How often did it become ready, or not ready":                  {By: byPod, Want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
+		"Which GPU pods were active in the 20 minutes before a moment": {By: byPod, Want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1, "chat-6f-x": 1}},
+		"When was a GPU pod last seen running":                         {By: byPod, Want: map[string]float64{"nightly-1-a": minute(atEnd - 1), "nightly-1-b": minute(atEnd - 1), "chat-6f-x": minute(lastMoment)}},
+		"All pods of a root workload, past ones included":              {By: byPod, Want: map[string]float64{"nightly-1-a": 1, "nightly-1-b": 1}},
+		"All pods of a workload between the pods and the root":         {By: byPod, Want: map[string]float64{"chat-6f-x": 1}},
+		"Of which workloads is the root not known":                     {Want: map[string]float64{}},
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
@@ -27,9 +28,8 @@ const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 // TestScrapeConfig: the scrape configuration is good for a server and for an agent.
 func TestScrapeConfig(t *testing.T) {
 	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
-		promtool := exec.CommandContext(t.Context(), prometheusProgram(t, "promtool"), append([]string{"check", "config"}, append(flags, scrapeConfig)...)...)
-		if out, err := promtool.CombinedOutput(); err != nil {
-			t.Errorf("%q: %v\n%s", promtool.Args, err, out)
+		if err := server(t).Promtool(t.Context(), append([]string{"check", "config", scrapeConfig}, flags...)...); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -63,19 +63,18 @@ const hours = `groups:
 // own start, so the exporter starts after it.
 func TestRecordIsSent(t *testing.T) {
 	programs := buildExporter(t)
-	for mode, flags := range map[string][]string{
-		"server": {zeros},
-		"agent":  {zeros, "--agent"},
-	} {
+	for _, mode := range []string{"server", "agent"} {
 		t.Run(mode, func(t *testing.T) {
-			archive := startPrometheus(t, "{}\n", "--web.enable-remote-write-receiver")
-			exporter := "127.0.0.1:" + freePort(t)
+			archive, exporter := server(t), program.AddressFor(t)
+			archive.Flags = []string{"--web.enable-remote-write-receiver"}
+			_, err := archive.Start(t.Context())
+			check(t, err)
 			others := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 				_, _ = io.WriteString(w, beside[r.URL.Path])
 			}))
 			defer others.Close()
-			config := shipped(t, exporter, others.Listener.Addr().String(), archive.url)
+			config := shipped(t, exporter, others.Listener.Addr().String(), archive.URL())
 			want := map[string]float64{
 				"gpuledger_placement_info": 4, "gpuledger_board_energy_joules_total": 4,
 				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
@@ -87,18 +86,21 @@ func TestRecordIsSent(t *testing.T) {
 				config += "rule_files: [" + rules + "]\n"
 				want["gpuledger:namespace_energy_joules:increase1h"] = 1
 			}
-			startPrometheus(t, config, flags...)
+			sender := server(t)
+			sender.Config, sender.Flags, sender.Agent = []byte(config), []string{zeros}, mode == "agent"
+			_, err = sender.Start(t.Context())
+			check(t, err)
 			start(t, filepath.Join(programs, "simnode"), "--scenario=gb200",
 				"--nvml.library="+filepath.Join(programs, "libnvidia-ml.so.1"), "--web.listen-address="+exporter)
-			archive.eventuallyHas(t, want)
-			archive.checkRecord(t)
+			eventuallyHas(t, archive.URL(), want)
+			checkRecord(t, archive.URL())
 		})
 	}
 }
 
 // checkRecord looks for what must not be: each series says where it comes from, and
 // begins at 0.
-func (p *prometheus) checkRecord(t *testing.T) {
+func checkRecord(t *testing.T, url string) {
 	t.Helper()
 	for _, query := range []string{
 		`{__name__=~"up|gpuledger_(placement|board|allocation)_.+", job!="gpuledger-record"}`,
@@ -111,7 +113,7 @@ func (p *prometheus) checkRecord(t *testing.T) {
 		`min_over_time(gpuledger_allocation_energy_joules_total[1h]) > 0`,
 		`min_over_time(gpuledger_allocation_seconds_total[1h]) > 0`,
 	} {
-		got, err := p.query(query, time.Now())
+		got, err := prometheus.Query(t.Context(), url, query, time.Now())
 		check(t, err)
 		if len(got) > 0 {
 			t.Errorf("%s: %v", query, got)
@@ -120,15 +122,15 @@ func (p *prometheus) checkRecord(t *testing.T) {
 }
 
 // eventuallyHas waits until the server has as many series of each name, and no others.
-func (p *prometheus) eventuallyHas(t *testing.T, want map[string]float64) {
+func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
 	for begun := time.Now(); time.Since(begun) < patience/4; <-time.After(200 * time.Millisecond) {
-		samples, err := p.query(`count by (__name__) ({__name__=~".+"})`, time.Now())
+		samples, err := prometheus.Query(t.Context(), url, `count by (__name__) ({__name__=~".+"})`, time.Now())
 		check(t, err)
 		got = make(map[string]float64)
 		for _, s := range samples {
-			got[s.labels["__name__"]] = s.value
+			got[s.Labels["__name__"]] = s.Value
 		}
 		if cmp.Equal(want, got) {
 			return
@@ -180,41 +182,12 @@ func shipped(t *testing.T, exporter, others, archive string) string {
 	return string(text)
 }
 
-// startPrometheus starts a Prometheus that is empty.
-func startPrometheus(t *testing.T, config string, flags ...string) *prometheus {
-	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
-	file := filepath.Join(dir, "prometheus.yaml")
-	check(t, os.WriteFile(file, []byte(config), 0o600))
-	storage := "--storage.tsdb.path="
-	if slices.Contains(flags, "--agent") {
-		storage = "--storage.agent.path="
-	}
-	start(t, prometheusProgram(t, "prometheus"), append(flags, "--config.file="+file, storage+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:"+port)...)
-	p := &prometheus{t: t, url: "http://127.0.0.1:" + port}
-	scrape(t, p.url+"/metrics")
-	return p
-}
-
-func prometheusProgram(t *testing.T, name string) string {
-	t.Helper()
-	programs := os.Getenv(prometheusEnv)
-	if programs == "" {
-		t.Fatalf("%s is not set: run the test with make e2e-queries", prometheusEnv)
-	}
-	return filepath.Join(programs, name)
-}
-
 // buildExporter builds the exporter, the simulated node and its driver, and returns
 // their folder.
 func buildExporter(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", dir,
-		"github.com/gpuledger/gpuledger/cmd/gpuledger", "github.com/gpuledger/gpuledger/cmd/simnode")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build.Args, err, out)
-	}
+	check(t, program.Build(t.Context(), dir, "gpuledger", "simnode"))
 	_, err := fakes.Compile(dir)
 	check(t, err)
 	return dir

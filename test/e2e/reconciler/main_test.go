@@ -7,13 +7,12 @@ package reconciler_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // The folders with the policy and the roles: of what reads, and of what writes.
@@ -36,49 +35,15 @@ var world struct {
 	binary string // gpuledger-reconciler
 }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
 
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "reconciler")
-	if err != nil {
-		fmt.Println("e2e:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if err := create(context.Background(), dir); err != nil {
-		fmt.Println("e2e:", err)
-		return 1
-	}
-	defer world.Stop()
-	status := m.Run()
-	if status != 0 {
-		world.Logs(os.Stdout)
-	}
-	return status
-}
-
-// create builds the reconciler and starts a cluster that is ready for it.
-func create(ctx context.Context, dir string) error {
-	world.binary = filepath.Join(dir, "gpuledger-reconciler")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", world.binary, "github.com/gpuledger/gpuledger/cmd/gpuledger-reconciler")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", build.Args, err, out)
-	}
-	c, err := cluster.Start(ctx)
-	if err != nil {
+// prepare builds the reconciler, applies the manifests and starts what a cluster's
+// controllers do for them.
+func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
+	world.Cluster, world.binary = c, filepath.Join(dir, "gpuledger-reconciler")
+	if err := program.Build(ctx, dir, "gpuledger-reconciler"); err != nil {
 		return err
 	}
-	world.Cluster = c
-	if err := prepare(ctx, c); err != nil {
-		c.Stop()
-		return err
-	}
-	return nil
-}
-
-// prepare applies the manifests and starts what a cluster's controllers do for them.
-func prepare(ctx context.Context, c *cluster.Cluster) error {
 	for _, folder := range []string{manifests, writes} {
 		if err := c.Apply(ctx, folder); err != nil {
 			return err

@@ -8,7 +8,6 @@ package rules_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/promdoc"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
-
-// prometheusEnv names the folder with promtool.
-const prometheusEnv = "GPULEDGER_E2E_PROMETHEUS"
 
 const (
 	ruleFiles = "../../../dashboards/rules/*.yaml"
@@ -28,13 +25,14 @@ const (
 
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	dir := os.Getenv(prometheusEnv)
-	if dir == "" {
-		t.Fatalf("%s is not set: run the test with make check-rules", prometheusEnv)
-	}
-	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "promtool"), args...).CombinedOutput(); err != nil {
-		t.Fatalf("promtool %s: %v\n%s", args[0], err, out)
-	}
+	check(t, programs(t).Promtool(t.Context(), args...))
+}
+
+func programs(t *testing.T) prometheus.Programs {
+	t.Helper()
+	p, err := prometheus.FromEnv()
+	check(t, err)
+	return p
 }
 
 func glob(t *testing.T, pattern string) []string {
@@ -112,17 +110,17 @@ func worlds() []world {
 func (w world) run(t *testing.T, doc promdoc.Doc) {
 	t.Helper()
 	var tests []expressionTest
-	ask := func(text string, q question) { tests = append(tests, expect(text, q.at-w.phase, q.want)) }
+	answer := func(text string, q question) { tests = append(tests, expect(text, q.at-w.phase, q.want)) }
 	if w.evaluate == 0 {
-		s := w.history.serve(t, w.rules)
-		ask = func(text string, q question) { s.ask(t, text, q) }
+		url := w.history.serve(t, w.rules)
+		answer = func(text string, q question) { ask(t, url, text, q) }
 	}
 	for _, q := range w.questions {
 		text, err := doc.Query(q.title, q.variables)
 		check(t, err)
-		ask(text, q)
+		answer(text, q)
 		if raw := strings.ReplaceAll(text, rollup, placement); w.record && raw != text {
-			ask(raw, q)
+			answer(raw, q)
 		}
 	}
 	if w.evaluate > 0 {

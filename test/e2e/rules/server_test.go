@@ -3,48 +3,36 @@
 package rules_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"net"
-	"net/http"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // began is when histories begin, for a server.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
-// server is a Prometheus with a history, for questions that read more than promtool
-// allows.
-type server struct{ url string }
-
-// serve starts a Prometheus that has the history, and what rules made of it. The files
-// are filled in one after the other, so that one may read what another recorded.
-func (h *history) serve(t *testing.T, rules []string) server {
+// serve starts a Prometheus that has the history, and what rules made of it, and returns
+// its URL. The files are evaluated one after the other, so that one may read what another
+// recorded.
+func (h *history) serve(t *testing.T, rules []string) string {
 	t.Helper()
-	dir := t.TempDir()
-	blocks, text := filepath.Join(dir, "blocks"), filepath.Join(dir, "history")
-	check(t, os.WriteFile(text, h.openMetrics(), 0o600))
-	promtool(t, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, blocks)
-	for _, file := range rules {
-		s := start(t, blocks)
-		promtool(t, "tsdb", "create-blocks-from", "rules", "--url="+s.url, "--output-dir="+blocks,
-			fmt.Sprint("--start=", began.Unix()), fmt.Sprint("--end=", began.Add(h.length()).Unix()), file)
-		s.stop()
+	s := prometheus.Server{
+		Programs: programs(t), Group: program.OpenFor(t), Name: "history", Address: program.AddressFor(t),
+		Flags: []string{"--storage.tsdb.retention.time=100y"},
 	}
-	return start(t, blocks).server
+	check(t, s.Load(t.Context(), h.openMetrics()))
+	for _, file := range rules {
+		check(t, s.Evaluate(t.Context(), file, began, began.Add(h.length())))
+	}
+	_, err := s.Start(t.Context())
+	check(t, err)
+	return s.URL()
 }
 
 // openMetrics writes the history as text. It has no markers of staleness.
@@ -71,104 +59,23 @@ func (h *history) length() time.Duration {
 	return time.Duration(last) * h.interval
 }
 
-type running struct {
-	server
-	stop func()
-}
-
-func start(t *testing.T, blocks string) running {
+// ask asks a server a question. Sums of floating-point numbers may be off in their last
+// digits.
+func ask(t *testing.T, url, text string, q question) {
 	t.Helper()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yaml")
-	check(t, os.WriteFile(config, []byte("{}\n"), 0o600))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	check(t, err)
-	port := freePort(t)
-	cmd := exec.Command(filepath.Join(os.Getenv(prometheusEnv), "prometheus"), "--config.file="+config, "--storage.tsdb.path="+blocks,
-		"--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:"+port)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	check(t, cmd.Start())
-	r := running{server{"http://127.0.0.1:" + port}, func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}}
-	t.Cleanup(r.stop)
-	for begun := time.Now(); ; <-time.After(50 * time.Millisecond) {
-		if _, err = r.query(t.Context(), "vector(1)", began); err == nil {
-			return r
-		}
-		if time.Since(begun) > time.Minute {
-			out, _ := os.ReadFile(log.Name())
-			t.Fatalf("Prometheus does not answer: %v\n%s", err, out)
-		}
-	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	check(t, err)
-	return port
-}
-
-// query asks at a moment. The answer is by labels.
-func (s server) query(ctx context.Context, text string, at time.Time) (map[string]float64, error) {
-	values := url.Values{"query": {text}, "time": {strconv.FormatInt(at.Unix(), 10)}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/query?"+values.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Error string
-		Data  struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return nil, err
-	}
-	if answer.Error != "" {
-		return nil, errors.New(answer.Error)
-	}
-	all := make(map[string]float64)
-	for _, r := range answer.Data.Result {
-		name := r.Metric["__name__"]
-		delete(r.Metric, "__name__")
-		if all[series(name, r.Metric)], err = strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// ask asks a question. Sums of floating-point numbers may be off in their last digits.
-func (s server) ask(t *testing.T, text string, q question) {
-	t.Helper()
-	got, err := s.query(t.Context(), text, began.Add(q.at))
+	samples, err := prometheus.Query(t.Context(), url, text, began.Add(q.at))
 	if err != nil {
 		t.Errorf("%s, after %v: %v\n%s", q.title, q.at, err, text)
 		return
 	}
-	for labels, want := range q.want {
-		if value, ok := got[labels]; !ok || math.Abs(value-want) > 1e-9*max(math.Abs(want), 1e3) {
-			t.Errorf("%s, after %v: %s is %v (%t), want %v", q.title, q.at, labels, value, ok, want)
-		}
+	// What tells the samples apart is all their labels.
+	for i, s := range samples {
+		name := s.Labels["__name__"]
+		delete(s.Labels, "__name__")
+		samples[i].Labels = map[string]string{"": series(name, s.Labels)}
 	}
-	for labels, value := range got {
-		if _, ok := q.want[labels]; !ok {
-			t.Errorf("%s, after %v: %s = %v is not expected", q.title, q.at, labels, value)
-		}
+	answer := prometheus.Answer{By: []string{""}, Want: q.want, Off: 1e-6, Part: 1e-9}
+	for _, wrong := range answer.Differences(samples) {
+		t.Errorf("%s, after %v: %s", q.title, q.at, wrong)
 	}
 }

@@ -1,38 +1,44 @@
-package fleet
+package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Program is a process of the fleet, with its log in a file.
+// ErrEnded says that a program ended that should run.
+var ErrEnded = errors.New("ended by itself")
+
+// Program is a process with its log in a file.
 type Program struct {
-	Name    string
-	log     string
+	Name string
+	Log  string // the file
+
 	process *os.Process
 	ended   chan struct{} // closed when it is gone
 }
 
-// start runs a program. It is in a process group of its own, so that Ctrl-C on the
+// start runs a command. It is in a process group of its own, so that Ctrl-C on the
 // terminal reaches it through its parent only, and the kernel kills it when this
 // process ends.
-func start(name, log, path string, args []string) (*Program, error) {
+func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &Program{Name: name, log: log, ended: make(chan struct{})}
+	p := &Program{Name: name, Log: log, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The signal comes with the end of the thread, so the thread has to stay.
@@ -70,7 +76,8 @@ func (p *Program) Stop() {
 	}
 }
 
-// Wait asks until the answer is nil, the program has ended, or the context is done.
+// Wait asks until the answer is nil, the program has ended, which is ErrEnded, or the
+// context is done. An error has the end of the log.
 func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -79,7 +86,7 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s ended by itself: %w\n%s", p.Name, err, p.Tail())
+			return fmt.Errorf("%s %w: %w\n%s", p.Name, ErrEnded, err, p.Tail())
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w\n%s", p.Name, err, p.Tail())
 		case <-time.After(50 * time.Millisecond):
@@ -87,8 +94,11 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// ready waits until a page is served.
-func (p *Program) ready(ctx context.Context, url string) error {
+// Ready waits, as Wait does, until a page is served, for at most two minutes: programs need
+// seconds, and more where the machine is busy.
+func (p *Program) Ready(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	return p.Wait(ctx, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -106,12 +116,16 @@ func (p *Program) ready(ctx context.Context, url string) error {
 	})
 }
 
-// Tail returns the last lines of the program's log.
+// information begins a line of a Kubernetes program's log that says nothing is wrong.
+var information = regexp.MustCompile(`^I\d{4} `)
+
+// Tail returns the last lines of the program's log that may say what is wrong.
 func (p *Program) Tail() string {
-	data, err := os.ReadFile(p.log)
+	data, err := os.ReadFile(p.Log)
 	if err != nil {
 		return err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	lines = slices.DeleteFunc(lines, information.MatchString)
 	return strings.Join(lines[max(0, len(lines)-20):], "\n")
 }

@@ -1,4 +1,4 @@
-package fleet
+package prometheus
 
 import (
 	"context"
@@ -16,7 +16,8 @@ type Sample struct {
 	Value  float64
 }
 
-// Query asks a server that has Prometheus' API at a moment.
+// Query asks a server that has Prometheus' API at a moment. Parameters are names and
+// values of what is asked for beside that.
 func Query(ctx context.Context, server, promql string, at time.Time, parameters ...string) ([]Sample, error) {
 	values := url.Values{"query": {promql}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	for i := 0; i+1 < len(parameters); i += 2 {

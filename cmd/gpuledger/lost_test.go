@@ -1,0 +1,133 @@
+package main_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// testLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
+// changes but what is said of the dead GPU, the counters' reset, and the driver's
+// own numbering.
+func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
+	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
+	if w.name == "nvml" {
+		stages -= 2 // nor a node a host engine
+	}
+	before := e.scrapeUntil("every book has begun", func(p page) bool {
+		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
+		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
+			p.Sum("gpuledger_stage_up", nil) >= stages &&
+			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return exposition.Value(m) == 0 })
+	})
+	lost := e.scrapeUntil("a GPU is lost", func(p page) bool {
+		return p.Sum("gpuledger_gpu_present", nil) == 7 && p.Sum("gpuledger_gpu_xid_errors_total", nil) == 1
+	})
+	dead := map[string]string{}
+	for _, m := range lost["gpuledger_gpu_present"].GetMetric() {
+		if exposition.Value(m) == 0 {
+			dead["UUID"] = exposition.Labels(m)["UUID"]
+		}
+	}
+	if lost.Sum("gpuledger_gpu_xid_last_timestamp_seconds", map[string]string{"UUID": dead["UUID"], "xid": "79"}) == 0 {
+		t.Error("the dead GPU's XID 79 is missing")
+	}
+	checkBalance(t, lost)
+	othersSame(t, before, lost, dead["UUID"], false)
+
+	after := e.scrapeUntil("the driver is loaded again", func(p page) bool {
+		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
+	})
+	checkBalance(t, after)
+	checkRecord(t, e)
+	othersSame(t, before, after, dead["UUID"], true)
+	if after.Sum("gpuledger_driver_gpus", nil) != 7 || after.Sum("gpuledger_pci_gpus", nil) != 8 {
+		t.Error("the driver's count or the PCI bus's is wrong")
+	}
+	if diff := cmp.Diff(deadInfo(before, dead), deadInfo(after, dead)); diff != "" {
+		t.Errorf("what is said of the dead GPU changed (-before +after):\n%s", diff)
+	}
+	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
+		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
+	}
+	checkResets(t, w.counters(t, n), after, dead["UUID"])
+}
+
+func deadInfo(p page, dead map[string]string) []map[string]string {
+	var out []map[string]string
+	for _, m := range p.Matches("gpuledger_gpu_info", dead) {
+		out = append(out, exposition.Labels(m))
+	}
+	if len(out) != 1 || out[0]["serial"] == "" {
+		return []map[string]string{{"error": fmt.Sprint("serial not readable: ", out)}}
+	}
+	return out
+}
+
+// othersSame checks that no series but the dead GPU's was renamed, left or came. The
+// driver's index is an attribute of gpuledger_gpu_info alone; after a reload it is
+// what it is.
+func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
+	t.Helper()
+	others := func(p page) []string {
+		if renumbered {
+			for _, m := range p["gpuledger_gpu_info"].GetMetric() {
+				for _, l := range m.Label {
+					if l.GetName() == "gpu" || l.GetName() == "device" {
+						l.Value = new("")
+					}
+				}
+			}
+		}
+		return slices.DeleteFunc(p.Series(), func(s string) bool { return strings.Contains(s, dead) })
+	}
+	was, is := others(before), others(after)
+	for _, s := range was {
+		if !slices.Contains(is, s) {
+			t.Errorf("series left: %s", s)
+		}
+	}
+	for _, s := range is {
+		if !slices.Contains(was, s) {
+			t.Errorf("series came: %s", s)
+		}
+	}
+}
+
+// checkResets: what a book holds after a reload is what the counter gained before
+// and after, without what it lost by starting anew.
+func checkResets(t *testing.T, counters map[string][]gpu.Millijoules, p page, dead string) {
+	t.Helper()
+	for uuid, read := range counters {
+		if uuid == dead {
+			continue
+		}
+		reset := slices.IndexFunc(read, func(v gpu.Millijoules) bool { return v < read[0] })
+		if reset < 2 {
+			t.Errorf("%s: the counter did not start anew: %d", uuid, read)
+			continue
+		}
+		old, fresh := read[:reset], read[reset:]
+		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
+		found := false
+		for _, first := range old[:2] {
+			for _, base := range fresh[:min(2, len(fresh))] {
+				for _, to := range fresh[max(0, len(fresh)-latest):] {
+					found = found || energy == old[len(old)-1]-first+to-base
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: the book holds %d mJ, which does not follow from the readings %d", uuid, energy, read)
+		}
+	}
+}

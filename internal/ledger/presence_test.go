@@ -1,0 +1,147 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestComeAndGo: processes that start and end, within an interval or between two
+// looks.
+func TestComeAndGo(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	heir, stranger := process(21, in(train)), process(21, in(serve))
+	heir.ID.Start, stranger.ID.Start = p.ID.Start+5, p.ID.Start+5
+	alone, both := []gpu.Process{p}, []gpu.Process{p, q}
+	taken := []gpu.Process{stranger}
+	tell(t, []story{
+		{
+			"starts and ends between two looks, and was seen at work",
+			[]ledger.Observation{look(0, nil, holds(train, 1)), saw(look(1, nil, holds(train, 1)), q), look(2, nil, holds(train, 1))},
+			amounts{"energy": 600_000, "serve exclusive": 300_000, "train allocated": 300_000},
+		},
+		{
+			"starts and ends between two looks, and was not seen",
+			[]ledger.Observation{look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1))},
+			amounts{"energy": 300_000, "train allocated": 300_000},
+		},
+		{
+			"starts and ends between two looks beside another, and was seen at work",
+			[]ledger.Observation{look(0, alone), saw(look(1, alone), q), look(2, alone), look(3, alone)},
+			amounts{"energy": 900_000, "serve shared": 300_000, "train exclusive": 600_000},
+		},
+		{
+			"starts in an interval",
+			[]ledger.Observation{look(0, nil), look(1, alone), look(2, alone)},
+			amounts{"energy": 600_000, "train exclusive": 600_000},
+		},
+		{
+			"ends in an interval",
+			[]ledger.Observation{look(0, alone), look(1, nil), look(2, nil)},
+			amounts{"energy": 600_000, "train exclusive": 300_000, "idle": 300_000},
+		},
+		{
+			"ends in an interval, while another stays",
+			[]ledger.Observation{look(0, both), look(1, alone), look(2, alone)},
+			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "train exclusive": 300_000},
+		},
+		{
+			"one ends, another starts",
+			[]ledger.Observation{look(0, alone), look(1, []gpu.Process{q}), look(2, []gpu.Process{q})},
+			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "serve exclusive": 300_000},
+		},
+		{
+			"a PID is used again in the container",
+			[]ledger.Observation{look(0, alone), look(1, alone), look(2, []gpu.Process{heir}), look(3, []gpu.Process{heir})},
+			amounts{"energy": 900_000, "train exclusive": 900_000},
+		},
+		{
+			"a PID is used again in another container",
+			[]ledger.Observation{look(0, alone), look(1, taken), look(2, taken)},
+			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "serve exclusive": 300_000},
+		},
+		{
+			"a PID is used again, and who has it now was seen at work",
+			[]ledger.Observation{look(0, alone), saw(look(1, taken), stranger), look(2, taken)},
+			amounts{"energy": 600_000, "serve shared": 300_000, "serve exclusive": 300_000},
+		},
+	})
+}
+
+// TestHeldPID: of two processes of one container with one PID, the first pays no more
+// than its part of the interval in which it ended, and its account, which is held,
+// makes place for that of the second.
+func TestHeldPID(t *testing.T) {
+	p := process(21, in(train))
+	heir := p
+	heir.ID.Start += 5
+	l := newLedger()
+	accounts := func(looks ...ledger.Observation) []gpu.ProcessAccount {
+		return ask(t, l, looks...).Containers[0].Processes
+	}
+	first := accounts(look(0, []gpu.Process{p}), look(1, []gpu.Process{p}))
+	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
+		t.Errorf("before: %+v", first)
+	}
+	second := accounts(look(2, []gpu.Process{heir}))
+	if len(second) != 1 || second[0].ProcessID != heir.ID || !second[0].Opened.Equal(at(1).Wall) ||
+		second[0].Energy != (gpu.ByMethod{gpu.Allocated: 150_000}) {
+		t.Errorf("after the interval in which it changed hands: %+v", second)
+	}
+	second = accounts(look(3, []gpu.Process{heir}))
+	if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}); len(second) != 1 || second[0].Energy != want {
+		t.Errorf("afterwards: %+v", second)
+	}
+}
+
+// TestVanish: a GPU that is gone for a while, with its counter going on or not.
+func TestVanish(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	own := func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }
+	tell(t, []story{
+		{
+			"back with the same process",
+			[]ledger.Observation{own(0), own(1), own(101), own(102)},
+			amounts{"energy": 102 * 300_000, "train exclusive": 102 * 300_000},
+		},
+		{
+			"back with another process",
+			[]ledger.Observation{own(0), own(1), look(101, []gpu.Process{q}), look(102, []gpu.Process{q})},
+			amounts{"energy": 102 * 300_000, "train exclusive": 300_000, "gap": 100 * 300_000, "serve exclusive": 300_000},
+		},
+		{
+			"back with nobody, after the retention time",
+			[]ledger.Observation{own(0), own(1), look(901, nil), look(902, nil)},
+			amounts{"energy": 902 * 300_000, "retired": 300_000, "gap": 900 * 300_000, "idle": 300_000},
+		},
+		{
+			"back with a counter that begins anew",
+			[]ledger.Observation{own(0), own(1), count(own(101), 0), count(own(102), 300_000), count(own(103), 600_000)},
+			amounts{"energy": 900_000, "train exclusive": 900_000, "resets": 1},
+		},
+	})
+}
+
+// TestReplaced: another GPU in a slot has a book of its own, which begins with its own
+// counter. That of the old one stands, to the millijoule.
+func TestReplaced(t *testing.T) {
+	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
+	processes := []gpu.Process{process(21, in(train))}
+	l := newLedger()
+	before := ask(t, l, look(0, processes, holds(train, 1)), look(1, processes, holds(train, 1)))
+	for s := 2.0; s <= 5; s++ {
+		o := count(look(s, processes), gpu.Millijoules(7_000_000_000+s*250_000))
+		o.UUID = other
+		ask(t, l, o)
+	}
+	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
+		t.Errorf("the old one's book (-before +after):\n%s", diff)
+	}
+	want := amounts{"energy": 750_000, "train exclusive": 750_000}
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, other))); diff != "" {
+		t.Errorf("the new one's book (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,92 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// amounts is what a book holds, by whom and how: "train exclusive", "serve 2
+// allocated" on MIG instance 2, "idle". The total and the numbers of resets and
+// rejected readings stand there too. What is 0 does not.
+type amounts map[string]gpu.Millijoules
+
+func amountsOf(b *gpu.Book) amounts {
+	got := amounts{
+		"energy": b.Energy, "retired": b.Retired,
+		"resets": gpu.Millijoules(b.Resets), "rejected": gpu.Millijoules(b.Rejected),
+	}
+	for _, a := range b.Containers {
+		pod, _, _ := strings.Cut(a.Pod, "-")
+		for m, e := range a.Energy {
+			got[strings.Join(strings.Fields(pod+" "+a.GPUInstance+" "+gpu.Method(m).String()), " ")] = e
+		}
+	}
+	for r, e := range b.Unattributed {
+		got[gpu.Reason(r).String()] = e
+	}
+	for what, amount := range got {
+		if amount == 0 {
+			delete(got, what)
+		}
+	}
+	return got
+}
+
+// A story is a sequence of looks at a GPU and what its book holds in the end.
+type story struct {
+	name  string
+	looks []ledger.Observation
+	want  amounts
+}
+
+// tell runs stories. After every look the book balances, and nothing in it falls but
+// what is retired.
+func tell(t *testing.T, stories []story) {
+	t.Helper()
+	for _, tt := range stories {
+		t.Run(tt.name, func(t *testing.T) {
+			l, last := newLedger(), amounts{}
+			for _, o := range tt.looks {
+				now := amountsOf(ask(t, l, o))
+				for what, was := range last {
+					if now[what] < was && now["retired"] == last["retired"] {
+						t.Errorf("%s fell from %d to %d mJ at %v", what, was, now[what], o.At.Boot)
+					}
+				}
+				last = now
+			}
+			if diff := cmp.Diff(tt.want, last); diff != "" {
+				t.Errorf("amounts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// count replaces the counter of a look.
+func count(o ledger.Observation, mJ gpu.Millijoules) ledger.Observation {
+	o.Energy = &mJ
+	return o
+}
+
+func unread(o ledger.Observation) ledger.Observation {
+	o.Energy = nil
+	return o
+}
+
+// saw adds that a process was seen at work, also if it is not listed.
+func saw(o ledger.Observation, p gpu.Process) ledger.Observation {
+	o.Activity = []ledger.Activity{worked(p, 100)}
+	return o
+}
+
+// stepped sets the wall clock of a look.
+func stepped(o ledger.Observation, by time.Duration) ledger.Observation {
+	o.At.Wall = o.At.Wall.Add(by)
+	return o
+}

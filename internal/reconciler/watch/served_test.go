@@ -1,0 +1,101 @@
+package watch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
+
+// TestServed: a resource that the API server lacks is looked for until an upgrade brings
+// it, and an API server that cannot answer is asked again soon.
+func TestServed(t *testing.T) {
+	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
+	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
+	away := errors.New("the server is currently unable to handle the request")
+	tests := []struct {
+		name  string
+		looks []*metav1.APIResourceList // what is served at each look; nil for no such group
+		fails int                       // looks before them that fail
+		took  time.Duration
+		said  int
+	}{
+		{"served", []*metav1.APIResourceList{had}, 0, 0, 0},
+		{"after an upgrade", []*metav1.APIResourceList{nil, old, had}, 0, 20 * time.Minute, 0},
+		{"not known at first", []*metav1.APIResourceList{had}, 2, time.Minute, 1},
+		{"not known at first, and not served", []*metav1.APIResourceList{nil, had}, 1, 10*time.Minute + 30*time.Second, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kube, look := fake.NewClientset(), 0
+				kube.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+					look++
+					if look <= tt.fails {
+						return true, nil, away
+					}
+					kube.Resources = nil
+					if list := tt.looks[look-tt.fails-1]; list != nil {
+						kube.Resources = []*metav1.APIResourceList{list}
+					}
+					return false, nil, nil
+				})
+				var out bytes.Buffer
+				begun := time.Now()
+				if !watch.Served(t.Context(), kube.Discovery(), slices, slog.New(slog.NewTextHandler(&out, nil))) {
+					t.Error("it is not served")
+				}
+				if took := time.Since(begun); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				if said := strings.Count(out.String(), "level=WARN"); said != tt.said {
+					t.Errorf("said %d times, want %d:\n%s", said, tt.said, &out)
+				}
+			})
+		})
+	}
+}
+
+// TestServedEnds: neither a resource that is missing nor an API server that hangs holds
+// up the end of a term.
+func TestServedEnds(t *testing.T) {
+	hangs := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	defer server.Close()
+	defer close(hangs)
+	hanging, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kube := range map[string]kubernetes.Interface{"missing": fake.NewClientset(), "hanging": hanging} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			begun := time.Now()
+			if watch.Served(ctx, kube.Discovery(), slices, slog.New(slog.DiscardHandler)) {
+				t.Error("it is served")
+			}
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}

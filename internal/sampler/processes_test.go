@@ -1,0 +1,118 @@
+package sampler_test
+
+import (
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestNothingNew: a process did not rest because the driver has nothing new to say of
+// it.
+func TestNothingNew(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.still = true
+	if p := w.ticks(s, 1).GPUs[0].Processes[0]; p.SM != nil || p.Memory != nil {
+		t.Errorf("process: %+v", p)
+	}
+}
+
+// TestLateOwner: a process is shown with the latest word on whose it is.
+func TestLateOwner(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	p := w.processes[42]
+	p.Owner = gpu.Owner{}
+	w.processes[42] = p
+	if got := w.ticks(w.sampler(), 1).GPUs[0].Processes[0].Owner; got != w.owners[p.ID] {
+		t.Errorf("owner %+v, want %+v", got, w.owners[p.ID])
+	}
+}
+
+// TestVanished: a process that ended is known from before; one that nobody saw
+// alive is unmapped.
+func TestVanished(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 2)
+	ended := w.processes[42]
+	w.contexts[first], w.processes = nil, map[uint32]gpu.Process{}
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	w.samples[second] = []gpu.Sample{{PID: 43, SM: 1}}
+	snap := w.ticks(s, 1)
+	if got := snap.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("the ended process %+v was charged %d mJ, want 200000", ended, got)
+	}
+	if got := snap.GPUs[1].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
+		t.Errorf("the unknown process was charged %d mJ, want 100000", got)
+	}
+}
+
+// TestMemory: a process that ended is remembered for a minute, longer than the
+// driver may go on naming it.
+func TestMemory(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 1)
+	w.contexts[first], w.processes = nil, map[uint32]gpu.Process{}
+	w.ticks(s, 59)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	book := w.ticks(s, 2).GPUs[0].Book
+	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
+		t.Errorf("its container was charged %d mJ, want 300000: %+v", got, book)
+	}
+	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
+		t.Errorf("after a minute %d mJ are unmapped, want 100000", got)
+	}
+}
+
+// TestReusedPID: samples are of the past, so they mean the process that was on the
+// GPU rather than one that got its PID since, until that one is there itself.
+func TestReusedPID(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 1)
+	other := gpu.Process{ID: gpu.ProcessID{PID: 42, Start: 8}, Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	w.contexts[first], w.processes[42], w.owners[other.ID] = nil, other, other.Owner
+	w.ticks(s, 1)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
+	book := w.ticks(s, 1).GPUs[0].Book
+	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("the process that was on the GPU was charged %d mJ, want 200000: %+v", got, book)
+	}
+	w.contexts[first] = []uint32{42}
+	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Host]; got != 100_000 {
+		t.Errorf("the process that is on it was charged %d mJ, want 100000", got)
+	}
+}
+
+// TestMPS: the server is no owner while a client is there, and its samples are no
+// signal of anybody's activity.
+func TestMPS(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, train)
+	w.gives(first, serve)
+	w.allocations.List[0].Replicas = 2
+	w.runs(first, 42, train)
+	w.runs(first, 43, serve)
+	w.mps = map[uint32]bool{42: true, 43: true}
+	server := gpu.Process{ID: gpu.ProcessID{PID: 9, Start: 7}, Name: "nvidia-cuda-mps", Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+	w.processes[9], w.owners[server.ID] = server, server.Owner
+	w.contexts[first] = append(w.contexts[first], 9)
+	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}
+	s := w.sampler()
+	b := w.ticks(s, 4).GPUs[0].Book
+	if b.Containers[0].Energy != (gpu.ByMethod{gpu.Allocated: 200_001}) || b.Containers[1].Energy != (gpu.ByMethod{gpu.Allocated: 99_999}) {
+		t.Errorf("clients: %+v", b.Containers)
+	}
+	w.contexts[first], w.mps = []uint32{9}, nil
+	w.ticks(s, 1)
+	if b := w.ticks(s, 2).GPUs[0].Book; b.Unattributed[gpu.Host] != 300_000 {
+		t.Errorf("the server alone: %+v", b)
+	}
+}

@@ -1,0 +1,115 @@
+package sampler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestLost: a GPU that is gone keeps its identity until another answers in its
+// place, and the others are not touched.
+func TestLost(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.xids = []gpu.XID{{UUID: second, Code: 79, At: w.instant().Wall}}
+	all := w.devices
+	w.devices = all[:1]
+	lost := w.ticks(s, 3).GPUs[1]
+	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.XIDs.Count != 1 {
+		t.Errorf("lost GPU: %+v", lost)
+	}
+	s = w.restarted(s)
+	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].XIDs.Count != 1 {
+		t.Errorf("after a restart: %+v", s.GPUs)
+	}
+	w.devices = all
+	if g := w.ticks(s, 1).GPUs[1]; !g.Present {
+		t.Errorf("returned, but: %+v", g)
+	}
+	other := all[1]
+	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
+	w.devices = []gpu.Device{all[0], other}
+	if snap := w.ticks(s, 1); len(snap.GPUs) != 3 || snap.GPUs[1].Present || snap.GPUs[1].Book == nil {
+		t.Errorf("right after the board was replaced: %+v", snap.GPUs)
+	}
+	w.now += 6 * time.Minute
+	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
+		t.Errorf("after the retention time: %+v", snap.GPUs)
+	}
+}
+
+// TestRetention: the book of a lost GPU is shown for the retention time, that of a
+// GPU that only hangs for as long as it does.
+func TestRetention(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	all := w.devices
+	w.ticks(s, 2)
+	w.hung[first] = true
+	w.devices = all[:1]
+	w.ticks(s, 1)
+	w.now += 4 * time.Minute
+	if snap := w.ticks(s, 1); snap.GPUs[0].Book == nil || snap.GPUs[1].Book == nil {
+		t.Error("a book is hidden within the retention time")
+	}
+	w.now += 2 * time.Minute
+	snap := w.ticks(s, 1)
+	if snap.GPUs[0].Book == nil || snap.GPUs[1].Book != nil || snap.GPUs[1].Serial == "" {
+		t.Errorf("after the retention time: %+v", snap.GPUs)
+	}
+	w.devices = all
+	if snap := w.ticks(s, 2); snap.GPUs[1].Book == nil || snap.GPUs[1].Book.Energy < 1_000_000 {
+		t.Errorf("the GPU came back: %+v", snap.GPUs[1].Book)
+	}
+}
+
+// TestSerials: a serial number that is learnt late, or changes, is news and says when;
+// one that is not told any more is kept, also by the next exporter.
+func TestSerials(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	tick := func(serial, chassis string) (g gpu.GPU, began time.Time) {
+		w.devices[0].Serial, w.devices[0].Platform.ChassisSerial = serial, chassis
+		began = w.instant().Wall
+		return w.ticks(s, 1).GPUs[0], began
+	}
+	if g, _ := tick("", "N/A"); !g.Renamed.IsZero() {
+		t.Errorf("at first sight: renamed at %v", g.Renamed)
+	}
+	if g, at := tick("1320021000017", "N/A"); g.Serial != "1320021000017" || !g.Renamed.Equal(at) {
+		t.Errorf("learnt: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+	}
+	g, at := tick("1320021000017", "1820000000042")
+	if !g.Renamed.Equal(at) {
+		t.Errorf("the chassis learnt: renamed at %v, want %v", g.Renamed, at)
+	}
+	forgotten := func(when string) {
+		for _, serial := range []string{"", "N/A", "1320021000017"} {
+			if g, _ := tick(serial, ""); g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || !g.Renamed.Equal(at) {
+				t.Errorf("%s, the driver says %q: serial %q, chassis %q, renamed at %v", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
+			}
+		}
+	}
+	forgotten("known before")
+	s = w.restarted(s)
+	forgotten("restarted")
+	if g, at := tick("1320021000099", ""); g.Serial != "1320021000099" || !g.Renamed.Equal(at) {
+		t.Errorf("changed: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+	}
+}
+
+// TestNoAddress: a GPU without a PCI address replaces nobody.
+func TestNoAddress(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	all := w.devices
+	all[0].PCIBusID, all[1].PCIBusID = "", ""
+	w.ticks(s, 2)
+	w.devices = all[:1]
+	w.now += 10 * time.Minute
+	if snap := w.ticks(s, 2); len(snap.GPUs) != 2 {
+		t.Errorf("GPUs: %+v", snap.GPUs)
+	}
+}

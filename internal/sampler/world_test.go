@@ -1,0 +1,181 @@
+package sampler_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+	"github.com/gpuledger/gpuledger/internal/sampler"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+const (
+	first  = "GPU-5d2f9a60-0000-4000-8000-000000000001"
+	second = "GPU-5d2f9a60-0000-4000-8000-000000000002"
+)
+
+var train = gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "main"}
+
+// world is everything a sampler looks at: both its source and its mapper. Each of
+// its GPUs draws 100 W.
+type world struct {
+	t           *testing.T
+	root        string
+	now         time.Duration
+	devices     []gpu.Device
+	hung        map[string]bool
+	processes   map[uint32]gpu.Process // alive
+	owners      map[gpu.ProcessID]gpu.Owner
+	contexts    map[string][]uint32
+	samples     map[string][]gpu.Sample
+	still       bool            // the samples tell nothing new
+	mps         map[uint32]bool // clients of MPS
+	allocations gpu.Allocations
+	xids        []gpu.XID
+	down        error
+	private     bool // a PID namespace of its own
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
+		processes: map[uint32]gpu.Process{}, owners: map[gpu.ProcessID]gpu.Owner{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
+		allocations: gpu.Allocations{Known: true},
+	}
+	for i, uuid := range []string{first, second} {
+		w.devices = append(w.devices, gpu.Device{
+			UUID: uuid, Index: i, PCIBusID: []string{"00000000:1B:00.0", "00000000:43:00.0"}[i],
+			Serial: []string{"1320021000017", "1320021000034"}[i], MaxPower: 700,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
+		})
+	}
+	w.write("proc/sys/kernel/random/boot_id", "boot-1\n")
+	w.write("sys/class/dmi/id/product_serial", "EX0042\n")
+	w.write("sys/bus/pci/devices/0000:1b:00.0/vendor", "0x10de\n")
+	w.write("sys/bus/pci/devices/0000:1b:00.0/class", "0x030200\n")
+	return w
+}
+
+func (w *world) write(name, content string) {
+	path := filepath.Join(w.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) instant() gpu.Instant {
+	return gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(w.now), Boot: w.now}
+}
+
+func (w *world) Read(context.Context) (gpu.Report, error) {
+	if w.down != nil {
+		return gpu.Report{}, w.down
+	}
+	r := gpu.Report{Driver: gpu.Driver{Source: "nvml"}, Devices: w.devices, XIDs: w.xids}
+	w.xids = nil
+	for _, d := range w.devices {
+		if w.hung[d.UUID] {
+			continue
+		}
+		reading := gpu.Reading{
+			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
+			Utilization: new(1.0), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
+		}
+		for _, pid := range w.contexts[d.UUID] {
+			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
+		}
+		reading.Sampled = gpu.Span{From: reading.At.Boot - time.Second, To: reading.At.Boot}
+		if w.still {
+			reading.Sampled.To, reading.Samples = reading.Sampled.From, nil
+		}
+		for i := range reading.Samples {
+			reading.Samples[i].Span = reading.Sampled
+		}
+		r.Readings = append(r.Readings, reading)
+	}
+	return r, nil
+}
+
+func (w *world) Process(pid uint32) (gpu.Process, bool) {
+	p, alive := w.processes[pid]
+	return p, alive
+}
+
+func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
+
+func (w *world) Allocations() gpu.Allocations { return w.allocations }
+
+func (w *world) SeesHost() bool { return !w.private }
+
+// runs puts a process of a container on a GPU.
+func (w *world) runs(uuid string, pid uint32, c gpu.Container) {
+	w.processes[pid] = gpu.Process{
+		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: c},
+	}
+	w.owners[w.processes[pid].ID] = w.processes[pid].Owner
+	w.contexts[uuid] = append(w.contexts[uuid], pid)
+}
+
+func (w *world) sampler() *sampler.Sampler {
+	log := slog.New(slog.DiscardHandler)
+	return sampler.New(sampler.Config{
+		Source: w, Mapper: w, NodeName: "node-1",
+		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
+		StatePath: filepath.Join(w.root, "state"),
+		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 100},
+		Now:       w.instant, Stages: stage.New(log, w.instant),
+	})
+}
+
+// ticks lets seconds pass, one tick each, and returns the last snapshot.
+func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
+	w.t.Helper()
+	for range n {
+		s.Tick(w.t.Context())
+		w.now += time.Second
+	}
+	snap := s.Latest()
+	for _, g := range snap.GPUs {
+		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
+			w.t.Fatalf("%s is out of balance: %+v", g.UUID, g.Book)
+		}
+	}
+	return snap
+}
+
+func stageOf(s *gpu.Snapshot, name stage.Name) gpu.Stage {
+	for _, st := range s.Stages {
+		if st.Name == string(name) {
+			return st
+		}
+	}
+	return gpu.Stage{}
+}
+
+var serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
+
+// gives has a container hold a GPU.
+func (w *world) gives(uuid string, c gpu.Container) {
+	w.allocations.List = append(w.allocations.List, gpu.Allocation{
+		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
+		Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+	})
+}
+
+// restarted returns a sampler that follows s, whose state directory is freed as it
+// is when a process ends.
+func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
+	if err := s.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.sampler()
+}

@@ -1,0 +1,29 @@
+package fakes
+
+import (
+	"fmt"
+	"os"
+)
+
+// Main runs the tests of a package that loads the fake libraries, and returns the status
+// to exit with. It compiles each whose path somebody wants to have, and removes them
+// afterwards.
+func Main(m interface{ Run() int }, driver, engine *string) int {
+	dir, err := os.MkdirTemp("", "fakes")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if driver != nil {
+		*driver, err = Compile(dir)
+	}
+	if engine != nil && err == nil {
+		*engine, err = CompileDCGM(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}

@@ -1,0 +1,75 @@
+package source_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// TestErrorsOnce: an error that both are told of is one error, whoever tells it first and
+// however late the other is. Nothing that only one is told of is lost.
+func TestErrorsOnce(t *testing.T) {
+	type tick struct {
+		engine, library []uint64 // codes; they happened in the tick, nil if it does not answer
+		want            int
+	}
+	none, one := []uint64{}, []uint64{79}
+	tests := map[string][]tick{
+		"the engine's word alone":         {{one, none, 1}, {one, none, 1}},
+		"the library's word alone":        {{none, one, 1}, {none, one, 1}},
+		"both at once":                    {{one, one, 1}, {one, one, 1}, {one, one, 1}},
+		"the engine first":                {{one, none, 1}, {none, one, 0}},
+		"the library first":               {{none, one, 1}, {one, none, 0}},
+		"one after the other, and again":  {{one, none, 1}, {none, one, 0}, {one, none, 1}, {none, one, 0}},
+		"a series":                        {{[]uint64{13, 13, 13}, []uint64{13, 13}, 3}, {none, []uint64{13}, 0}},
+		"others":                          {{[]uint64{48}, []uint64{63}, 2}},
+		"the library is gone":             {{none, none, 0}, {none, nil, 0}, {none, nil, 0}, {one, nil, 1}},
+		"the engine is gone":              {{none, none, 0}, {nil, none, 0}, {nil, one, 1}},
+		"nobody answers, then the engine": {{none, none, 0}, {nil, nil, 0}, {one, nil, 1}},
+	}
+	for name, ticks := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBoth(false)
+			for i, tt := range ticks {
+				b.clock.Advance(time.Second)
+				b.says(&b.engine, "dcgm", tt.engine)
+				b.says(&b.library, "nvml", tt.library)
+				r, err := b.Read(t.Context())
+				if n := len(r.XIDs); n != tt.want || (err != nil) != (tt.engine == nil && tt.library == nil) {
+					t.Errorf("tick %d: %d errors, want %d; %v", i, n, tt.want, err)
+				}
+			}
+		})
+	}
+}
+
+// says lets a driver say of a GPU that it had errors just now.
+func (b *both) says(s *said, name string, codes []uint64) {
+	g := gputest.Plain(0)
+	g.Device.XIDEvents = true
+	s.of(name, g, b.ago(0))
+	for _, code := range codes {
+		s.XIDs = append(s.XIDs, gpu.XID{UUID: g.Device.UUID, Code: code, At: b.ago(0).Wall})
+	}
+	if codes == nil {
+		s.err = errDown
+	}
+}
+
+// TestLateErrors: an engine that answers again tells what the library told long ago.
+func TestLateErrors(t *testing.T) {
+	b := newBoth(false)
+	b.says(&b.library, "nvml", []uint64{79})
+	b.engine.err = errDown
+	if n := len(gputest.Read(t, b).XIDs); n != 1 {
+		t.Fatalf("%d errors", n)
+	}
+	b.says(&b.engine, "dcgm", []uint64{79})
+	b.library.err = errDown
+	b.clock.Advance(10 * time.Minute)
+	if n := len(gputest.Read(t, b).XIDs); n != 0 {
+		t.Errorf("%d more, after the engine hung", n)
+	}
+}

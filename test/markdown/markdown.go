@@ -1,0 +1,80 @@
+// Package markdown writes the tables of measurements into the documents.
+package markdown
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a table that is readable as it stands. Its first column is text, the others
+// are numbers.
+type Table struct {
+	rows   [][]string
+	widths []int // in characters
+}
+
+// NewTable returns a table without rows.
+func NewTable(head ...string) *Table {
+	t := &Table{widths: make([]int, len(head))}
+	t.Add(head...)
+	return t
+}
+
+// Add adds a row; one that is too short goes on with empty cells.
+func (t *Table) Add(cells ...string) {
+	row := make([]string, len(t.widths))
+	copy(row, cells)
+	for i, c := range row {
+		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c), 3)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// String writes the table.
+func (t *Table) String() string {
+	var out strings.Builder
+	for i, row := range t.rows {
+		for j, c := range row {
+			pad := strings.Repeat(" ", t.widths[j]-utf8.RuneCountInString(c))
+			if j == 0 {
+				out.WriteString("| " + c + pad + " |")
+			} else {
+				out.WriteString(" " + pad + c + " |")
+			}
+		}
+		out.WriteString("\n")
+		if i == 0 {
+			t.rule(&out)
+		}
+	}
+	return out.String()
+}
+
+func (t *Table) rule(out *strings.Builder) {
+	for j, width := range t.widths {
+		if j == 0 {
+			out.WriteString("|" + strings.Repeat("-", width+2) + "|")
+		} else {
+			out.WriteString(strings.Repeat("-", width+1) + ":|")
+		}
+	}
+	out.WriteString("\n")
+}
+
+// Put replaces what stands in a file between the markers of a command, which are comments
+// of HTML: <!-- COMMAND: begin --> and <!-- COMMAND: end -->, each a line of its own.
+func Put(file, command, text string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	begin, end := "<!-- "+command+": begin -->\n", "<!-- "+command+": end -->\n"
+	before, rest, found := strings.Cut(string(old), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		return fmt.Errorf("%s has no lines %q and %q", file, strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return os.WriteFile(file, []byte(before+begin+text+end+after), 0o644)
+}

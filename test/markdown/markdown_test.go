@@ -1,0 +1,55 @@
+package markdown_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/test/markdown"
+)
+
+func TestTable(t *testing.T) {
+	table := markdown.NewTable("node", "× plain")
+	table.Add("8 GPUs", "0.5", "left out")
+	table.Add("µ")
+	want := `| node   | × plain |
+|--------|--------:|
+| 8 GPUs |     0.5 |
+| µ      |         |
+`
+	if diff := cmp.Diff(want, table.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestPut: what stands around the markers stays, and a file without them is not touched.
+func TestPut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "doc.md")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func(want string) {
+		t.Helper()
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("file (-want +got):\n%s", diff)
+		}
+	}
+	write("before\n<!-- make x: begin -->\nold\n<!-- make x: end -->\nafter\n")
+	if err := markdown.Put(file, "make x", "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
+	if err := markdown.Put(file, "make y", "new\n"); err == nil || !strings.Contains(err.Error(), "<!-- make y: begin -->") {
+		t.Errorf("without markers: %v", err)
+	}
+	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
+}

@@ -1,0 +1,27 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Build builds programs of ours by their names in cmd, as they are shipped, into a
+// folder. The reconciler needs no C compiler, and the others bind the driver's functions
+// lazily: see the Makefile.
+func Build(ctx context.Context, dir string, names ...string) error {
+	for _, name := range names {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",
+			"-o", filepath.Join(dir, name), "github.com/gpuledger/gpuledger/cmd/"+name)
+		build.Env = os.Environ()
+		if name == "gpuledger-reconciler" {
+			build.Env = append(build.Env, "CGO_ENABLED=0")
+		}
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", build.Args, err, out)
+		}
+	}
+	return nil
+}

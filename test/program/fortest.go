@@ -1,0 +1,31 @@
+package program
+
+import "testing"
+
+// OpenFor opens a group that ends with a test, and shows the logs if the test failed.
+func OpenFor(t testing.TB) *Group {
+	t.Helper()
+	g, err := Open("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			g.Logs(t.Output())
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// AddressFor is FreeAddress for a test.
+func AddressFor(t testing.TB) string {
+	t.Helper()
+	address, err := FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}

@@ -1,0 +1,85 @@
+// Package program runs real programs beside the tests and the demo: each with its log in
+// a file, all in one folder, on loopback. They end with the process that started them,
+// however that ends.
+package program
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// Group is programs that belong together, and the folder that they write into. Its
+// methods may not be called at the same time.
+type Group struct {
+	dir     string
+	running []*Program
+}
+
+// Open makes a folder for programs, which Close removes. Its name is short, for sockets.
+func Open(name string) (*Group, error) {
+	dir, err := os.MkdirTemp("", name)
+	return &Group{dir: dir}, err
+}
+
+// Path returns a path in the group's folder.
+func (g *Group) Path(name ...string) string {
+	return filepath.Join(append([]string{g.dir}, name...)...)
+}
+
+// Start runs a program under a name, in the group's folder.
+func (g *Group) Start(name, path string, args ...string) (*Program, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = g.dir
+	p, err := start(name, g.Path(fmt.Sprintf("%s.%d.log", name, len(g.running))), cmd)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	g.running = append(g.running, p)
+	return p, nil
+}
+
+// Logs writes the end of every program's log.
+func (g *Group) Logs(w io.Writer) {
+	for _, p := range g.running {
+		fmt.Fprintf(w, "--- the end of the log of %s:\n%s\n", p.Name, p.Tail())
+	}
+}
+
+// Kill ends all programs at once, where nothing of theirs is worth keeping.
+func (g *Group) Kill() {
+	for _, p := range g.running {
+		p.Kill()
+	}
+}
+
+// Close ends all programs, the newest first, and removes what they wrote.
+func (g *Group) Close() error {
+	for _, p := range slices.Backward(g.running) {
+		p.Stop()
+	}
+	return os.RemoveAll(g.dir)
+}
+
+// FreeAddress returns an address on loopback that nobody listened on a moment ago.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Port returns the port of an address.
+func Port(address string) string {
+	_, port, _ := net.SplitHostPort(address) // it is FreeAddress's
+	return port
+}

@@ -1,0 +1,51 @@
+package prometheus
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Answer is what a query must give: which labels tell its samples apart, and their values.
+type Answer struct {
+	By   []string
+	Want map[string]float64 // by the values of those labels, with a space between two
+	Off  float64            // by how much a value may be off
+	Part float64            // by which part of itself it may be off beside that
+}
+
+// Differences returns what is wrong with an answer, a line for each thing.
+func (a Answer) Differences(got []Sample) []string {
+	var wrong []string
+	seen := make(map[string]bool)
+	for _, s := range got {
+		key := s.key(a.By)
+		want, ok := a.Want[key]
+		switch {
+		case !ok:
+			wrong = append(wrong, fmt.Sprintf("unexpected: %v = %v", s.Labels, s.Value))
+		case seen[key]:
+			wrong = append(wrong, fmt.Sprintf("%q twice: %v", key, s.Labels))
+		// The negation holds for NaN too.
+		case !(math.Abs(s.Value-want) <= a.Off+a.Part*math.Abs(want)):
+			wrong = append(wrong, fmt.Sprintf("%q is %v, want %v", key, s.Value, want))
+		}
+		seen[key] = true
+	}
+	for key, want := range a.Want {
+		if !seen[key] {
+			wrong = append(wrong, fmt.Sprintf("%q is missing, want %v", key, want))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+func (s Sample) key(by []string) string {
+	values := make([]string, 0, len(by))
+	for _, name := range by {
+		values = append(values, s.Labels[name])
+	}
+	return strings.Join(values, " ")
+}

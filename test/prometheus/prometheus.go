@@ -1,0 +1,97 @@
+// Package prometheus runs a real Prometheus beside the tests and the demo, gives it a
+// history, and asks it, or whatever has its API.
+package prometheus
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// Env names the folder of the Programs for tests.
+const Env = "GPULEDGER_E2E_PROMETHEUS"
+
+// Programs is the folder with prometheus and promtool, as tools/servers prints it.
+type Programs string
+
+// FromEnv returns the folder that the Makefile gave to a test.
+func FromEnv() (Programs, error) {
+	dir := os.Getenv(Env)
+	if dir == "" {
+		return "", fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", Env)
+	}
+	return Programs(dir), nil
+}
+
+// Promtool runs promtool.
+func (p Programs) Promtool(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(string(p), "promtool"), args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
+}
+
+// Server is a Prometheus on loopback. What it writes is in the group's folder, by its
+// name, and is there again when one of the same name is started.
+type Server struct {
+	Programs
+	Group   *program.Group
+	Name    string
+	Address string
+	Config  []byte // YAML; nothing is done by itself if empty
+	Agent   bool   // scrapes and sends on, and cannot be asked
+	Flags   []string
+}
+
+// URL returns the address of the server.
+func (s Server) URL() string { return "http://" + s.Address }
+
+// data is the folder of the server's blocks.
+func (s Server) data() string { return s.Group.Path(s.Name) }
+
+// Start starts the server and waits until it is ready.
+func (s Server) Start(ctx context.Context) (*program.Program, error) {
+	file := s.Group.Path(s.Name + ".yaml")
+	if err := os.WriteFile(file, s.Config, 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"--config.file=" + file, "--web.listen-address=" + s.Address}
+	if s.Agent {
+		args = append(args, "--agent", "--storage.agent.path="+s.data())
+	} else {
+		args = append(args, "--storage.tsdb.path="+s.data())
+	}
+	p, err := s.Group.Start(s.Name, filepath.Join(string(s.Programs), "prometheus"), append(args, s.Flags...)...)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Ready(ctx, s.URL()+"/-/ready")
+}
+
+// Load gives the server, before it is started, a history in the OpenMetrics format.
+func (s Server) Load(ctx context.Context, openMetrics []byte) error {
+	text := s.Group.Path(s.Name + ".om")
+	if err := os.WriteFile(text, openMetrics, 0o600); err != nil {
+		return err
+	}
+	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
+}
+
+// Evaluate adds what a file of rules makes of the server's history, as if it had
+// evaluated them all the time. It starts the server and stops it. Rules that read what
+// others record need another Evaluate after that of the others.
+func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
+	p, err := s.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Stop()
+	return s.Promtool(ctx, "tsdb", "create-blocks-from", "rules", "--url="+s.URL(), "--output-dir="+s.data(),
+		fmt.Sprintf("--start=%d", from.Unix()), fmt.Sprintf("--end=%d", to.Unix()), rules)
+}

@@ -1,0 +1,105 @@
+// node check.mjs OUT SIMNODE: opens the exporter's page in chromium, on every scenario of the
+// simulated node with both drivers and on every page of internal/status/testdata, on a phone and
+// on a screen, light and dark. Draws it into the folder OUT, and ends with 1 if axe finds a
+// violation of accessibility, something is wider than the window, or the page asks for
+// anything else.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { basename, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import puppeteer from 'puppeteer-core';
+
+const [out, simnode] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const status = resolve(import.meta.dirname, '../../internal/status');
+const together = 5; // nodes at a time
+const settled = 30; // seconds after which every scenario has something to show
+
+mkdirSync(out, { recursive: true });
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
+});
+let wrong = 0;
+for (const [name, url] of goldens()) await look(name, url);
+const nodes = ['nvml', 'dcgm'].flatMap((driver) => scenarios().map((scenario) => ({ scenario, driver })));
+while (nodes.length > 0) await simulate(nodes.splice(0, together));
+await browser.close();
+console.log(wrong === 0 ? `nothing is wrong; the pictures are in ${out}` : `${wrong} things are wrong`);
+process.exitCode = wrong === 0 ? 0 : 1;
+
+// goldens lists the pages of the tests, with the style sheet that they are kept without.
+function goldens() {
+  const css = readFileSync(join(status, 'page.css'), 'utf8');
+  return readdirSync(join(status, 'testdata')).filter((f) => f.endsWith('.html')).map((f) => {
+    const page = resolve(out, f);
+    writeFileSync(page, readFileSync(join(status, 'testdata', f), 'utf8').replace('<style></style>', () => `<style>${css}</style>`));
+    return [`golden-${basename(f, '.html')}`, pathToFileURL(page).href];
+  });
+}
+
+function scenarios() {
+  return execFileSync(simnode, ['--list'], { encoding: 'utf8' }).trim().split('\n').map((line) => line.split(' ')[0]);
+}
+
+// simulate runs some nodes for a while, and looks at their pages.
+async function simulate(batch) {
+  for (const node of batch) {
+    const address = `127.0.0.1:${await freePort()}`;
+    node.url = `http://${address}/`;
+    node.program = spawn(simnode, [`--scenario=${node.scenario}`, `--driver=${node.driver}`, `--web.listen-address=${address}`], { stdio: 'ignore' });
+    node.ended = new Promise((done) => node.program.on('exit', done));
+  }
+  try {
+    await sleep(1000 * settled);
+    for (const node of batch) await look(`${node.scenario}-${node.driver}`, node.url);
+  } finally {
+    for (const node of batch) node.program.kill('SIGINT');
+    await Promise.all(batch.map((node) => node.ended));
+  }
+}
+
+function freePort() {
+  return new Promise((done) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}
+
+async function look(name, url) {
+  const page = await browser.newPage();
+  page.on('request', (r) => { if (r.url() !== url && r.url() !== 'data:,') complain(name, `asks for ${r.url()}`); });
+  page.on('console', (m) => complain(name, m.text()));
+  for (const width of [390, 1280]) {
+    for (const theme of ['light', 'dark']) {
+      const view = `${name}-${width}-${theme}`;
+      await page.setViewport({ width, height: 1000 });
+      await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }]);
+      const answer = await page.goto(url);
+      if (!answer.ok()) complain(view, `status ${answer.status()}`);
+      await page.screenshot({ path: join(out, `${view}.png`), fullPage: true });
+      for (const what of await page.evaluate(tooWide)) complain(view, what);
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run());
+      for (const v of violations) complain(view, `${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(', ')}`);
+    }
+  }
+  await page.close();
+}
+
+// tooWide runs in the page, and lists what does not fit into the window or its own box.
+function tooWide() {
+  const width = document.documentElement.clientWidth;
+  return [...document.querySelectorAll('body, body *:not(svg, svg *, .aged, .aged *)')]
+    .filter((e) => e.getBoundingClientRect().right > width + 1 || (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1))
+    .map((e) => `${e.localName} is too wide: ${e.textContent.trim().slice(0, 60)}`);
+}
+
+function complain(view, what) {
+  console.log(`${view}: ${what}`);
+  wrong++;
+}
