@@ -36,14 +36,18 @@ const (
 	stormSpan   = 3 * time.Second
 	// stormPause makes a storm meet the hour's other events now and then.
 	stormPause = 20 * time.Second
-	// rest is the time after the day, in which what was of it retires.
-	rest = soakRetention + 30*time.Second
+	// rest is the time after the day, in which what was of it retires: accounts after the
+	// retention, and processes after the two minutes for which they are remembered.
+	rest = 150 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
 	// mostResident is what the exporter may ever need.
 	mostResident = 40 // MiB
-	mostGrowth   = 2  // MiB, from one quarter of the day to the next
+	mostGrowth   = 1  // MiB, from one quarter of the day to the next
+	// mostKept is by how much more may live on the heap at the end than before the day, in
+	// MiB: the names of the day's pods are remembered for a quarter of an hour.
+	mostKept = 1
 	mebi         = 1 << 20
 )
 
@@ -205,13 +209,11 @@ func checkSeries(t *testing.T, before, after page) {
 func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
-	// A simulated node that a busy machine holds up looks as if counters began anew, too.
-	if want := len(after.UUIDs()) * d.reloads; int(resets) < want {
+	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
 		s.t.Errorf("%v counters began anew, want %d", resets, want)
 	}
-	// While the driver is away, and while the machine is too busy for a tick a second, a
-	// pod of one second may pass unseen.
-	if got := float64(len(s.pods)) / float64(d.podCount); got < 2.0/3 {
+	// While the driver or the kubelet is away a pod of one second may pass unseen.
+	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
 		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
 	}
 	if d.reloads > 0 && s.storms < stormSize {
@@ -227,9 +229,8 @@ func (s *soak) checkEvents(d day, after page) {
 func (s *soak) checkLog(d day) {
 	s.t.Helper()
 	most := map[string]int{
-		"driver": 2 * d.reloads, "pod_resources": 2 * d.restarts,
-		"xid": 4 * d.reloads,     // on a busy machine the wait for events may also be late
-		"":    2 * 8 * d.reloads, // of each GPU
+		"driver": 2 * d.reloads, "xid": 2 * d.reloads, "pod_resources": 2 * d.restarts,
+		"": 2 * 8 * d.reloads, // of each GPU
 	}
 	lines := make(map[string]int) // by stage
 	for _, text := range s.logged() {

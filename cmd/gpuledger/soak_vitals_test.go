@@ -75,7 +75,7 @@ func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4
 	calmly, third, fourth := s.during(calm/2, calm), s.during(d.end-2*quarter, d.end-quarter), s.during(d.end-quarter, d.end)
-	day, resting := s.during(calm, d.end), s.during(d.end+soakRetention+rest/8, d.end+rest)
+	day, resting := s.during(calm, d.end), s.during(d.end+rest-20*time.Second, d.end+rest)
 	for name, part := range map[string]vitals{"calm": calmly, "day": day, "third quarter": third, "fourth quarter": fourth, "rest": resting} {
 		s.t.Logf("%s: %s", name, part)
 	}
@@ -88,6 +88,9 @@ func (s *soak) checkVitals(d day) {
 		s.t.Logf("a quarter of the day has %d storms: too few to say whether it grew", storms)
 	case grown > mostGrowth:
 		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
+	}
+	if kept := slices.Min(resting.heap()) - slices.Min(calmly.heap()); kept > mostKept {
+		s.t.Errorf("%.1f MiB more live on the heap after the day than before it", kept)
 	}
 	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}
 	for what, of := range held {
