@@ -43,7 +43,7 @@ func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
 		// The loader's words begin with the path.
-		return fmt.Errorf("load the driver's library: %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", err)
+		return fmt.Errorf("load %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", err)
 	}
 	defer func() { _ = library.Close() }() // it stays loaded if it was before
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
