@@ -28,6 +28,10 @@ export CGO_CFLAGS
 # the binary would then not start without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
+# Programs carry their version by the flags below. Go would ask git as well, and fail in
+# the clone of another user.
+BUILD := go build -trimpath -buildvcs=false
+
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
@@ -82,17 +86,17 @@ needs:
 .PHONY: exporter
 exporter: needs
 	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; for the first time, which takes some minutes)"
-	@go build -trimpath -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
+	@$(BUILD) -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
 reconciler:
 	@echo "build: bin/gpuledger-reconciler"
-	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
+	@CGO_ENABLED=0 $(BUILD) -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
 
 .PHONY: simnode
 simnode: needs
 	@echo "build: bin/simnode, and the fake driver bin/lib/libnvidia-ml.so.1 and libdcgm.so.4"
-	@go build -trimpath -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
+	@$(BUILD) -ldflags "$(STAMP)" -o bin/ ./cmd/simnode
 	@go run -trimpath ./internal/simnode/fakes/compile bin/lib >/dev/null
 
 .PHONY: run
@@ -101,11 +105,11 @@ run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 
 .PHONY: demo
 demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
-	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; go build -trimpath -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
+	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
 
 .PHONY: dashboard-pictures
 dashboard-pictures: build dashboard-types ## draw the dashboards from simulated nodes into bin/dashboards; needs npm and chromium
-	@programs=$$($(PROMETHEUS)); go build -trimpath -o bin/ ./test/pictures; \
+	@programs=$$($(PROMETHEUS)); $(BUILD) -o bin/ ./test/pictures; \
 		bin/pictures --prometheus="$$programs" --run=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards 900
 
 .PHONY: dashboard-types

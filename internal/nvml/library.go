@@ -42,7 +42,8 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
-		return fmt.Errorf("load %s: %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", path, err)
+		// The loader's words begin with the path.
+		return fmt.Errorf("load %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", err)
 	}
 	defer func() { _ = library.Close() }() // it stays loaded if it was before
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {

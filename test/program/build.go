@@ -13,7 +13,7 @@ import (
 // lazily: see the Makefile.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
-		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",
 			"-o", filepath.Join(dir, name), "github.com/gpuledger/gpuledger/cmd/"+name)
 		build.Env = os.Environ()
 		if name == "gpuledger-reconciler" {
