@@ -82,6 +82,7 @@ async function look(name, url) {
       const answer = await page.goto(url);
       if (!answer.ok()) complain(view, `status ${answer.status()}`);
       await page.screenshot({ path: join(out, `${view}.png`), fullPage: true });
+      await page.evaluate(reveal);
       for (const what of await page.evaluate(tooWide)) complain(view, what);
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run());
@@ -91,10 +92,16 @@ async function look(name, url) {
   await page.close();
 }
 
+// reveal runs in the page, and shows what is not shown at first.
+function reveal() {
+  for (const e of document.querySelectorAll('details')) e.open = true;
+  for (const a of document.getAnimations()) a.finish();
+}
+
 // tooWide runs in the page, and lists what does not fit into the window or its own box.
 function tooWide() {
   const width = document.documentElement.clientWidth;
-  return [...document.querySelectorAll('body, body *:not(svg, svg *, .aged, .aged *)')]
+  return [...document.querySelectorAll('body, body *:not(svg, svg *)')]
     .filter((e) => e.getBoundingClientRect().right > width + 1 || (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1))
     .map((e) => `${e.localName} is too wide: ${e.textContent.trim().slice(0, 60)}`);
 }
