@@ -17,6 +17,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const status = resolve(import.meta.dirname, '../../internal/status');
 const together = 5; // nodes at a time
 const settled = 30; // seconds after which every scenario has something to show
+const readme = 'lost-nvml-1280-light'; // the upper part of it is docs/pictures/page.png
 
 mkdirSync(out, { recursive: true });
 const browser = await puppeteer.launch({
@@ -82,6 +83,7 @@ async function look(name, url) {
       const answer = await page.goto(url);
       if (!answer.ok()) complain(view, `status ${answer.status()}`);
       await page.screenshot({ path: join(out, `${view}.png`), fullPage: true });
+      if (view === readme) await page.screenshot({ path: join(out, 'page.png') });
       await page.evaluate(reveal);
       for (const what of await page.evaluate(tooWide)) complain(view, what);
       await page.evaluate(axe);
