@@ -265,15 +265,15 @@ func (p *Page) silent() int {
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()
-	if p.DriverUp && !p.old() {
-		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
-		if silent := p.silent(); silent > 0 {
-			parts = append(parts, fmt.Sprintf("%d of them without an answer", silent))
-		}
-	} else if len(p.GPUs) == 0 {
+	switch silent := p.silent(); {
+	case (!p.DriverUp || p.old()) && len(p.GPUs) == 0:
 		parts = append(parts, "no GPU is known")
-	} else {
+	case !p.DriverUp || p.old():
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
+	case silent > 0:
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"), fmt.Sprintf("%d of them without an answer", silent))
+	default:
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
 	}
 	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d LOST", lost))

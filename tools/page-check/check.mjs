@@ -17,6 +17,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const status = resolve(import.meta.dirname, '../../internal/status');
 const together = 5; // nodes at a time
 const settled = 30; // seconds after which every scenario has something to show
+const readme = 'lost-nvml-1280-light'; // the upper part of it is docs/pictures/page.png
 
 mkdirSync(out, { recursive: true });
 const browser = await puppeteer.launch({
@@ -82,6 +83,8 @@ async function look(name, url) {
       const answer = await page.goto(url);
       if (!answer.ok()) complain(view, `status ${answer.status()}`);
       await page.screenshot({ path: join(out, `${view}.png`), fullPage: true });
+      if (view === readme) await page.screenshot({ path: join(out, 'page.png') });
+      await page.evaluate(reveal);
       for (const what of await page.evaluate(tooWide)) complain(view, what);
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run());
@@ -91,10 +94,16 @@ async function look(name, url) {
   await page.close();
 }
 
+// reveal runs in the page, and shows what is not shown at first.
+function reveal() {
+  for (const e of document.querySelectorAll('details')) e.open = true;
+  for (const a of document.getAnimations()) a.finish();
+}
+
 // tooWide runs in the page, and lists what does not fit into the window or its own box.
 function tooWide() {
   const width = document.documentElement.clientWidth;
-  return [...document.querySelectorAll('body, body *:not(svg, svg *, .aged, .aged *)')]
+  return [...document.querySelectorAll('body, body *:not(svg, svg *)')]
     .filter((e) => e.getBoundingClientRect().right > width + 1 || (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1))
     .map((e) => `${e.localName} is too wide: ${e.textContent.trim().slice(0, 60)}`);
 }
