@@ -10,20 +10,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/prometheus/common/version"
 
+	"github.com/gpuledger/gpuledger/internal/heap"
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
-
-// gcPercent is how much the heap may grow between two collections. A large cluster is
-// held in memory for long and little garbage is made: half of Go's default saves a
-// quarter of the memory and costs hardly any time.
-const gcPercent = 50
 
 func main() {
 	cfg, err := reconciler.Parse(os.Args[1:], os.Getenv)
@@ -38,9 +33,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger-reconciler"))
 		return
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	heap.Grow(heap.Reconciler)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := logs.New(cfg.Log)

@@ -10,20 +10,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/heap"
 	"github.com/gpuledger/gpuledger/internal/logs"
 )
-
-// gcPercent is how much the heap grows between two collections, unless $GOGC says it. A
-// heap of a few megabytes is collected in some milliseconds, and what a page of ten
-// thousand series takes to make would else double it.
-const gcPercent = 25
 
 func main() {
 	cfg, err := app.Parse(os.Args[1:], os.Getenv)
@@ -38,9 +33,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger"))
 		return
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	heap.Grow(heap.Exporter)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Command == app.Status {

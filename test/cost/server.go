@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/heap"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
@@ -71,7 +72,11 @@ func serveOne(args []string) error {
 			return err
 		}
 	}
-	handler := newHandler(page(args[0]), size{n[0], n[1], n[2]})
+	as := page(args[0])
+	if as == ours {
+		heap.Grow(heap.Exporter)
+	}
+	handler := newHandler(as, size{n[0], n[1], n[2]})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	mux.HandleFunc("GET /usage", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(used()) })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/heap"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/sampler"
@@ -78,6 +79,7 @@ const ticks = 1000
 
 // tick returns what one tick of a node costs.
 func tick(ctx context.Context, s size) (each usage, err error) {
+	heap.Grow(heap.Exporter)
 	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // a tmpfs, as in production
 	if err != nil {
 		return each, err
