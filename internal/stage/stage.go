@@ -39,8 +39,8 @@ var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, Processes, HostPIDs, Conta
 func About(n Name) string {
 	return map[Name]string{
 		Driver:        "reading the GPUs",
-		DCGM:          "reading a DCGM host engine, where its address is given",
-		NVML:          "reading the driver's library beside the engine",
+		DCGM:          "reading a DCGM host engine, if named",
+		NVML:          "reading NVML beside the engine",
 		XID:           "waiting for the driver's XID errors",
 		PCI:           "counting the GPUs on the PCI bus",
 		DMI:           "the machine's identity, by firmware",
