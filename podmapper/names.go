@@ -188,7 +188,7 @@ func addUID(pods map[podName]map[string]bool, name podName, uid string, now bool
 // load reads the directories into the index. Links that lead nowhere we know, and
 // those that vanish meanwhile, are passed over.
 func (n *names) load() error {
-	if n.dir == "" {
+	if n.dir == "" && n.logs.root == "" {
 		return nil
 	}
 	began := n.now()
