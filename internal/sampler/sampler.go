@@ -159,6 +159,10 @@ func (s *Sampler) charge(v view) {
 		l.Observe(observation(s.roster.device(r.UUID), r, v))
 	}
 	l.Settle(v.now, s.cfg.Mapper.Owner)
+	l.Tidy(func(uuid string) (known, shown bool) {
+		e, known := s.roster.entries[uuid]
+		return known, known && s.roster.showsBook(e, v.now)
+	})
 }
 
 // readHost reads the machine's identity and its PCI bus, now and then.
