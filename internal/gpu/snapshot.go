@@ -55,9 +55,9 @@ type XIDs struct {
 	Last map[uint64]time.Time `json:"last,omitempty"`
 }
 
-// Add counts one more error.
+// Add counts one more error, and those before it.
 func (x *XIDs) Add(e XID) {
-	x.Count++
+	x.Count += 1 + e.Earlier
 	if x.Last == nil {
 		x.Last = make(map[uint64]time.Time)
 	}
