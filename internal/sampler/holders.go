@@ -10,6 +10,8 @@ import (
 type usage struct {
 	held    []gpu.Allocation // live
 	tenants []tenant
+	// known is set while the kubelet says who was given what.
+	known bool
 }
 
 // A tenant is a container's process on the GPU.
@@ -23,17 +25,26 @@ func (t tenant) uses(a gpu.Allocation) bool {
 	return t.container.PodUID == a.Container.PodUID && (t.instance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usageOf compares the processes on a GPU with its allocations.
-func usageOf(who attendance, allocations []gpu.Allocation) usage {
-	u := usage{held: slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
-		return !a.Live || a.Container.PodUID == ""
-	})}
+// usageOf compares the processes on a GPU with its allocations. Of the kubelet's last
+// word, when that is not known to be true any more, the allocations of those pods count
+// that use them: they live, and a pod keeps for life what it was given.
+func usageOf(who attendance, allocations []gpu.Allocation, known bool) usage {
+	u := usage{known: known}
 	for _, g := range who.present {
 		if g.Owner.Kind == gpu.OwnerContainer {
 			u.tenants = append(u.tenants, tenant{g.Owner.Container, g.GPUInstance})
 		}
 	}
+	u.held = slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
+		counts := known && a.Live || !known && u.used(a)
+		return a.Container.PodUID == "" || !counts
+	})
 	return u
+}
+
+// used reports whether the pod of an allocation is on what it was given.
+func (u *usage) used(a gpu.Allocation) bool {
+	return slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) })
 }
 
 // byGPU returns the allocations of each GPU.
@@ -66,6 +77,9 @@ func (u *usage) holders() []gpu.Holder {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
+		if !u.known {
+			h.Sharing = gpu.SharingUnknown
+		}
 		if i := u.heldByPod(t); i >= 0 {
 			h.Resource, h.Claim, h.Sharing = u.held[i].Resource, u.held[i].Claim, u.held[i].Sharing
 		}
@@ -94,7 +108,7 @@ func (u *usage) strays() int {
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {
-		if !slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) }) {
+		if !u.used(a) {
 			n++
 		}
 	}
