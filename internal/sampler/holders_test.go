@@ -130,6 +130,22 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
+// TestUnplaced: a pod that was given a device which the driver does not list may well be on
+// it, and others are not excused. Nobody is charged for holding it.
+func TestUnplaced(t *testing.T) {
+	w := newWorld(t)
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(9)}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	w.runs(first, 42, train)
+	w.runs(second, 43, serve)
+	snap := w.ticks(w.sampler(), 3)
+	if g := snap.GPUs[0]; *g.Strays != 0 || *g.Unused != 0 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
+		t.Errorf("may hold it: %d strays, %d unused, %+v", *g.Strays, *g.Unused, g.Holders)
+	}
+	if g := snap.GPUs[1]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
+		t.Errorf("holds nothing: %d strays, %+v", *g.Strays, g.Holders)
+	}
+}
+
 // TestPrivatePIDs: in a PID namespace of our own what the driver says of processes
 // misleads. Those who hold a GPU are charged for holding it, and nobody for using it.
 func TestPrivatePIDs(t *testing.T) {

@@ -149,7 +149,7 @@ type view struct {
 	now              gpu.Instant
 	report           gpu.Report
 	down             bool                        // the driver does not answer
-	allocations      map[string][]gpu.Allocation // by UUID
+	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
 	allocationsKnown bool
 	givenKnown       bool                  // the kubelet says who was given what
 	attendance       map[string]attendance // by UUID
@@ -217,7 +217,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
-	use := usageOf(who, s.given[uuid], v.givenKnown)
+	use := usageOf(who, s.given[uuid], s.given[""], v.givenKnown)
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
