@@ -113,12 +113,12 @@ func (d *fieldDescs) collect(ch chan<- prometheus.Metric, row *gpu.FieldRow, g *
 }
 
 // soleHolder returns the container that a GPU or MIG instance was given to, or that uses
-// it if it was given to none; nil if there are several.
+// it if it is not known to be given to any; nil if there are several.
 func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 	for _, given := range []bool{true, false} {
 		for i := range holders {
 			h := &holders[i]
-			if h.GPUInstance != instance || given != (h.Sharing != gpu.SharingNone) {
+			if h.GPUInstance != instance || given != (h.Sharing != gpu.SharingNone && h.Sharing != gpu.SharingUnknown) {
 				continue
 			}
 			if sole != nil && sole.AccountKey != h.AccountKey {

@@ -61,7 +61,7 @@ var labelCatalogue = []Label{
 	{Name: "resource", Help: "Extended resource the container asked for, such as `nvidia.com/gpu`."},
 	{Name: "claim", Help: "Resource claim of a device that was allocated by DRA."},
 	{
-		Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation.",
+		Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation, empty while it is not known whether it has one.",
 		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMPS), string(gpu.SharingMIG), string(gpu.SharingNone)},
 	},
 	{

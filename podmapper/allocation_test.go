@@ -98,6 +98,9 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.pollFails("no kubelet on this host")
 	n.wantStage(stage.PodResources, false)
 	n.wantHeld()
+	if !n.Allocations().NoKubelet {
+		t.Error("there is a kubelet")
+	}
 
 	check(t, os.Mkdir(filepath.Dir(n.socket), 0o755)) // one is being installed
 	n.pollFails("list pod resources")
@@ -114,6 +117,9 @@ func TestMachineWithoutKubernetes(t *testing.T) {
 	n.start(10, 5, "python3", "/system.slice/train.service")
 	n.poll()
 	n.wantHeld()
+	if !n.Allocations().NoKubelet {
+		t.Error("there is a kubelet")
+	}
 	if p := n.process(10); p.Owner.Kind != gpu.OwnerHost {
 		t.Errorf("owner is %v, want the host", p.Owner)
 	}

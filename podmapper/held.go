@@ -32,7 +32,8 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 //
 // The list is known while the answer is at most three polls old. A host that has, and
 // since the start had, neither the kubelet's socket nor its directory is a host
-// without a kubelet, as is one that is said to be: known to have given nothing away. Once the last known process of
+// without a kubelet, as is one that is said to be: known to have given nothing away, and
+// nobody uses anything without leave. Once the last known process of
 // a pod ended, the next poll comes sooner; until then the pod is not live, unless the
 // Pods API said who lives, which knows of pods between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
@@ -42,7 +43,7 @@ func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Unlock()
 	switch {
 	case noKubelet:
-		return gpu.Allocations{Known: true}
+		return gpu.Allocations{Known: true, NoKubelet: true}
 	case !fresh:
 		return gpu.Allocations{}
 	}

@@ -20,7 +20,8 @@ const (
 	// extraPoll is the shortest time between two polls that new containers ask
 	// for. The kubelet answers 100 calls a second, to all its clients together.
 	extraPoll = 2 * time.Second
-	// callTimeout bounds a call of the kubelet, which answers in milliseconds.
+	// callTimeout bounds a call of the kubelet, and a poll's look at the logs: both
+	// take milliseconds.
 	callTimeout = 3 * time.Second
 	// freshPolls is how many polls an answer of the kubelet stays valid.
 	freshPolls = 3
@@ -142,7 +143,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	defer m.refresh.Unlock()
 	defer m.endPoll()
 	seesHost := m.watchHostPIDs()
-	namesErr := m.names.refresh()
+	namesErr := m.names.refresh(ctx)
 	known := m.names.podUIDs()
 	taken, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)

@@ -1,6 +1,7 @@
 package podmapper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,13 +28,16 @@ const provingDigits = 12
 // names is an index of containers: of the kubelet's log links and log directories,
 // and of what its Pods API says. It is safe for concurrent use.
 type names struct {
-	dir    string
-	now    gpu.Clock
-	stages *stage.Set
+	dir     string
+	logRoot string // of the log directories; empty if there are none
+	timeout time.Duration
+	now     gpu.Clock
+	stages  *stage.Set
 	// extra limits the readings for the sake of an unknown container.
 	extra *rate.Limiter
+	disk  disk
 
-	mu    sync.Mutex
+	mu    sync.Mutex // never held while the disk is read
 	links map[logLink]linkState
 	byID  map[string]logLink
 	logs  podLogs
@@ -54,21 +58,23 @@ type linkState struct {
 
 func newNames(cfg Config) *names {
 	return &names{
-		dir:    cfg.ContainerLogs,
-		now:    cfg.Now,
-		stages: cfg.Stages,
-		extra:  rate.NewLimiter(2, 5),
-		logs:   podLogs{root: cfg.PodLogs},
-		links:  make(map[logLink]linkState),
-		byID:   make(map[string]logLink),
+		dir:     cfg.ContainerLogs,
+		logRoot: cfg.PodLogs,
+		timeout: min(callTimeout, cfg.Poll),
+		now:     cfg.Now,
+		stages:  cfg.Stages,
+		extra:   rate.NewLimiter(2, 5),
+		disk:    make(disk, 1),
+		links:   make(map[logLink]linkState),
+		byID:    make(map[string]logLink),
 	}
 }
 
-// refresh reads the directory and forgets what is long gone.
-func (n *names) refresh() error {
+// refresh reads the directories and forgets what is long gone.
+func (n *names) refresh(ctx context.Context) error {
+	err := n.watchLogs(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	err := n.load()
 	oldest := n.now().Boot - keepNames
 	for l, state := range n.links {
 		if state.used < oldest {
@@ -76,6 +82,29 @@ func (n *names) refresh() error {
 			delete(n.byID, l.id)
 		}
 	}
+	return err
+}
+
+// hasLogs reports whether there are directories to read: none on a host without
+// Kubernetes.
+func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
+
+// watchLogs reads the directories, and says how that goes.
+func (n *names) watchLogs(ctx context.Context) error {
+	if !n.hasLogs() {
+		return nil
+	}
+	began := n.now()
+	due, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	err, ok := wait(due, n.disk, n.load)
+	if ctx.Err() != nil { // nobody's fault
+		return ctx.Err()
+	}
+	if !ok {
+		err = fmt.Errorf("list container logs: the disk of %s has not answered within %v, still waiting", n.dir, n.timeout)
+	}
+	n.stages.Observe(stage.ContainerLogs, began, err)
 	return err
 }
 
@@ -105,34 +134,50 @@ func (n *names) learnOnly(containers map[podName]string) {
 // id that no container has; it is the container's if its pod has only one, and had no
 // other when the process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Container, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	now := n.now()
-	l, ok := n.find(podUID, id)
-	if !ok && n.extra.AllowN(now.Wall, 1) && n.load() == nil {
-		l, ok = n.find(podUID, id)
+	c, ok := n.indexed(podUID, id, now.Boot)
+	if !ok && n.hasLogs() && n.extra.AllowN(now.Wall, 1) {
+		if err, read := glance(n.disk, n.load); read && err == nil {
+			c, ok = n.indexed(podUID, id, now.Boot)
+		}
 	}
 	if !ok {
 		return n.onlyOf(podUID, seen, now.Wall)
 	}
-	n.links[l] = linkState{listing: n.links[l].listing, used: now.Boot}
-	return l.Container, true
+	return c, true
 }
 
 // onlyOf names the only container of a pod. An answer of the Pods API that is older
 // than the acquaintance with the process does not count: the process may be of an
 // ephemeral container that was added since.
 func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Container, bool) {
-	if c, ok := n.only[podUID]; ok && n.onlySince > seen {
+	n.mu.Lock()
+	c, ok := n.only[podUID]
+	ok = ok && n.onlySince > seen
+	logs, alone := n.logs, n.onlyByName
+	n.mu.Unlock()
+	if ok {
 		return c, true
 	}
 	if podUID == "" || !n.extra.AllowN(now, 1) {
 		return gpu.Container{}, false
 	}
-	return n.logs.only(podUID, n.onlyByName)
+	c, ok = glance(n.disk, func() gpu.Container { return logs.only(podUID, alone) })
+	return c, ok && c.Container != ""
 }
 
-// find looks in the index only.
+// indexed looks in the index only.
+func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Container, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l, ok := n.find(podUID, id)
+	if ok {
+		n.links[l] = linkState{listing: n.links[l].listing, used: now}
+	}
+	return l.Container, ok
+}
+
+// find looks in the index. The caller holds n.mu.
 func (n *names) find(podUID, id string) (logLink, bool) {
 	if l, ok := n.byID[id]; ok {
 		return l, podUID == "" || podUID == l.PodUID
@@ -185,46 +230,57 @@ func addUID(pods map[podName]map[string]bool, name podName, uid string, now bool
 	pods[name][uid] = pods[name][uid] || now
 }
 
-// load reads the directories into the index. Links that lead nowhere we know, and
-// those that vanish meanwhile, are passed over.
+// load reads the directories into the index. It runs in turn with whatever else reads
+// the disk.
 func (n *names) load() error {
-	if n.dir == "" && n.logs.root == "" {
-		return nil
+	began := n.now().Boot
+	links, linksErr := n.readLinks()
+	logs, logsErr := readPodLogs(n.logRoot)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if linksErr == nil {
+		n.listing++
 	}
-	began := n.now()
-	err := errors.Join(n.readDir(began.Boot), n.logs.load())
-	n.stages.Observe(stage.ContainerLogs, began, err)
-	return err
-}
-
-func (n *names) readDir(now time.Duration) error {
-	entries, err := readNames(n.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list container logs: mount that directory, "+
-			"or containers whose names the Pods API does not tell stay unmapped: %w", err)
-	}
-	if err != nil {
-		return fmt.Errorf("list container logs: %w", err)
-	}
-	n.listing++
-	for _, name := range entries {
-		l, ok := n.readLink(name)
-		if !ok {
-			continue
-		}
-		n.links[l] = linkState{listing: n.listing, used: now}
+	for _, l := range links {
+		n.links[l] = linkState{listing: n.listing, used: began}
 		if !l.cut() {
 			n.byID[l.id] = l
 		}
 	}
-	return nil
+	if logsErr == nil {
+		n.logs = logs
+	}
+	return errors.Join(linksErr, logsErr)
+}
+
+// readLinks reads all links. Those that lead nowhere we know, and those that vanish
+// meanwhile, are passed over.
+func (n *names) readLinks() ([]logLink, error) {
+	entries, err := readNames(n.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list container logs: mount that directory, "+
+			"or containers whose names the Pods API does not tell stay unmapped: %w", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list container logs: %w", err)
+	}
+	links := make([]logLink, 0, len(entries))
+	for _, name := range entries {
+		if l, ok := n.readLink(name); ok {
+			links = append(links, l)
+		}
+	}
+	return links, nil
 }
 
 // readLink reads one link, unless its name ends in an id that is known: what
 // belongs to a container's id never changes.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
-	if l, ok := n.byID[stem[max(0, len(stem)-64):]]; ok {
+	n.mu.Lock()
+	l, known := n.byID[stem[max(0, len(stem)-64):]]
+	n.mu.Unlock()
+	if known {
 		return l, true
 	}
 	target, err := os.Readlink(filepath.Join(n.dir, name))

@@ -11,49 +11,48 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// podLogs reads the kubelet's directories of logs, <namespace>_<pod>_<uid>/<container>.
-// They know the pods also where the runtime writes no log files and there are no
-// links, but no ids of containers. It is not safe for concurrent use.
+// podLogs is what the kubelet's directories of logs, <namespace>_<pod>_<uid>/<container>,
+// say. They know the pods also where the runtime writes no log files and there are no
+// links, but no ids of containers. It does not change.
 type podLogs struct {
-	root string // empty if there is none
+	root string
 	pods map[string]podName
 	dirs map[string]string // by UID
 }
 
-// load lists the pods. Where the directory is missing the links may do.
-func (l *podLogs) load() error {
-	if l.root == "" {
-		return nil
+// readPodLogs lists the pods. Where the directory is missing the links may do.
+func readPodLogs(root string) (podLogs, error) {
+	if root == "" {
+		return podLogs{}, nil
 	}
-	names, err := readNames(l.root)
+	names, err := readNames(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list pod logs: %w", err)
+		return podLogs{}, fmt.Errorf("list pod logs: %w", err)
 	}
-	l.pods = make(map[string]podName, len(names))
-	l.dirs = make(map[string]string, len(names))
+	l := podLogs{root, make(map[string]podName, len(names)), make(map[string]string, len(names))}
 	for _, dir := range names {
 		if c, ok := parsePodDir(dir); ok {
 			l.pods[c.PodUID] = podName{c.Namespace, c.Pod}
 			l.dirs[c.PodUID] = dir
 		}
 	}
-	return nil
+	return l, nil
 }
 
 // only returns the container of a process of the given pod, if it can be no other:
-// the only one that has logs, and the only one of its pod by the kubelet's word. The
-// kubelet makes a container's directory before the container, so that of a process
-// that was seen before is there; and an init container has one too, that stays.
-func (l *podLogs) only(uid string, alone map[podName]string) (gpu.Container, bool) {
+// the only one that has logs, and the only one of its pod by the kubelet's word; else
+// none. The kubelet makes a container's directory before the container, so that of a
+// process that was seen before is there; and an init container has one too, that stays.
+func (l podLogs) only(uid string, alone map[podName]string) gpu.Container {
 	name, ok := l.pods[uid]
 	if !ok || alone[name] == "" {
-		return gpu.Container{}, false
+		return gpu.Container{}
 	}
 	containers, err := readNames(filepath.Join(l.root, l.dirs[uid]))
 	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
-		return gpu.Container{}, false
+		return gpu.Container{}
 	}
-	return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid, Container: alone[name]}, true
+	return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid, Container: alone[name]}
 }
 
 // parsePodDir reads <namespace>_<pod>_<uid>. No name of Kubernetes holds an

@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"internal/nvml":    {"internal/gpu", "internal/lane", "internal/stage"},
 	"internal/dcgm":    {"internal/gpu", "internal/lane"},
 	"internal/source":  {"internal/gpu", "internal/stage"},
-	"podmapper":        {"internal/gpu", "internal/stage"},
+	"podmapper":        {"internal/gpu", "internal/lane", "internal/stage"},
 	"collector":        {"internal/gpu", "internal/labelvalue"},
 	"internal/sampler": {"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/state"},
 	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},

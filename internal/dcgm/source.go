@@ -75,7 +75,9 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 		if !ok {
 			return gpu.Report{}, errLate
 		}
-		s.xids = append(s.xids, a.report.XIDs...)
+		for _, x := range a.report.XIDs {
+			s.xids = x.Queue(s.xids)
+		}
 		_ = s.accept(a) // the next turn tells
 	}
 	now := s.cfg.Now().Boot

@@ -112,6 +112,7 @@ const (
 	SharingMPS         Sharing = "mps"
 	SharingMIG         Sharing = "mig"
 	SharingNone        Sharing = "none" // uses it without an allocation
+	SharingUnknown     Sharing = ""     // uses it; whether it was given it is not known
 )
 
 // Allocations is the kubelet's latest word on who holds which device.
@@ -119,5 +120,7 @@ type Allocations struct {
 	// Known is false while the kubelet's answer is missing or too old to count.
 	// A node without a kubelet is Known, with an empty list.
 	Known bool
-	List  []Allocation
+	// NoKubelet is set where there is none: nobody holds a device, and nobody needs to.
+	NoKubelet bool
+	List      []Allocation
 }

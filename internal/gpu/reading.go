@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Report is everything a source of readings knows at one tick.
 type Report struct {
@@ -111,4 +114,22 @@ type XID struct {
 	UUID string
 	Code uint64
 	At   time.Time
+	// Earlier counts errors of that code before it whose times are not known any more.
+	Earlier uint64
+}
+
+// maxWaiting is how many errors wait for a report with a time of their own.
+const maxWaiting = 1024
+
+// Queue adds an error to those that wait for a report, which may be days away. Of too many
+// the oldest of its kind is counted with it: none is lost, but for its time.
+func (x XID) Queue(waiting []XID) []XID {
+	if len(waiting) >= maxWaiting {
+		same := func(o XID) bool { return o.UUID == x.UUID && o.Code == x.Code }
+		if i := slices.IndexFunc(waiting, same); i >= 0 {
+			x.Earlier += waiting[i].Earlier + 1
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+	}
+	return append(waiting, x)
 }

@@ -34,12 +34,15 @@ type GPU struct {
 	// LastReading is when the GPU last answered.
 	LastReading time.Time
 	XIDs        XIDs
-	// Holders are the containers that hold or use the GPU now.
-	Holders []Holder
+	// Holders are the containers that hold or use the GPU now, all of them if
+	// HoldersKnown.
+	Holders      []Holder
+	HoldersKnown bool
 	// Processes are the processes on the GPU now.
 	Processes []LiveProcess
 	// Strays counts the processes on the GPU whose pod was not given it, Unused the
-	// allocations of it without a process; nil while that cannot be told.
+	// allocations of it without a process; nil while that cannot be told, and where
+	// there is no kubelet to give anything.
 	Strays, Unused *int
 	// Book is nil while nothing may be charged, or after the book of a lost GPU
 	// was closed.
@@ -55,9 +58,9 @@ type XIDs struct {
 	Last map[uint64]time.Time `json:"last,omitempty"`
 }
 
-// Add counts one more error.
+// Add counts one more error, and those before it.
 func (x *XIDs) Add(e XID) {
-	x.Count++
+	x.Count += 1 + e.Earlier
 	if x.Last == nil {
 		x.Last = make(map[uint64]time.Time)
 	}

@@ -109,6 +109,14 @@ func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccoun
 	return &a.Processes[len(a.Processes)-1]
 }
 
+// dropProcesses drops all accounts of processes, the folded ones too. What they hold is
+// part of their container's.
+func (b *book) dropProcesses() {
+	for i := range b.Containers {
+		b.Containers[i].Processes = nil
+	}
+}
+
 // retire drops the accounts of processes that ended longer ago than the retention
 // time, and moves the amounts of pods whose containers all did to Retired. The
 // containers of a pod retire together, so that sums over a pod never fall while it

@@ -119,6 +119,22 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
+// Tidy drops what nothing can be charged to any more, and what would take the room of
+// the living until the node boots: the book of a GPU that is not known any more, since
+// another is in its place, and the process accounts in a book that is not shown any more,
+// since its GPU is lost for long. The rest of such a book goes on when its GPU returns.
+func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
+	for uuid, b := range l.books {
+		known, shown := is(uuid)
+		switch {
+		case !known:
+			delete(l.books, uuid)
+		case !shown:
+			b.dropProcesses()
+		}
+	}
+}
+
 // room returns how many more process accounts may be opened.
 func (l *Ledger) room() int {
 	if l.cfg.MaxProcesses <= 0 {

@@ -245,6 +245,48 @@ func TestPIDReuseUnlisted(t *testing.T) {
 	}
 }
 
+// TestTidy: a lost GPU whose book is not shown any more leaves its room to the living, and
+// goes on where it was if it returns; a GPU that is not known any more begins anew.
+func TestTidy(t *testing.T) {
+	gone := look(0, nil).UUID + "-lost"
+	on := func(uuid string, o ledger.Observation) ledger.Observation {
+		o.UUID = uuid
+		return o
+	}
+	p, q := process(21, in(train)), process(22, in(serve))
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
+	for s := range 3 {
+		l.Observe(on(gone, look(float64(s), []gpu.Process{p})))
+		l.Settle(at(float64(s)), unresolved)
+	}
+	before := bookOf(l, gone)
+	if before.Energy == 0 || len(before.Containers) != 1 || len(before.Containers[0].Processes) != 1 {
+		t.Fatalf("book: %+v", before)
+	}
+	known := true
+	tidy := func() { l.Tidy(func(u string) (bool, bool) { return known || u != gone, u != gone }) }
+	tidy()
+	after := bookOf(l, gone)
+	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Containers) != 1 || len(after.Containers[0].Processes) != 0 {
+		t.Errorf("lost for long: %+v", after)
+	}
+	ask(t, l, look(100, []gpu.Process{q}))
+	if ps := ask(t, l, look(101, []gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded {
+		t.Errorf("no room for the living: %+v", ps)
+	}
+	l.Observe(on(gone, look(102, nil)))
+	l.Observe(on(gone, look(103, nil)))
+	l.Settle(at(120), unresolved)
+	if b := bookOf(l, gone); b.Energy <= before.Energy || b.Energy != b.Sum() || !b.Opened.Equal(before.Opened) {
+		t.Errorf("returned: %+v", b)
+	}
+	known = false
+	tidy()
+	if _, kept := l.State().Books[gone]; kept {
+		t.Error("the book of a GPU that was replaced is kept")
+	}
+}
+
 func TestProcessCap(t *testing.T) {
 	var all []gpu.Process
 	for pid := range uint32(10) {

@@ -180,7 +180,7 @@ func (d *session) waitEvent() event {
 func (s *Source) putXID(x gpu.XID) {
 	s.xidsMu.Lock()
 	defer s.xidsMu.Unlock()
-	s.xids = append(s.xids, x)
+	s.xids = x.Queue(s.xids)
 }
 
 func (s *Source) takeXIDs() []gpu.XID {

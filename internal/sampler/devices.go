@@ -13,15 +13,12 @@ import (
 type devices []gpu.Device
 
 // lookUp returns the allocations with the GPU and the MIG instance they are of. One
-// whose device the driver does not list is left out, unless it names a GPU by UUID:
-// that one may be lost.
+// whose device the driver does not list is of no GPU, its UUID stays empty, unless it
+// names a GPU by UUID: that one may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	for _, a := range list {
-		var ok bool
-		if a.UUID, a.GPUInstance, ok = ds.find(a.Device); !ok {
-			continue
-		}
+		a.UUID, a.GPUInstance, _ = ds.find(a.Device)
 		if i := slices.IndexFunc(out, func(b gpu.Allocation) bool { return sameHolding(a, b) }); i >= 0 {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
 			continue

@@ -10,6 +10,10 @@ import (
 type usage struct {
 	held    []gpu.Allocation // live
 	tenants []tenant
+	// known is set while the kubelet says who was given what.
+	known bool
+	// unplaced are the allocations of which it cannot be told what GPU they are of.
+	unplaced []gpu.Allocation
 }
 
 // A tenant is a container's process on the GPU.
@@ -23,20 +27,29 @@ func (t tenant) uses(a gpu.Allocation) bool {
 	return t.container.PodUID == a.Container.PodUID && (t.instance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usageOf compares the processes on a GPU with its allocations.
-func usageOf(who attendance, allocations []gpu.Allocation) usage {
-	u := usage{held: slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
-		return !a.Live || a.Container.PodUID == ""
-	})}
+// usageOf compares the processes on a GPU with its allocations. Of the kubelet's last
+// word, when that is not known to be true any more, the allocations of those pods count
+// that use them: they live, and a pod keeps for life what it was given.
+func usageOf(who attendance, allocations, unplaced []gpu.Allocation, known bool) usage {
+	u := usage{known: known, unplaced: unplaced}
 	for _, g := range who.present {
 		if g.Owner.Kind == gpu.OwnerContainer {
 			u.tenants = append(u.tenants, tenant{g.Owner.Container, g.GPUInstance})
 		}
 	}
+	u.held = slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
+		counts := known && a.Live || !known && u.used(a)
+		return a.Container.PodUID == "" || !counts
+	})
 	return u
 }
 
-// byGPU returns the allocations of each GPU.
+// used reports whether the pod of an allocation is on what it was given.
+func (u *usage) used(a gpu.Allocation) bool {
+	return slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) })
+}
+
+// byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
 func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	out := make(map[string][]gpu.Allocation)
 	for _, a := range list {
@@ -66,6 +79,9 @@ func (u *usage) holders() []gpu.Holder {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
+		if !u.known || u.mayHold(t) {
+			h.Sharing = gpu.SharingUnknown
+		}
 		if i := u.heldByPod(t); i >= 0 {
 			h.Resource, h.Claim, h.Sharing = u.held[i].Resource, u.held[i].Claim, u.held[i].Sharing
 		}
@@ -79,11 +95,16 @@ func (u *usage) heldByPod(t tenant) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
+// mayHold reports whether the tenant's pod was given something that may be what it uses.
+func (u *usage) mayHold(t tenant) bool {
+	return slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.container.PodUID })
+}
+
 // strays counts the processes whose pod does not hold what they use.
 func (u *usage) strays() int {
 	n := 0
 	for _, t := range u.tenants {
-		if u.heldByPod(t) < 0 {
+		if u.heldByPod(t) < 0 && !u.mayHold(t) {
 			n++
 		}
 	}
@@ -94,7 +115,7 @@ func (u *usage) strays() int {
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {
-		if !slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) }) {
+		if !u.used(a) {
 			n++
 		}
 	}

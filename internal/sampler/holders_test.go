@@ -77,6 +77,75 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
+// TestNoKubelet: where nobody gives devices away nobody uses one without leave, and what
+// nobody uses is idle.
+func TestNoKubelet(t *testing.T) {
+	w := newWorld(t)
+	w.allocations.NoKubelet = true
+	w.runs(first, 42, train)
+	snap := w.ticks(w.sampler(), 3)
+	g := snap.GPUs[0]
+	if g.Strays != nil || g.Unused != nil || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown || !g.HoldersKnown {
+		t.Errorf("used: %v strays, %v unused, %+v", g.Strays, g.Unused, g.Holders)
+	}
+	if g := snap.GPUs[1]; len(g.Holders) != 0 || !g.HoldersKnown || g.Book.Unattributed[gpu.Idle] != 200_000 {
+		t.Errorf("not used: %+v, %+v", g.Holders, g.Book)
+	}
+}
+
+// TestSilentKubelet: while the kubelet does not say who was given what, those who use what
+// they were given last are shown as before, and nobody is said to use it without leave.
+// The ledger knows of no allocation.
+func TestSilentKubelet(t *testing.T) {
+	w := newWorld(t)
+	helper := train
+	helper.Container = "helper"
+	w.gives(first, train)
+	w.gives(second, serve)
+	w.runs(first, 42, train)
+	w.runs(first, 43, helper)
+	s := w.sampler()
+	before := w.ticks(s, 2).GPUs[0].Holders
+
+	w.allocations = gpu.Allocations{}
+	w.runs(first, 44, serve) // given the other one
+	w.ticks(s, 20)
+	snap := w.ticks(s, 1)
+	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Container: serve}, Sharing: gpu.SharingUnknown})
+	if diff := cmp.Diff(want, snap.GPUs[0].Holders); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	if g := snap.GPUs[1]; len(g.Holders) != 0 || g.HoldersKnown || g.Book.Unattributed[gpu.Unknown] == 0 {
+		t.Errorf("held by somebody who is not seen: %+v, %+v", g.Holders, g.Book)
+	}
+
+	w.processes, w.contexts[first] = map[uint32]gpu.Process{}, nil
+	if g := w.ticks(s, 1).GPUs[0]; len(g.Holders) != 0 {
+		t.Errorf("after they ended: %+v", g.Holders)
+	}
+	s = w.restarted(s)
+	w.runs(first, 45, train)
+	if g := w.ticks(s, 1).GPUs[0]; len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
+		t.Errorf("an exporter that was never told: %+v", g.Holders)
+	}
+}
+
+// TestUnplaced: a pod that was given a device which the driver does not list may well be on
+// it, and others are not excused. Nobody is charged for holding it.
+func TestUnplaced(t *testing.T) {
+	w := newWorld(t)
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(9)}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	w.runs(first, 42, train)
+	w.runs(second, 43, serve)
+	snap := w.ticks(w.sampler(), 3)
+	if g := snap.GPUs[0]; *g.Strays != 0 || *g.Unused != 0 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
+		t.Errorf("may hold it: %d strays, %d unused, %+v", *g.Strays, *g.Unused, g.Holders)
+	}
+	if g := snap.GPUs[1]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
+		t.Errorf("holds nothing: %d strays, %+v", *g.Strays, g.Holders)
+	}
+}
+
 // TestPrivatePIDs: in a PID namespace of our own what the driver says of processes
 // misleads. Those who hold a GPU are charged for holding it, and nobody for using it.
 func TestPrivatePIDs(t *testing.T) {

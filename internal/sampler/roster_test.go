@@ -65,6 +65,35 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestLostGPUTakesNoRoom: the processes of a GPU that is lost for long take no room from
+// the living, and the book of one that was replaced is not saved for ever.
+func TestLostGPUTakesNoRoom(t *testing.T) {
+	w := newWorld(t)
+	w.max = 1
+	w.runs(second, 42, train)
+	s := w.sampler()
+	w.ticks(s, 3)
+	all := w.devices
+	w.devices = all[:1]
+	w.runs(first, 43, serve)
+	if snap := w.ticks(s, 3); !snap.GPUs[0].Book.Containers[0].Processes[0].Folded || len(snap.GPUs[1].Book.Containers[0].Processes) != 1 {
+		t.Errorf("within the retention time: %+v, %+v", snap.GPUs[0].Book, snap.GPUs[1].Book)
+	}
+	w.now += 6 * time.Minute
+	snap := w.ticks(s, 3)
+	if ps := snap.GPUs[0].Book.Containers[0].Processes; len(ps) != 2 || ps[1].Folded {
+		t.Errorf("after it: %+v", ps)
+	}
+	other := all[1]
+	other.UUID = "GPU-5d2f9a60-0000-4000-8000-000000000003"
+	w.devices = []gpu.Device{all[0], other}
+	w.ticks(s, 2)
+	w.devices = []gpu.Device{all[0], all[1]} // back, after it was replaced: known no more
+	if b := w.ticks(s, 2).GPUs[1].Book; b == nil || b.Energy != 100_000 {
+		t.Errorf("back: %+v", b)
+	}
+}
+
 // TestSerials: a serial number that is learnt late, or changes, is news and says when;
 // one that is not told any more is kept, also by the next exporter.
 func TestSerials(t *testing.T) {

@@ -60,6 +60,9 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // when the two were last read
 
+	// given is who was given what, by UUID, by the kubelet's last word.
+	given map[string][]gpu.Allocation
+
 	latest atomic.Pointer[gpu.Snapshot]
 }
 
@@ -117,6 +120,9 @@ func (s *Sampler) Tick(ctx context.Context) {
 		allocations: byGPU(s.roster.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
 		attendance: make(map[string]attendance, len(report.Readings)),
 	}
+	if v.givenKnown = allocations.Known && !allocations.NoKubelet; v.givenKnown {
+		s.given = v.allocations
+	}
 	for _, r := range report.Readings {
 		v.attendance[r.UUID] = s.processes.attend(r)
 	}
@@ -143,8 +149,9 @@ type view struct {
 	now              gpu.Instant
 	report           gpu.Report
 	down             bool                        // the driver does not answer
-	allocations      map[string][]gpu.Allocation // by UUID
+	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
 	allocationsKnown bool
+	givenKnown       bool                  // the kubelet says who was given what
 	attendance       map[string]attendance // by UUID
 }
 
@@ -159,6 +166,10 @@ func (s *Sampler) charge(v view) {
 		l.Observe(observation(s.roster.device(r.UUID), r, v))
 	}
 	l.Settle(v.now, s.cfg.Mapper.Owner)
+	l.Tidy(func(uuid string) (known, shown bool) {
+		e, known := s.roster.entries[uuid]
+		return known, known && s.roster.showsBook(e, v.now)
+	})
 }
 
 // readHost reads the machine's identity and its PCI bus, now and then.
@@ -206,7 +217,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
-	use := usageOf(who, v.allocations[uuid])
+	use := usageOf(who, s.given[uuid], s.given[""], v.givenKnown)
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}
@@ -216,7 +227,8 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	}
 	g.Reading = &v.report.Readings[i]
 	g.Processes = s.processes.live(g.Reading, who)
-	if g.Reading.ContextsKnown && v.allocationsKnown {
+	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
+	if g.Reading.ContextsKnown && v.givenKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
 	}
 	return g

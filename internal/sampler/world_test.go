@@ -40,11 +40,12 @@ type world struct {
 	xids        []gpu.XID
 	down        error
 	private     bool // a PID namespace of its own
+	max         int  // process accounts
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
+		max: 100, t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
 		processes: map[uint32]gpu.Process{}, owners: map[gpu.ProcessID]gpu.Owner{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
 		allocations: gpu.Allocations{Known: true},
 	}
@@ -131,7 +132,7 @@ func (w *world) sampler() *sampler.Sampler {
 		Source: w, Mapper: w, NodeName: "node-1",
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"),
-		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 100},
+		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},
 		Now:       w.instant, Stages: stage.New(log, w.instant),
 	})
 }

@@ -38,9 +38,12 @@ func (x *xids) add(by stage.Name, list []gpu.XID) {
 		})
 		if same >= 0 {
 			x.told = slices.Delete(x.told, same, same+1)
-			continue
+			if e.Earlier == 0 {
+				continue
+			}
+			e.Earlier-- // those before it have no times by which to tell whether they were told
 		}
-		x.waiting = append(x.waiting, e)
+		x.waiting = e.Queue(x.waiting)
 		x.told = append(x.told, told{e, by})
 	}
 	x.told = slices.Delete(x.told, 0, max(0, len(x.told)-remembered))

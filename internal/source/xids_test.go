@@ -58,6 +58,37 @@ func (b *both) says(s *said, name string, codes []uint64) {
 	}
 }
 
+// TestErrorsOfDays: while no report can be made, errors cost no more than some memory, and
+// every one of them is counted.
+func TestErrorsOfDays(t *testing.T) {
+	b := newBoth(true)
+	const days, rare = 5000, 48
+	b.says(&b.engine, "dcgm", nil)
+	for i := range days {
+		b.clock.Advance(time.Second)
+		codes := []uint64{79}
+		if i == 7 {
+			codes = append(codes, rare)
+		}
+		b.says(&b.library, "nvml", codes)
+		if _, err := b.Read(t.Context()); err == nil {
+			t.Fatal("a report without the engine")
+		}
+	}
+	b.clock.Advance(time.Second)
+	newest := b.ago(time.Second)
+	b.says(&b.engine, "dcgm", []uint64{})
+	b.says(&b.library, "nvml", []uint64{})
+	list := gputest.Read(t, b).XIDs
+	var counted gpu.XIDs
+	for _, x := range list {
+		counted.Add(x)
+	}
+	if len(list) > 2000 || counted.Count != days+1 || !counted.Last[79].Equal(newest.Wall) || counted.Last[rare].IsZero() {
+		t.Errorf("%d errors in %d, last at %v; want %d at %v", counted.Count, len(list), counted.Last, days+1, newest.Wall)
+	}
+}
+
 // TestLateErrors: an engine that answers again tells what the library told long ago.
 func TestLateErrors(t *testing.T) {
 	b := newBoth(false)

@@ -69,7 +69,7 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 		ChassisSerial: identity(g.Platform.ChassisSerial),
 		ChassisSlot:   g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID,
 		Present: g.Present, Answers: g.Present && g.Reading != nil && fresh,
-		HoldersKnown: g.Strays != nil, Containers: containers(g),
+		HoldersKnown: g.HoldersKnown, Containers: containers(g),
 		EnergySource: g.EnergySource, EnergyScope: g.EnergyScope,
 	}
 	if g.Present {

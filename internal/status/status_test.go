@@ -78,15 +78,15 @@ func lostNode() *gpu.Snapshot {
 	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
 	lost.Holders = []gpu.Holder{hold(lost, 0, gpu.SharingExclusive, 1)}
 	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: at(20 * time.Minute).Wall}
-	lost.Strays, lost.Book = nil, nil
+	lost.Strays, lost.HoldersKnown, lost.Book = nil, false, nil
 
 	silent := newGPU(1)
-	silent.Reading, silent.Strays, silent.LastReading = nil, nil, at(42*time.Second).Wall
+	silent.Reading, silent.Strays, silent.HoldersKnown, silent.LastReading = nil, nil, false, at(42*time.Second).Wall
 	silent.Book.Settled = at(42 * time.Second)
 
 	unseen := newGPU(2, account("team-d", "not-a-stray-0", "main", gpu.ByMethod{}))
 	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingNone, 0)}
-	unseen.Strays, unseen.XIDEvents = nil, false
+	unseen.Strays, unseen.HoldersKnown, unseen.XIDEvents = nil, false, false
 
 	s := node(lost, silent, unseen)
 	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
@@ -102,7 +102,7 @@ func lostNode() *gpu.Snapshot {
 // oldNode is a node whose driver is gone and whose exporter stands still.
 func oldNode() *gpu.Snapshot {
 	silent := newGPU(0)
-	silent.Reading, silent.Strays, silent.Book, silent.LastReading = nil, nil, nil, time.Time{}
+	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
 	s := node(silent)
 	s.At, s.Driver, s.DriverGPUs = at(3*time.Hour), nil, nil
 	s.Stages = []gpu.Stage{{Name: "driver", Tried: true, Failures: 1}, {Name: "state", Tried: true, Failures: 3}}
@@ -185,7 +185,7 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 			Platform:     gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), ModuleID: new(i + 1)},
 			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
 		},
-		Present: true, LastReading: at(500 * time.Millisecond).Wall, Strays: new(0), Book: b,
+		Present: true, LastReading: at(500 * time.Millisecond).Wall, Strays: new(0), HoldersKnown: true, Book: b,
 		Reading: &gpu.Reading{
 			Power: new(gpu.Watts(412.345)), PowerLimit: new(gpu.Watts(1000)), Temperature: new(61.0), Utilization: new(0.97),
 			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),

@@ -1,0 +1,38 @@
+package gpu_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestQueue: errors that wait for a report cost bounded memory, and each is counted. The
+// newest of each kind has its time.
+func TestQueue(t *testing.T) {
+	const kinds, each = 24, 1000
+	start := time.Unix(1_800_000_000, 0)
+	var waiting []gpu.XID
+	for i := range kinds * each {
+		x := gpu.XID{UUID: []string{"GPU-a", "GPU-b"}[i%2], Code: uint64(i % kinds), At: start.Add(time.Duration(i) * time.Second)}
+		waiting = x.Queue(waiting)
+		if len(waiting) > 1024+kinds {
+			t.Fatalf("%d errors wait", len(waiting))
+		}
+		if i < 1000 && len(waiting) != i+1 {
+			t.Fatalf("%d of %d errors wait with a time of their own", len(waiting), i+1)
+		}
+	}
+	var counted gpu.XIDs
+	for _, x := range waiting {
+		counted.Add(x)
+	}
+	if counted.Count != kinds*each {
+		t.Errorf("counted %d, want %d", counted.Count, kinds*each)
+	}
+	for code := range uint64(kinds) {
+		if want := start.Add(time.Duration(kinds*(each-1)+int(code)) * time.Second); !counted.Last[code].Equal(want) {
+			t.Errorf("XID %d was last at %v, want %v", code, counted.Last[code], want)
+		}
+	}
+}
