@@ -208,12 +208,12 @@ func engineCalls(t *testing.T, n *simnode.Node) map[string]bool {
 	return calls
 }
 
-// TestScrapeCallsNoEngine: between two ticks, which are hours apart here, nothing that is
+// TestScrapeCallsNoEngine: between two ticks, which are half a minute apart here, nothing that is
 // served makes a call of the engine, the field page included.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "dgx-h100")
-	e := start(t, n, append(n.EngineFlags(client), "--tick=1h", "--retention=3h", "--nvml.call-timeout=10s")...)
+	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", "--nvml.call-timeout=10s")...)
 	e.scrapeUntil("the first tick is over", gauges(8))
 	before := callLog(t, n, "engine-calls.tsv")
 	for range 200 {

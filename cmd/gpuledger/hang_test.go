@@ -100,7 +100,7 @@ func (e *exporter) testPages() (longest time.Duration) {
 	return longest
 }
 
-// TestScrapeCallsNoDriver: between two ticks, which are hours apart here, nothing
+// TestScrapeCallsNoDriver: between two ticks, which are half a minute apart here, nothing
 // that is served makes a call of the driver, be all GPUs well or one hung. Waiting
 // for XID events goes on beside it.
 func TestScrapeCallsNoDriver(t *testing.T) {
@@ -111,7 +111,7 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 			if read == 7 {
 				hang(t, n, simnodeUUID(t, 3), "nvmlDeviceGetTemperature")
 			}
-			e := start(t, n, "--tick=1h", "--retention=3h")
+			e := start(t, n, "--tick=30s")
 			e.scrapeUntil("the first tick is over", gauges(read))
 			before := driverLog(t, n)
 			for range 200 {

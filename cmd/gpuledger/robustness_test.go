@@ -21,6 +21,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--no-such-flag"}, "-no-such-flag"},
 		{[]string{"--tick=soon"}, `"soon" for flag -tick`},
 		{[]string{"--tick=1ms"}, "--tick=1ms: want at least 200ms"},
+		{[]string{"--tick=1m"}, "--tick=1m0s: want at most 30s"},
 		{[]string{"--retention=-1s"}, "--retention=-1s"},
 		{[]string{"--kubelet.pod-resources-socket=kubelet.sock"}, "--kubelet.pod-resources-socket=kubelet.sock: want an absolute path"},
 		{[]string{"--state.path=state"}, "--state.path=state"},

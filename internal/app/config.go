@@ -56,7 +56,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Serve.Register(fs)
 	c.Log.Register(fs)
 	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; the default is $NODE_NAME")
-	fs.DurationVar(&c.Tick, "tick", time.Second, "`time` between two readings of the GPUs")
+	fs.DurationVar(&c.Tick, "tick", time.Second, "`time` between two readings of the GPUs, 200ms to 30s")
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`folder` where procfs is mounted")
 	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`folder` where sysfs is mounted")
 	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`folder` of the kubelet's container log links")
@@ -131,6 +131,10 @@ func (c *Config) validate() error {
 	}
 	// The board's counter moves every 100 ms: shorter ticks would see it stand.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
+	// A process that ended is remembered for half a minute, to be known at the next one.
+	if c.Tick > 30*time.Second {
+		errs = append(errs, fmt.Errorf("--tick=%v: want at most 30s", c.Tick))
+	}
 	atLeast("nvml.call-timeout", 10*time.Millisecond, c.CallTimeout)
 	atLeast("retention", c.Tick, c.Retention)
 	if c.MaxProcesses < 1 {

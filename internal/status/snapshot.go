@@ -182,5 +182,6 @@ func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }
 
-// reason returns an error as far as anybody reads. Its end says what to do.
+// reason returns an error as far as anybody reads: longer than a label, for what to do
+// stands at its end.
 func reason(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1024)], "\uFFFD") }
