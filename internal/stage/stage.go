@@ -73,18 +73,18 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.stages[name]
-	if st == nil {
+	st, tried := s.stages[name]
+	if !tried {
 		st = &gpu.Stage{Name: string(name)}
 		s.stages[name] = st
 	}
 	switch {
-	case err != nil && (st.Up || !st.Tried):
+	case err != nil && (st.Up || !tried):
 		s.log.Warn("stage down, will keep trying", "stage", name, "err", err)
-	case err == nil && st.Tried && !st.Up:
+	case err == nil && tried && !st.Up:
 		s.log.Info("stage up again", "stage", name)
 	}
-	st.Tried, st.Up, st.Duration, st.Err = true, err == nil, now.Sub(began), ""
+	st.Up, st.Duration, st.Err = err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
 		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
