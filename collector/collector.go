@@ -83,7 +83,7 @@ func (c *Collector) write(spare *sheet) *sheet {
 	if spare != nil && spare.layout == l {
 		return spare
 	}
-	return l.sheet(p.amounts)
+	return l.sheet(fitted(p.amounts))
 }
 
 // Describe implements [prometheus.Collector]: the page's part of the catalogue, less

@@ -61,7 +61,7 @@ func (p *page) layout() *layout {
 		return p.last
 	}
 	p.differ()
-	l := &layout{sets: p.sets, asked: p.asked, series: p.series}
+	l := &layout{sets: fitted(p.sets), asked: fitted(p.asked), series: fitted(p.series)}
 	known := make(pairs)
 	for i := range l.series {
 		switch s := &l.series[i]; {
@@ -74,6 +74,15 @@ func (p *page) layout() *layout {
 	}
 	l.sort()
 	return l
+}
+
+// fitted returns a list without the room of a much longer one. A page stays as it is for
+// long after many processes have left.
+func fitted[T any](list []T) []T {
+	if cap(list) > 2*len(list) {
+		return slices.Clone(list)
+	}
+	return list
 }
 
 // sort finds the places of the series, in the order in which a registry has them.

@@ -185,3 +185,26 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 		t.Errorf("a scrape of %d series makes %.0f allocations", series, allocations)
 	}
 }
+
+// TestForgets: nothing is held of what has left the page, wherever it stood.
+func TestForgets(t *testing.T) {
+	quiet := crowd(2, 1, 0)
+	s := quiet
+	c := collector.New(func() *gpu.Snapshot { return s }, everything)
+	held := func() uint64 {
+		direct(t, c, func(families []*dto.MetricFamily) int { return len(families) })
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	s = crowd(2, 1, 2000)
+	crowded := held()
+	s = quiet
+	after := held()
+	if crowded < 4*before || after > before+before/10 {
+		t.Errorf("%d bytes are held before 4000 processes came, %d while they are there, %d after they left", before, crowded, after)
+	}
+	runtime.KeepAlive(c)
+}

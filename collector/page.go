@@ -48,13 +48,16 @@ func (p *page) differ() {
 		return
 	}
 	p.same = false
-	p.sets, p.asked = slices.Clip(p.sets), slices.Clip(p.asked)
-	p.series = append(make([]series, 0, len(p.last.series)), p.series...)
+	p.sets, p.asked, p.series = apart(p.sets, p.last.sets), apart(p.asked, p.last.asked), apart(p.series, p.last.series)
 	p.seen = make(map[seriesKey]struct{})
 	for _, q := range p.asked {
 		p.seen[q.key()] = struct{}{}
 	}
 }
+
+// apart returns a copy of the beginning of a list, with room for a list as long. Behind
+// what was taken of the last one stands what has left the page since.
+func apart[T any](taken, last []T) []T { return append(make([]T, 0, len(last)), taken...) }
 
 // labels returns a set of label values.
 func (p *page) labels(given ...string) *labelSet { return p.and(nil, given...) }

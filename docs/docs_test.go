@@ -109,6 +109,25 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestFlags: the pages name no flag in one of the families of ours that does not exist.
+func TestFlags(t *testing.T) {
+	known := make(map[string]bool)
+	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {
+		known[match[1]] = true
+	}
+	if len(known) < 50 {
+		t.Fatalf("only %d flags", len(known))
+	}
+	ours := regexp.MustCompile(`--(?:collector|nvml|dcgm|kubelet|path|state|exporter|leader-election|label-(?:chassis|dmi|prefix|scheme|take|ttl)|pod|web|log|expected|snapshots|write-rate|max-)\b[a-z.-]*[a-z]`)
+	for page, text := range pages(t) {
+		for _, name := range ours.FindAllString(text, -1) {
+			if !known[name] {
+				t.Errorf("%s names the flag %s, which does not exist", page, name)
+			}
+		}
+	}
+}
+
 // TestPackages: design.md names every package.
 func TestPackages(t *testing.T) {
 	text := read(t, "design.md")

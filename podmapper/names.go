@@ -85,9 +85,13 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
+// hasLogs reports whether there are directories to read: none on a host without
+// Kubernetes.
+func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
+
 // watchLogs reads the directories, and says how that goes.
 func (n *names) watchLogs(ctx context.Context) error {
-	if n.dir == "" {
+	if !n.hasLogs() {
 		return nil
 	}
 	began := n.now()
@@ -132,7 +136,7 @@ func (n *names) learnOnly(containers map[podName]string) {
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Container, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
-	if !ok && n.dir != "" && n.extra.AllowN(now.Wall, 1) {
+	if !ok && n.hasLogs() && n.extra.AllowN(now.Wall, 1) {
 		if err, read := glance(n.disk, n.load); read && err == nil {
 			c, ok = n.indexed(podUID, id, now.Boot)
 		}

@@ -319,6 +319,20 @@ func TestPodLogs(t *testing.T) {
 	}
 }
 
+// That no directory of links is named is an error, and takes nothing from the other one.
+func TestPodLogsWithoutLinks(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) {
+		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""
+	})
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Namespace, trainer.Pod, trainer.PodUID, trainer.Container), "")
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.pollFails("list container logs")
+	n.wantStage(stage.ContainerLogs, false)
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	wantOwner(t, n.process(10).Owner, trains)
+}
+
 func TestPodLogsOfARecreatedPod(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"

@@ -9,7 +9,7 @@ import (
 
 // keepProcesses is how long a process is remembered after it was last asked for:
 // longer than any interval waits for its settlement.
-const keepProcesses = 2 * time.Minute
+const keepProcesses = time.Minute
 
 // maxAsks is how many polls out of turn a process without a name is worth: the
 // kubelet may need a moment to know its container.
@@ -49,8 +49,8 @@ func (m *Mapper) Process(pid uint32) (gpu.Process, bool) {
 	return m.resolve(p).Process, true
 }
 
-// Owner returns the latest word on a process that Process has seen, also for two
-// minutes after it was last asked for. The owner is pending while its container
+// Owner returns the latest word on a process that Process has seen, also for a
+// minute after it was last asked for. The owner is pending while its container
 // has no name yet, and unmapped if the process was never seen.
 func (m *Mapper) Owner(id gpu.ProcessID) gpu.Owner {
 	m.mu.Lock()

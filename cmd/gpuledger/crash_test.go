@@ -32,13 +32,20 @@ const longestLife = time.Second
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	seed := seeded(t)
-	scenarios := []string{"churn", "timeslice", "dgx-h100", "mig"}
-	for i, scenario := range scenarios {
-		t.Run(scenario, func(t *testing.T) {
+	nodes := []struct {
+		scenario string
+		engine   bool // read through a host engine
+	}{{"churn", false}, {"timeslice", false}, {"dgx-h100", false}, {"mig", false}, {"timeslice", true}}
+	for i, of := range nodes {
+		name := of.scenario
+		if of.engine {
+			name += "-dcgm"
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			v := newVictim(t, scenario)
-			for n := i; n < *kills; n += len(scenarios) {
+			v := newVictim(t, of.scenario, of.engine)
+			for n := i; n < *kills; n += len(nodes) {
 				v.live(time.Duration(random.Int64N(int64(longestLife))), random.IntN(3) == 0)
 			}
 			v.outlive()
@@ -48,10 +55,11 @@ func TestKilled(t *testing.T) {
 
 // A victim is an exporter that is killed again and again, and what was seen of it.
 type victim struct {
-	t    *testing.T
-	node *simnode.Node
-	seen map[string]sample // every counter by its series, as it was last scraped
-	last page
+	t      *testing.T
+	node   *simnode.Node
+	engine bool
+	seen   map[string]sample // every counter by its series, as it was last scraped
+	last   page
 	// first are the readings with which the books may have begun.
 	first map[string][]gpu.Millijoules
 
@@ -65,8 +73,8 @@ type sample struct {
 }
 
 // newVictim starts an exporter, whose life begins with books of every GPU.
-func newVictim(t *testing.T, scenario string) *victim {
-	v := &victim{t: t, node: newNode(t, scenario), seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
+func newVictim(t *testing.T, scenario string, engine bool) *victim {
+	v := &victim{t: t, node: newNode(t, scenario), engine: engine, seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
 	e := start(t, v.node, v.flags()...)
 	e.scrapeUntil("every book has begun", func(p page) bool {
 		n := len(p.UUIDs())
@@ -84,15 +92,33 @@ func newVictim(t *testing.T, scenario string) *victim {
 	v.look(p)
 	_ = e.cmd.Process.Kill()
 	<-e.exited
-	for uuid, read := range readCounters(t, v.node) {
-		v.first[uuid] = read[:min(2, len(read))]
+	first := 2
+	if engine { // two are asked at each look
+		first *= 2
+	}
+	for uuid, read := range v.counters() {
+		v.first[uuid] = read[:min(first, len(read))]
 	}
 	v.checkBoards()
 	return v
 }
 
 // flags keep every account, so that none may be missing.
-func (v *victim) flags() []string { return []string{"--tick=200ms", "--retention=1h"} }
+func (v *victim) flags() []string {
+	flags := []string{"--tick=200ms", "--retention=1h"}
+	if v.engine {
+		flags = append(flags, v.node.EngineFlags(client)...)
+	}
+	return flags
+}
+
+// counters returns what the boards' counters were when they were read.
+func (v *victim) counters() map[string][]gpu.Millijoules {
+	if v.engine {
+		return bothCounters(v.t, v.node)
+	}
+	return readCounters(v.t, v.node)
+}
 
 // live runs the exporter, scrapes it, and kills it after some time: since it showed its
 // books, or young, since it was started.
@@ -204,7 +230,7 @@ func seriesOf(name string, m *dto.Metric) string {
 // change.
 func (v *victim) checkBoards() {
 	v.t.Helper()
-	for uuid, read := range readCounters(v.t, v.node) {
+	for uuid, read := range v.counters() {
 		energy := v.last.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		var first []gpu.Millijoules
 		for _, from := range v.first[uuid] {

@@ -48,7 +48,7 @@ const (
 	// mostKept is by how much more may live on the heap at the end than before the day, in
 	// MiB: the names of the day's pods are remembered for a quarter of an hour.
 	mostKept = 1
-	mebi         = 1 << 20
+	mebi     = 1 << 20
 )
 
 // TestSoak lets an exporter live through a day of a node on which pods, storms of

@@ -80,6 +80,7 @@ var allowed = map[string][]string{
 	"test/pictures":                  {"internal/simnode", "test/fleet"},
 	"dashboards":                     {},
 	"docs":                           {},
+	"docs/gen":                       {"internal/app", "internal/reconciler"},
 	"test/markdown":                  {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode", "test/markdown"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy", "test/markdown"},

@@ -135,7 +135,7 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
 		return
 	}
-	if o.At.Sub(b.Settled) <= patience+gapAfter {
+	if o.At.Sub(b.last.At) <= patience+gapAfter {
 		b.openHolders(o.Allocations)
 	}
 	for i := range b.pending {

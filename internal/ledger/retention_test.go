@@ -28,6 +28,27 @@ func TestBirth(t *testing.T) {
 	}
 }
 
+// TestBirthAfterGap: so is one of a pod that came while nobody was looking, though the
+// gap waits for the owner of its process.
+func TestBirthAfterGap(t *testing.T) {
+	p := process(31, gpu.Owner{})
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	ask(t, l, look(61, []gpu.Process{p}, holds(serve, 1)))
+	b := ask(t, l, look(62, []gpu.Process{p}, holds(serve, 1)))
+	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	}
+	o := look(63, []gpu.Process{p}, holds(serve, 1))
+	l.Observe(o)
+	l.Settle(o.At, func(gpu.ProcessID) gpu.Owner { return in(serve) })
+	want := amounts{"energy": 63 * 300_000, "idle": 300_000, "gap": 60 * 300_000, "serve exclusive": 600_000}
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
+		t.Errorf("once it is settled (-want +got):\n%s", diff)
+	}
+}
+
 func TestRetention(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	l := newLedger()

@@ -7,10 +7,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// check holds every book against its board and against what was published before.
+// check holds every book against its board and against what was published before. The
+// state can be continued at every moment.
 func (m *machine) check() {
 	m.t.Helper()
-	books, accounts := m.l.State().Books, 0
+	state := m.l.State()
+	if err := state.Check(); err != nil {
+		m.t.Fatalf("a restart now would begin with clean books: %v", err)
+	}
+	books, accounts := state.Books, 0
 	for _, b := range m.boards {
 		state := books[b.uuid]
 		if state == nil {

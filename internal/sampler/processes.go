@@ -23,7 +23,7 @@ type remembered struct {
 const (
 	// memory is how long a process is remembered: well over the driver's ring of
 	// utilisation samples.
-	memory = time.Minute
+	memory = 30 * time.Second
 	// lately is how long before a sample its process may have been seen last: a list of
 	// processes that is not renewed counts as long.
 	lately = 10 * time.Second

@@ -51,7 +51,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory: a process that ended is remembered for a minute, longer than the
+// TestMemory: a process that ended is remembered for half a minute, longer than the
 // driver may go on naming it.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
@@ -59,14 +59,14 @@ func TestMemory(t *testing.T) {
 	s := w.sampler()
 	w.ticks(s, 1)
 	w.contexts[first], w.processes = nil, map[uint32]gpu.Process{}
-	w.ticks(s, 59)
+	w.ticks(s, 29)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	book := w.ticks(s, 2).GPUs[0].Book
 	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
 		t.Errorf("its container was charged %d mJ, want 300000: %+v", got, book)
 	}
 	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
-		t.Errorf("after a minute %d mJ are unmapped, want 100000", got)
+		t.Errorf("after half a minute %d mJ are unmapped, want 100000", got)
 	}
 }
 

@@ -43,7 +43,7 @@ func gpuTable(p *Page) *table {
 		holders, _ := g.holders()
 		for _, c := range holders {
 			who := c.PodName() + " " + or(c.Container)
-			if c.Sharing != "" && !c.stray() {
+			if c.Replicas > 0 {
 				who = "held by " + who
 			}
 			t.note(who + ": " + g.How(c))

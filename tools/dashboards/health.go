@@ -61,7 +61,7 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "driver_version", title: "Driver"},
 			{field: "source", title: "Read by", width: 90},
 			{field: "Value", title: "Nodes", width: 80},
-		}, `count by (version, driver_version, source) (gpuledger_driver_info{cluster=~"$cluster", node=~"$node"} * on (cluster, node) group_left (version) gpuledger_build_info)`)).
+		}, `count by (version, driver_version, source) (gpuledger_driver_info{cluster=~"$cluster", node=~"$node"} * on (cluster, node, instance) group_left (version) gpuledger_build_info)`)).
 		WithPanel(rows(words{"What the reconciler thinks of the exporters", "Nodes by what is thought of what their exporter says; nothing is written for those that are not settled. docs/metrics.md lists the states.", noReconciler}, half, []column{
 			{field: "state", title: "State"},
 			{field: "Value", title: "Nodes"},

@@ -95,8 +95,8 @@ func cleanUp(dir string) error {
 // that runs in the containers.
 func build(dir string) error {
 	const module = "github.com/gpuledger/gpuledger/"
-	exporter := exec.Command("go", "build", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
-	workload := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), module+"test/e2e/kubelet/workload")
+	exporter := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
+	workload := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), module+"test/e2e/kubelet/workload")
 	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // its image holds no C library
 	for _, cmd := range []*exec.Cmd{exporter, workload} {
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -142,6 +142,37 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// TestPodOwner: a pod may own others, as the leader of a group of a LeaderWorkerSet owns
+// the StatefulSet of its workers. The walk goes on from there.
+func TestPodOwner(t *testing.T) {
+	newTeam(t)
+	pods, sets := world.Client.CoreV1().Pods(team), world.Client.AppsV1().StatefulSets(team)
+	owned := func(name string, controller ...meta.OwnerReference) meta.ObjectMeta {
+		return meta.ObjectMeta{Name: name, OwnerReferences: controller}
+	}
+	set := func(object meta.ObjectMeta) meta.OwnerReference {
+		s := &apps.StatefulSet{ObjectMeta: object, Spec: apps.StatefulSetSpec{
+			Selector: &meta.LabelSelector{MatchLabels: map[string]string{"app": "training"}}, Template: asksForGPU("8", core.RestartPolicyAlways),
+		}}
+		s = must(sets.Create(t.Context(), s, meta.CreateOptions{}))(t)
+		t.Cleanup(func() { check(t, sets.Delete(context.Background(), s.Name, meta.DeleteOptions{})) })
+		return *meta.NewControllerRef(s, apps.SchemeGroupVersion.WithKind("StatefulSet"))
+	}
+	pod := func(object meta.ObjectMeta) meta.OwnerReference {
+		p := &core.Pod{ObjectMeta: object, Spec: asksForGPU("8", core.RestartPolicyAlways).Spec}
+		p = must(pods.Create(t.Context(), p, meta.CreateOptions{}))(t)
+		return *meta.NewControllerRef(p, core.SchemeGroupVersion.WithKind("Pod"))
+	}
+	leaders := set(owned("group"))
+	pod(owned("group-0-1", set(owned("group-0", pod(owned("group-0", leaders))))))
+
+	r := lead(t, "--enable=workloads")
+	r.awaitPods("StatefulSet", "group", 2)
+	if stopped := r.scrape().Matches("gpuledger_workload_walks_stopped", nil); len(stopped) > 0 {
+		t.Errorf("walks stopped: %v", stopped)
+	}
+}
+
 // The kinds of TestCustomOwners: an Experiment makes Trials, and a Trial makes pods.
 var (
 	experiments = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "experiments"}
