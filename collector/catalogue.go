@@ -340,12 +340,12 @@ var catalogue = [numMetrics]Metric{
 	gpuStrays: {
 		Family: familyHealth, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Processes of pods on a GPU that their pod was not given; absent while the kubelet does not say what it gave, and where there is none.",
+		Help:   "Processes of pods on a GPU that their pod was not given; absent while that is not known.",
 	},
 	gpuUnused: {
 		Family: familyHealth, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Allocations of a GPU that no process of their pod uses now; absent like the former.",
+		Help:   "Allocations of a GPU that no process of their pod uses now; absent while that is not known.",
 	},
 
 	placement: {

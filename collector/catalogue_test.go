@@ -168,7 +168,7 @@ func withMIG(n int) *gpu.Snapshot {
 func withStages(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for _, name := range stage.Names[:n] {
-		s.Stages = append(s.Stages, gpu.Stage{Name: string(name), Tried: true, LastSuccess: now})
+		s.Stages = append(s.Stages, gpu.Stage{Name: string(name), LastSuccess: now})
 	}
 	return s
 }

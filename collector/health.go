@@ -26,8 +26,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// stages renders what the exporter depends on. A stage that was not tried yet is
-// neither up nor down.
+// stages renders what the exporter depends on, as far as it was tried.
 func (p *page) stages(stages []gpu.Stage) {
 	for _, s := range stages {
 		name := p.labels(s.Name)
@@ -35,10 +34,8 @@ func (p *page) stages(stages []gpu.Stage) {
 			continue
 		}
 		p.counter(stageFailures, float64(s.Failures), time.Time{}, name)
-		if s.Tried {
-			p.flag(stageUp, s.Up, name)
-			p.gauge(stageDuration, s.Duration.Seconds(), name)
-		}
+		p.flag(stageUp, s.Up, name)
+		p.gauge(stageDuration, s.Duration.Seconds(), name)
 		p.moment(stageLastSuccess, s.LastSuccess, name)
 	}
 }

@@ -102,7 +102,7 @@ func TestChange(t *testing.T) {
 		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Temperature = nil },
 		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
 		"only values":     func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },
-		"stage was tried": func(s *gpu.Snapshot) { s.Stages[3].Tried = true },
+		"stage was tried": func(s *gpu.Snapshot) { s.Stages = append(s.Stages, gpu.Stage{Name: "state"}) },
 	}
 	for name, change := range changes {
 		all[name] = fullNode()

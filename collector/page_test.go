@@ -153,7 +153,7 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 		Driver: &gpu.Driver{Source: a, DriverVersion: b, NVMLVersion: c, DCGMVersion: a, DCGMLibraryVersion: b},
 	}
 	for _, u := range strs {
-		s.Stages = append(s.Stages, gpu.Stage{Name: u, Tried: true, Failures: uint64(n), Duration: time.Duration(n), LastSuccess: time.Unix(n, n)})
+		s.Stages = append(s.Stages, gpu.Stage{Name: u, Failures: uint64(n), Duration: time.Duration(n), LastSuccess: time.Unix(n, n)})
 		g := gpu.GPU{
 			Device:  gpu.Device{UUID: u, Serial: a, Model: b, Fabric: &gpu.Fabric{ClusterUUID: c, State: a}, EnergySource: gpu.EnergySource(b)},
 			Present: true, Reading: &gpu.Reading{Power: new(gpu.Watts(x)), Temperature: &x},

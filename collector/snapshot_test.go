@@ -68,10 +68,9 @@ func fullNode() *gpu.Snapshot {
 		PCIGPUs: new(3), DriverGPUs: new(3),
 		GPUs: []gpu.GPU{whole, shared, divided},
 		Stages: []gpu.Stage{
-			{Name: "driver", Tried: true, Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
-			{Name: "pod_resources", Tried: true, Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},
-			{Name: "dmi", Tried: true, Duration: time.Millisecond, Failures: 2},
-			{Name: "state"},
+			{Name: "driver", Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
+			{Name: "pod_resources", Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},
+			{Name: "dmi", Duration: time.Millisecond, Failures: 2},
 		},
 	}
 }
@@ -100,7 +99,7 @@ func noDriver() *gpu.Snapshot {
 		At:      gpu.Instant{Wall: now, Boot: 90 * time.Minute},
 		Node:    gpu.Node{Name: "gpu-node-18", SysVendor: "Default string", SystemUUID: "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"},
 		PCIGPUs: new(8),
-		Stages:  []gpu.Stage{{Name: "driver", Tried: true, Duration: 3 * time.Millisecond, Failures: 1}},
+		Stages:  []gpu.Stage{{Name: "driver", Duration: 3 * time.Millisecond, Failures: 1}},
 	}
 }
 

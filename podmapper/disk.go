@@ -9,7 +9,7 @@ import (
 
 // glanceTimeout is how long a tick waits for the disk. What takes longer is there at one
 // of the next ticks.
-const glanceTimeout = 100 * time.Millisecond
+const glanceTimeout = 250 * time.Millisecond
 
 // A disk holds an element while somebody reads the log directories. That may take for
 // ever, and a read cannot be cancelled: so it is done in a goroutine of its own, and by

@@ -92,11 +92,9 @@ type LiveProcess struct {
 	Memory *float64
 }
 
-// Stage is the health of one thing the exporter depends on.
+// Stage is the health of one thing the exporter depends on, which was tried.
 type Stage struct {
-	Name string
-	// Tried is false until the first attempt.
-	Tried    bool
+	Name     string
 	Up       bool
 	Duration time.Duration // of the last attempt
 	Failures uint64

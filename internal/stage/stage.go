@@ -1,13 +1,15 @@
 // Package stage keeps the health of the things the exporter depends on: the
 // driver, the kubelet, /proc and so on. A stage that fails is said once in the
-// log and for as long as it lasts in the gpuledger_stage_* metrics; nothing here
-// ever stops the exporter.
+// log, and again when it fails for another reason, and for as long as it lasts in the
+// gpuledger_stage_* metrics; nothing here ever stops the exporter.
 package stage
 
 import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
+	"unicode"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -59,38 +61,66 @@ type Set struct {
 	now gpu.Clock
 
 	mu     sync.Mutex
-	stages map[Name]*gpu.Stage
+	stages map[Name]*health
 }
+
+// health is a stage, and what the log has of its outage.
+type health struct {
+	gpu.Stage
+	said   map[string]bool // reasons; nil while it is up
+	saidAt time.Duration   // boot clock
+}
+
+// sayEvery is how often the log is told another reason of one outage at most.
+const sayEvery = time.Minute
 
 // New returns a set in which no stage was tried yet.
 func New(log *slog.Logger, now gpu.Clock) *Set {
-	return &Set{log: log, now: now, stages: make(map[Name]*gpu.Stage)}
+	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
 // Observe records one attempt, begun at the given moment, and logs if the stage
-// went down or came back.
+// went down, is down for another reason, or came back.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stages[name]
 	if st == nil {
-		st = &gpu.Stage{Name: string(name)}
+		st = &health{Stage: gpu.Stage{Name: string(name)}}
 		s.stages[name] = st
 	}
-	switch {
-	case err != nil && (st.Up || !st.Tried):
-		s.log.Warn("stage down, will keep trying", "stage", name, "err", err)
-	case err == nil && st.Tried && !st.Up:
-		s.log.Info("stage up again", "stage", name)
-	}
-	st.Tried, st.Up, st.Duration, st.Err = true, err == nil, now.Sub(began), ""
+	st.Up, st.Duration, st.Err = err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
 		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
+		s.say(st, now.Boot, err)
 		return
 	}
 	st.LastSuccess = now.Wall
+	if st.said != nil {
+		st.said = nil
+		s.log.Info("stage up again", "stage", name)
+	}
+}
+
+// say logs a reason that was not said in this outage. Reasons that differ in numbers only,
+// such as PIDs and times, are one.
+func (s *Set) say(st *health, now time.Duration, err error) {
+	reason := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, st.Err)
+	switch {
+	case st.said == nil:
+		st.said = make(map[string]bool)
+	case st.said[reason] || now-st.saidAt < sayEvery:
+		return
+	}
+	st.said[reason], st.saidAt = true, now
+	s.log.Warn("stage down, will keep trying", "stage", st.Name, "err", err)
 }
 
 // Snapshot returns the stages that were tried, in the order of [Names].
@@ -100,7 +130,7 @@ func (s *Set) Snapshot() []gpu.Stage {
 	out := make([]gpu.Stage, 0, len(s.stages))
 	for _, n := range Names {
 		if st := s.stages[n]; st != nil {
-			out = append(out, *st)
+			out = append(out, st.Stage)
 		}
 	}
 	return out

@@ -83,7 +83,7 @@ func (g *GPU) Caution() string {
 
 // NoEnergy says why nothing is charged for a GPU.
 func (p *Page) NoEnergy(g *GPU) string {
-	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && s.Down() })
+	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && !s.Up })
 	switch {
 	case stateDown:
 		return "Nothing is charged here: the stage state is down."

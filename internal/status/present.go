@@ -216,17 +216,11 @@ func how(c Container, what string) string {
 
 // State says in a word how the stage is.
 func (s *Stage) State() string {
-	switch {
-	case s.Up == nil:
-		return "not tried yet"
-	case s.Down():
-		return "DOWN"
+	if s.Up {
+		return "up"
 	}
-	return "up"
+	return "DOWN"
 }
-
-// Down reports whether the last attempt failed.
-func (s *Stage) Down() bool { return s.Up != nil && !*s.Up }
 
 // LastSuccessAgo says when the stage last succeeded.
 func (s *Stage) LastSuccessAgo() string {

@@ -35,7 +35,7 @@ func (p *Page) Problems() []string {
 	each((*GPU).trouble)
 	each((*GPU).stray)
 	for i := range p.Stages {
-		if s := &p.Stages[i]; s.Down() {
+		if s := &p.Stages[i]; !s.Up {
 			why := cmp.Or(printable(s.Error), "the log says why")
 			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", printable(s.Name), s.About(), why, s.LastSuccessAgo()))
 		}

@@ -27,17 +27,14 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	}
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
-		if s.GPUs[i].Strays == nil || kubeletDown(s.Stages) {
+		if kubeletDown(s.Stages) {
 			g.accuseNobody()
 		}
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		p.GPUs = append(p.GPUs, g)
 	}
 	for _, st := range s.Stages {
-		health := Stage{Name: shown(st.Name), Failures: st.Failures, Error: reason(st.Err)}
-		if st.Tried {
-			health.Up = &st.Up
-		}
+		health := Stage{Name: shown(st.Name), Up: st.Up, Failures: st.Failures, Error: reason(st.Err)}
 		health.LastSuccess, health.SuccessAgeSeconds = since(st.LastSuccess)
 		p.Stages = append(p.Stages, health)
 	}
@@ -48,12 +45,12 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 // was last asked.
 func kubeletDown(stages []gpu.Stage) bool {
 	return slices.ContainsFunc(stages, func(s gpu.Stage) bool {
-		return s.Name == string(stage.PodResources) && s.Tried && !s.Up
+		return s.Name == string(stage.PodResources) && !s.Up
 	})
 }
 
-// accuseNobody takes back that containers were not given what they use: that is not
-// known while it is not known who was.
+// accuseNobody takes back that containers were not given what they use: they may have been
+// given it since the kubelet last said something.
 func (g *GPU) accuseNobody() {
 	for i := range g.Containers {
 		if c := &g.Containers[i]; c.Sharing == gpu.SharingNone {

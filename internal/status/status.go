@@ -148,11 +148,11 @@ type Energy struct {
 	Retired float64 `json:"retired_joules"`
 }
 
-// Stage is the health of one thing the exporter depends on.
+// Stage is the health of one thing the exporter depends on, which was tried.
 type Stage struct {
 	Name string `json:"name"`
-	// Up is nil before the first attempt.
-	Up          *bool      `json:"up,omitempty"`
+	// Up is set if the last attempt succeeded.
+	Up          bool       `json:"up"`
 	Failures    uint64     `json:"failures"`
 	LastSuccess *time.Time `json:"last_success,omitempty"`
 	// SuccessAgeSeconds is how long ago that was.

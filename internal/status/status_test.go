@@ -85,16 +85,16 @@ func lostNode() *gpu.Snapshot {
 	silent.Book.Settled = at(42 * time.Second)
 
 	unseen := newGPU(2, account("team-d", "not-a-stray-0", "main", gpu.ByMethod{}))
-	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingNone, 0)}
+	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingUnknown, 0)}
 	unseen.Strays, unseen.HoldersKnown, unseen.XIDEvents = nil, false, false
 
 	s := node(lost, silent, unseen)
 	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
 	s.Stages = []gpu.Stage{
-		{Name: "driver", Tried: true, Up: true, LastSuccess: s.At.Wall},
-		{Name: "pod_resources", Tried: true, Failures: 17, Err: "list pod resources: deadline exceeded", LastSuccess: at(5 * time.Minute).Wall},
-		{Name: "pods_api", Tried: true, Failures: 2},
-		{Name: "state"},
+		{Name: "driver", Up: true, LastSuccess: s.At.Wall},
+		{Name: "pod_resources", Failures: 17, Err: "list pod resources: deadline exceeded", LastSuccess: at(5 * time.Minute).Wall},
+		{Name: "pods_api", Failures: 2},
+		{Name: "state", Up: true, LastSuccess: s.At.Wall},
 	}
 	return s
 }
@@ -105,7 +105,7 @@ func oldNode() *gpu.Snapshot {
 	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
 	s := node(silent)
 	s.At, s.Driver, s.DriverGPUs = at(3*time.Hour), nil, nil
-	s.Stages = []gpu.Stage{{Name: "driver", Tried: true, Failures: 1}, {Name: "state", Tried: true, Failures: 3}}
+	s.Stages = []gpu.Stage{{Name: "driver", Failures: 1}, {Name: "state", Failures: 3}}
 	return s
 }
 
@@ -162,7 +162,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 	lost.Present = false
 	s := node(g, lost)
 	s.Node.Name, s.Driver.DriverVersion = evil, evil
-	s.Stages = []gpu.Stage{{Name: evil, Tried: true, Err: evil}}
+	s.Stages = []gpu.Stage{{Name: evil, Err: evil}}
 	return s
 }
 
@@ -171,7 +171,7 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	return &gpu.Snapshot{
 		At: read, Node: gpu.Node{Name: "gpu-node-17"}, Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06"},
 		PCIGPUs: new(len(gpus)), DriverGPUs: new(len(gpus)), GPUs: gpus,
-		Stages: []gpu.Stage{{Name: "driver", Tried: true, Up: true, LastSuccess: read.Wall}},
+		Stages: []gpu.Stage{{Name: "driver", Up: true, LastSuccess: read.Wall}},
 	}
 }
 

@@ -32,7 +32,7 @@ func (s size) snapshot(n int) *gpu.Snapshot {
 		PCIGPUs: &s.gpus, DriverGPUs: &s.gpus,
 	}
 	for _, name := range []string{"driver", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "state"} {
-		snap.Stages = append(snap.Stages, gpu.Stage{Name: name, Tried: true, Up: true, Duration: time.Duration(1234567 + n), LastSuccess: at})
+		snap.Stages = append(snap.Stages, gpu.Stage{Name: name, Up: true, Duration: time.Duration(1234567 + n), LastSuccess: at})
 	}
 	for i := range s.gpus {
 		snap.GPUs = append(snap.GPUs, s.gpu(i, n, at))

@@ -1,0 +1,94 @@
+package stage_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// observed lets an attempt every second come to what came says, and returns the log.
+func observed(seconds int, came func(second int) error) []string {
+	var out strings.Builder
+	clock := gputest.NewClock()
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "stage" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	s := stage.New(log, clock.Now)
+	for i := range seconds {
+		began := clock.Now()
+		clock.Advance(time.Second)
+		s.Observe(stage.PodResources, began, came(i))
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+// TestSaidOnce: the log has each reason of an outage once, and not more than one a minute.
+func TestSaidOnce(t *testing.T) {
+	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will keep trying\" err=%q", why) }
+	const up = `msg="stage up again"`
+	refused, denied := errors.New("connection refused"), errors.New("permission denied")
+	tests := []struct {
+		name string
+		came func(second int) error
+		want []string
+	}{
+		{"up", func(int) error { return nil }, []string{""}},
+		{"one reason", func(int) error { return refused }, []string{down("connection refused")}},
+		{"down and up", func(i int) error {
+			if i%100 < 50 {
+				return refused
+			}
+			return nil
+		}, []string{down("connection refused"), up, down("connection refused"), up, down("connection refused"), up}},
+		{"another reason, later", func(i int) error {
+			if i < 200 {
+				return refused
+			}
+			return denied
+		}, []string{down("connection refused"), down("permission denied")}},
+		{"another reason, at once", func(i int) error {
+			if i == 0 {
+				return refused
+			}
+			return denied
+		}, []string{down("connection refused"), down("permission denied")}},
+		{"reasons in turn", func(i int) error {
+			if i%2 == 0 {
+				return refused
+			}
+			return denied
+		}, []string{down("connection refused"), down("permission denied")}},
+		{
+			"other numbers", func(i int) error {
+				return fmt.Errorf("read /proc/%d/stat: after %d s", 4*i, i)
+			},
+			[]string{down("read /proc/0/stat: after 0 s")},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, observed(300, tt.came)); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestManyReasons: a reason that is always another one makes a line a minute at most.
+func TestManyReasons(t *testing.T) {
+	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
+	if n := len(lines); n > 60 {
+		t.Errorf("%d lines in an hour", n)
+	}
+}
