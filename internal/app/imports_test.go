@@ -107,7 +107,7 @@ var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "in
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-buildvcs=false"}, args...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
