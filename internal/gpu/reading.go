@@ -23,8 +23,10 @@ type Report struct {
 // Reading is one look at one GPU. Every value may be missing on its own.
 type Reading struct {
 	UUID string
-	// At is when the energy counter was read.
-	At Instant
+	// At is when the energy counter was read. Took is by how much that may have been
+	// earlier: the call took that long.
+	At   Instant
+	Took time.Duration
 	// Energy is the board's counter since the driver was loaded (NVML
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU), or the
 	// integral of power where there is none.

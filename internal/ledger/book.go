@@ -41,6 +41,8 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// listed is set if the processes were known then.
 	listed bool
+	// took is by how much the counter may have been read earlier.
+	took time.Duration
 }
 
 // A suspect is a reading that is not plausible after the last mark. The next one
@@ -94,7 +96,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed}, o.MaxPower, gapAfter)
+		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: o.Took}, o.MaxPower, gapAfter)
 	}
 }
 
@@ -146,7 +148,8 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt.
+// accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
+// is longer where the first reading took its time: its value may be that much older.
 // A reading outside is held back. If the next one is plausible after the last mark,
 // it was a glitch; if not, but plausible after the suspect, the counter really
 // started anew, and what was consumed between the two is not known: nothing is added.
@@ -197,7 +200,7 @@ func plausible(a, b Mark, maxPower gpu.Watts) bool {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}
-	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + counterStep).Seconds() * 1000
+	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.took + counterStep).Seconds() * 1000
 	delta := b.Energy - a.Energy
 	return delta >= 0 && float64(delta) <= limit
 }

@@ -46,6 +46,8 @@ func New(cfg Config) *Ledger {
 type Observation struct {
 	UUID string
 	At   gpu.Instant
+	// Took is by how much the counter may have been read before At.
+	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
 	// MaxPower is the most that the counter's scope can draw; 0 if unknown.

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -43,6 +44,20 @@ func TestPlausibility(t *testing.T) {
 					b.Energy, b.Resets, b.Rejected, tt.energy, tt.resets, tt.rejected)
 			}
 		})
+	}
+}
+
+// TestSlowReading: what the counter gained while a call lasted, which may have been after it
+// was read, is no jump. A processor that is short lets a call end late.
+func TestSlowReading(t *testing.T) {
+	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
+		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
+		slow.Took, slow.Energy = took, new(gpu.Millijoules(0))
+		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // 700 W
+		b := ask(t, newLedger(), slow, next, after)
+		if took == 0 && b.Resets != 1 || took > 0 && (b.Energy != want || b.Resets+b.Rejected != 0) {
+			t.Errorf("a call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
+		}
 	}
 }
 

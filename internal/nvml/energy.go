@@ -40,6 +40,7 @@ func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 		b.choose(q, powerErr)
 	}
 	energy, err := gpu.Millijoules(0), powerErr
+	began := b.now()
 	switch b.meter.kind {
 	case fieldCounter:
 		energy, err = b.energyField(q, gonvml.POWER_SCOPE_GPU)
@@ -47,6 +48,7 @@ func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 		energy, err = b.energyCounter(q)
 	}
 	r.At = b.now()
+	r.Took = r.At.Sub(began)
 	if b.meter.kind == powerIntegral && err == nil {
 		energy = b.integral.add(mw, r.At.Boot)
 	}

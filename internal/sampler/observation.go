@@ -11,7 +11,7 @@ import (
 func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.attendance[r.UUID]
 	o := ledger.Observation{
-		UUID: r.UUID, At: r.At,
+		UUID: r.UUID, At: r.At, Took: r.Took,
 		Energy: r.Energy, MaxPower: maxPower(d), Utilization: r.Utilization,
 		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,

@@ -188,7 +188,7 @@ func (b *board) fill(d *gpu.Device) {
 // add adds processes to a reading, and what the engine could not tell.
 func (b *board) add(r, library *gpu.Reading) {
 	if b.meter == own {
-		r.Energy, r.At = library.Energy, library.At
+		r.Energy, r.At, r.Took = library.Energy, library.At, library.Took
 	}
 	or(&r.Power, library.Power)
 	or(&r.PowerLimit, library.PowerLimit)
