@@ -3,10 +3,7 @@ package status_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,9 +14,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/status"
+	"github.com/gpuledger/gpuledger/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden pages")
 
 // The moments of the hand-made snapshots.
 var (
@@ -245,28 +241,11 @@ func TestGolden(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text, page, object := render(t, tt.node)
-			checkGolden(t, tt.name+".txt", text)
-			checkGolden(t, tt.name+".html", style.ReplaceAll(page, []byte("<style></style>")))
-			checkGolden(t, tt.name+".json", append(object, '\n'))
+			golden.Check(t, tt.name+".txt", text)
+			golden.Check(t, tt.name+".html", style.ReplaceAll(page, []byte("<style></style>")))
+			golden.Check(t, tt.name+".json", append(object, '\n'))
 			checkPage(t, page)
 		})
-	}
-}
-
-func checkGolden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }
 
