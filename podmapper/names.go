@@ -18,8 +18,8 @@ import (
 )
 
 // keepNames is how long a container is remembered after its link is gone: longer
-// than the accounts of an ended container are held.
-const keepNames = 15 * time.Minute
+// than its processes are, and than an answer of the kubelet counts.
+const keepNames = 5 * time.Minute
 
 // provingDigits is how much of a container's id proves which one is meant: 48
 // bits, as many as the container engines themselves show.
