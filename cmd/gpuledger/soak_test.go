@@ -37,18 +37,16 @@ const (
 	// stormPause makes a storm meet the hour's other events now and then.
 	stormPause = 20 * time.Second
 	// rest is the time after the day, in which what was of it retires: accounts after the
-	// retention, and processes after the two minutes for which they are remembered.
-	rest = 150 * time.Second
+	// retention, processes after a minute, and names of containers after five.
+	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
 	// mostResident is what the exporter may ever need.
 	mostResident = 40 // MiB
 	mostGrowth   = 1  // MiB, from one quarter of the day to the next
-	// mostKept is by how much more may live on the heap at the end than before the day, in
-	// MiB: the names of the day's pods are remembered for a quarter of an hour.
-	mostKept = 1
-	mebi     = 1 << 20
+	mostKept     = 1  // MiB, that live on the heap after the day beyond what did before
+	mebi         = 1 << 20
 )
 
 // TestSoak lets an exporter live through a day of a node on which pods, storms of
