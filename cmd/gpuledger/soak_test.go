@@ -23,8 +23,8 @@ const (
 	// What happens to the node goes faster than in life. Of the exporter's own clocks only
 	// these two can.
 	soakTick = 500 * time.Millisecond
-	// A storm's accounts are gone when the next one comes, as they are in life.
-	soakRetention = 20 * time.Second
+	// Five pods a second that are shown for a minute are as many as one a second for five.
+	soakRetention = time.Minute
 	podsPerSecond = 5
 
 	// calm is the time before the first pod of the day.
@@ -34,8 +34,9 @@ const (
 	accelerated = 25 * time.Second
 	stormSize   = 1000 // processes
 	stormSpan   = 3 * time.Second
-	// stormPause makes a storm meet the hour's other events now and then.
-	stormPause = 20 * time.Second
+	// stormPause is so long that a storm is forgotten when the next one comes, as it is in
+	// life, and such that it meets the hour's other events now and then.
+	stormPause = 70 * time.Second
 	// rest is the time after the day, in which what was of it retires: accounts after the
 	// retention, processes after a minute, and names of containers after five.
 	rest = 330 * time.Second
