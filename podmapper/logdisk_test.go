@@ -135,3 +135,28 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 		}
 	}
 }
+
+// TestLogsFailForLong: what a pod that lives was given, and whose its new processes are, is
+// known for as long as it lives; of others nothing is remembered.
+func TestLogsFailForLong(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.poll()
+	n.remove("containers")
+	for range 60 {
+		n.pass(10 * time.Second)
+		n.pollFails("list container logs")
+	}
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	n.start(11, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(11).Owner, trains)
+
+	n.exit(10)
+	n.exit(11)
+	n.pass(6 * time.Minute) // since it was asked for
+	n.pollFails("list container logs")
+	n.start(12, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(12).Owner, pending)
+}

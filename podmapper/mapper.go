@@ -153,6 +153,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	}
 	last := m.lastPods()
 	live := found.uids()
+	m.names.forget(live)
 	switch {
 	case now != nil:
 		live = now.live()

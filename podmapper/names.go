@@ -70,27 +70,29 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// refresh reads the directories and forgets what is long gone.
-func (n *names) refresh(ctx context.Context) error {
-	err := n.watchLogs(ctx)
+// forget drops what is long gone. While the directories cannot be read, the containers of
+// pods that live stay as they were last listed: what they were given is known by their UID.
+func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	oldest := n.now().Boot - keepNames
 	for l, state := range n.links {
-		if state.used < oldest {
+		if state.used < oldest && !(live[l.PodUID] && n.current(state)) {
 			delete(n.links, l)
 			delete(n.byID, l.id)
 		}
 	}
-	return err
 }
+
+// current reports whether the last listing had a link.
+func (n *names) current(s linkState) bool { return s.listing == n.listing && s.listing > 0 }
 
 // hasLogs reports whether there are directories to read: none on a host without
 // Kubernetes.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
-// watchLogs reads the directories, and says how that goes.
-func (n *names) watchLogs(ctx context.Context) error {
+// refresh reads the directories, and says how that goes.
+func (n *names) refresh(ctx context.Context) error {
 	if !n.hasLogs() {
 		return nil
 	}
@@ -214,7 +216,7 @@ func (n *names) podUIDs() map[podName]map[string]bool {
 	defer n.mu.Unlock()
 	pods := make(map[podName]map[string]bool)
 	for l, state := range n.links {
-		addUID(pods, podName{l.Namespace, l.Pod}, l.PodUID, state.listing == n.listing && state.listing > 0)
+		addUID(pods, podName{l.Namespace, l.Pod}, l.PodUID, n.current(state))
 	}
 	for uid, name := range n.logs.pods {
 		addUID(pods, name, uid, true)

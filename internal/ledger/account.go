@@ -35,11 +35,12 @@ func compareContainer(a, b gpu.Container) int {
 }
 
 // openHolders opens the accounts of new holders at once, before they are charged
-// anything: a counter that Prometheus first sees above zero loses its beginning.
+// anything: a counter that Prometheus first sees above zero loses its beginning. They live
+// now, however far the book is behind.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range live(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
-		a.LastAlive = max(a.LastAlive, b.Settled.Boot)
+		a.LastAlive = max(a.LastAlive, b.last.At.Boot)
 	}
 }
 

@@ -41,7 +41,7 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// listed is set if the processes were known then.
 	listed bool
-	// took is by how much the counter may have been read earlier.
+	// took is by how much the counter may have been read earlier; less than a gap.
 	took time.Duration
 }
 
@@ -96,7 +96,8 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		b.accept(Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: o.Took}, o.MaxPower, gapAfter)
+		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
 
@@ -149,7 +150,8 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 }
 
 // accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
-// is longer where the first reading took its time: its value may be that much older.
+// is longer where the first reading took its time: its value may be that much older, but
+// by no more than a gap, after which nobody can be charged for it.
 // A reading outside is held back. If the next one is plausible after the last mark,
 // it was a glitch; if not, but plausible after the suspect, the counter really
 // started anew, and what was consumed between the two is not known: nothing is added.

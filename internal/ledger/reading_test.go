@@ -61,6 +61,16 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
+// TestReadingOverSleep: a call during which the machine slept for a day excuses no jump.
+func TestReadingOverSleep(t *testing.T) {
+	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
+	slow.Took, slow.Energy = 24*time.Hour, new(gpu.Millijoules(0))
+	next.Energy, after.Energy = new(gpu.Millijoules(40_000_000_000)), new(gpu.Millijoules(40_000_300_000))
+	if b := ask(t, newLedger(), slow, next, after); b.Resets != 1 || b.Energy != 300_000 {
+		t.Errorf("%d mJ, %d resets", b.Energy, b.Resets)
+	}
+}
+
 // TestUnknownMaxPower: a board whose limit is not known may draw 10 kW.
 func TestUnknownMaxPower(t *testing.T) {
 	for reading, want := range map[gpu.Millijoules]gpu.Millijoules{16_500_000: 16_500_000, 16_500_001: 0} {

@@ -321,3 +321,31 @@ func TestFoldedContainer(t *testing.T) {
 		t.Errorf("book: %+v", b)
 	}
 }
+
+// TestBirthAfterLongGap: an account that is open stays open, also where a gap before it that
+// is longer than the retention time is settled first.
+func TestBirthAfterLongGap(t *testing.T) {
+	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	ask(t, l, look(601, []gpu.Process{p}))
+	told := func(id gpu.ProcessID) gpu.Owner {
+		if id == p.ID {
+			return in(train)
+		}
+		return gpu.Owner{}
+	}
+	for s := range 4 {
+		o := look(602+float64(s), []gpu.Process{p, q}, holds(serve, 1))
+		l.Observe(o)
+		owners := unresolved
+		if s > 0 {
+			owners = told // the gap is settled, what comes after it waits
+		}
+		l.Settle(o.At, owners)
+		if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Container != serve {
+			t.Errorf("%d s after the gap: %+v", 1+s, b.Containers)
+		}
+	}
+}

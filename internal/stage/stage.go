@@ -67,12 +67,15 @@ type Set struct {
 // health is a stage, and what the log has of its outage.
 type health struct {
 	gpu.Stage
-	said   map[string]bool // reasons; nil while it is up
+	said   map[string]bool // reasons, the latest; nil while it is up
 	saidAt time.Duration   // boot clock
 }
 
 // sayEvery is how often the log is told another reason of one outage at most.
 const sayEvery = time.Minute
+
+// maxSaid is how many reasons of an outage are remembered before all are forgotten.
+const maxSaid = 100
 
 // New returns a set in which no stage was tried yet.
 func New(log *slog.Logger, now gpu.Clock) *Set {
@@ -118,6 +121,8 @@ func (s *Set) say(st *health, now time.Duration, err error) {
 		st.said = make(map[string]bool)
 	case st.said[reason] || now-st.saidAt < sayEvery:
 		return
+	case len(st.said) >= maxSaid:
+		clear(st.said)
 	}
 	st.said[reason], st.saidAt = true, now
 	s.log.Warn("stage down, will keep trying", "stage", st.Name, "err", err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -91,4 +92,27 @@ func TestManyReasons(t *testing.T) {
 	if n := len(lines); n > 60 {
 		t.Errorf("%d lines in an hour", n)
 	}
+}
+
+// TestReasonsOfDays: an outage of which the reason is always another one costs bounded memory.
+func TestReasonsOfDays(t *testing.T) {
+	clock := gputest.NewClock()
+	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	letters := strings.NewReplacer("0", "g", "1", "h", "2", "i", "3", "j", "4", "k", "5", "l", "6", "m", "7", "n", "8", "o", "9", "p")
+	before := held()
+	for i := range 30 * 24 * 60 {
+		began := clock.Now()
+		clock.Advance(time.Minute)
+		s.Observe(stage.PodResources, began, errors.New(letters.Replace(fmt.Sprint(i))+strings.Repeat("x", 500)))
+	}
+	if after := held(); after > before+1<<20 {
+		t.Errorf("a month takes %d bytes", after-before)
+	}
+	runtime.KeepAlive(s)
 }
