@@ -114,7 +114,7 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 			e := start(t, n, "--tick=30s")
 			e.scrapeUntil("the first tick is over", gauges(read))
 			before := driverLog(t, n)
-			for range 200 {
+			for range 20 {
 				e.testPages()
 			}
 			if after := driverLog(t, n); len(after) != len(before) {
