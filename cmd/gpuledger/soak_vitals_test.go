@@ -89,7 +89,7 @@ func (s *soak) checkVitals(d day) {
 	case grown > mostGrowth:
 		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
 	}
-	if kept := slices.Min(resting.heap()) - slices.Min(calmly.heap()); kept > mostKept {
+	if kept := mean(resting.heap()) - mean(calmly.heap()); kept > mostKept {
 		s.t.Errorf("%.1f MiB more live on the heap after the day than before it", kept)
 	}
 	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}

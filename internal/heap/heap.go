@@ -12,7 +12,7 @@ const (
 	// Exporter is that of the exporter. A heap of a few megabytes is collected in some
 	// milliseconds, and what a page of ten thousand series takes to make would else double
 	// it.
-	Exporter = 25
+	Exporter = 15
 	// Reconciler is that of the reconciler. A large cluster is held in memory for long and
 	// little garbage is made: half of Go's default saves a quarter of the memory and costs
 	// hardly any time.
