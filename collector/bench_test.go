@@ -63,7 +63,7 @@ func BenchmarkScrape(b *testing.B) {
 		s := crowd(size.gpus, size.containers, size.processes)
 		b.Run(fmt.Sprintf("gpus=%d/containers=%d/processes=%d", size.gpus, size.containers, size.processes), func(b *testing.B) {
 			page := collector.New(func() *gpu.Snapshot { return s }, everything)
-			h := serve.Page(page, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+			h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(page)
 			var bytes int
 			b.ReportAllocs()
 			for b.Loop() {

@@ -36,9 +36,9 @@ type Collector struct {
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
 
-	mu    sync.Mutex // held from Gather until done
-	page  page
-	sheet sheet // of the page
+	mu       sync.Mutex // held from Gather until done
+	page     page
+	families []*dto.MetricFamily // of the page's series
 }
 
 // New returns a collector of what latest returns, for the main page. A nil snapshot
@@ -64,12 +64,12 @@ func newCollector(c *Collector) *Collector {
 // Gather implements [prometheus.TransactionalGatherer]. There is one page, which the next
 // call writes over: it waits until done was called, which must be called once. So who
 // gathers must not wait for somebody who reads slowly.
-func (c *Collector) Gather() (families []*dto.MetricFamily, done func(), err error) {
+func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	if c.write(&c.page) {
-		c.sheet.lay(c.page.series.items)
+		c.families = families(&c.page.series)
 	}
-	return c.sheet.families, c.mu.Unlock, nil
+	return c.families, c.mu.Unlock, nil
 }
 
 // write renders the latest snapshot, and reports whether the page has other series now.
@@ -95,8 +95,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	p := page{opts: c.opts} // a registry says not when it has read what it was given
 	c.write(&p)
-	for i := range p.series.items {
-		s := &p.series.items[i]
+	for i := range p.series.len {
+		s := p.series.at(i)
 		ch <- sample{c.descs[s.metric], s}
 	}
 }

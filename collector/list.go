@@ -2,54 +2,45 @@ package collector
 
 import "slices"
 
-// list is written over from its start. Behind what was written stands what it had there.
+// list is written over from its start. Its items stay where they are, also when there come
+// to be more of them, so that what points to them is right for as long as they are there.
 type list[T any] struct {
-	items []T
-	next  int // where the next item goes
+	blocks [][]T
+	len    int // how many items there are, behind next those of before
+	next   int // where the next item goes
 }
+
+// blockLen is such that a block of series fills the memory it gets.
+const blockLen = 240
+
+func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }
 
 // last returns the item that stands where the next one goes, nil if there is none.
 func (l *list[T]) last() *T {
-	if l.next == len(l.items) {
+	if l.next == l.len {
 		return nil
 	}
-	return &l.items[l.next]
+	return l.at(l.next)
 }
 
-func (l *list[T]) add(item T) {
-	l.items = append(l.items[:l.next], item)
+// add returns the next item, to be written over, and forgets those behind it.
+func (l *list[T]) add() *T {
+	if l.next == len(l.blocks)*blockLen {
+		l.blocks = append(l.blocks, make([]T, blockLen))
+	}
+	item := l.at(l.next)
 	l.next++
+	l.len = l.next
+	return item
 }
 
-// end drops what was not written over, and the room of a much longer list: a page stays
-// as it is for long after many processes have left.
+// end drops what is behind the next item, and the room for it: a page stays as it is for
+// long after many processes have left.
 func (l *list[T]) end() {
-	l.items = l.items[:l.next]
-	if cap(l.items) > 2*len(l.items) {
-		l.items = slices.Clone(l.items)
-		return
-	}
-	clear(l.items[l.next:cap(l.items)])
-}
-
-// blocks are items that stay where they are when there come to be more of them.
-type blocks[T any] [][]T
-
-const blockSize = 128
-
-// at returns an item, which may be the next after those there are.
-func (b *blocks[T]) at(i int) *T {
-	if i/blockSize == len(*b) {
-		*b = append(*b, make([]T, blockSize))
-	}
-	return &(*b)[i/blockSize][i%blockSize]
-}
-
-// end drops what is behind the first n items.
-func (b *blocks[T]) end(n int) {
-	needed := (n + blockSize - 1) / blockSize
-	*b = slices.Delete(*b, needed, len(*b))
-	if rest := n % blockSize; rest > 0 {
-		clear((*b)[needed-1][rest:])
+	l.len = l.next
+	needed := (l.len + blockLen - 1) / blockLen
+	l.blocks = slices.Delete(l.blocks, needed, len(l.blocks))
+	if rest := l.len % blockLen; rest > 0 {
+		clear(l.blocks[needed-1][rest:])
 	}
 }

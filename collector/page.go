@@ -44,14 +44,14 @@ func (p *page) begin() {
 // end gives new series their labels, and reports whether there are other series than
 // before this rendering.
 func (p *page) end() (changed bool) {
-	if p.same && p.series.next == len(p.series.items) {
+	if p.same && p.series.next == p.series.len {
 		return false
 	}
 	p.seen = nil
 	p.sets.end()
 	p.asked.end()
 	p.series.end()
-	label(p.series.items)
+	label(&p.series)
 	return true
 }
 
@@ -62,8 +62,8 @@ func (p *page) differ() {
 	}
 	p.same = false
 	p.seen = make(map[seriesKey]struct{})
-	for _, q := range p.asked.items[:p.asked.next] {
-		p.seen[q.key()] = struct{}{}
+	for i := range p.asked.next {
+		p.seen[p.asked.at(i).key()] = struct{}{}
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *page) and(base *labelSet, given ...string) *labelSet {
 	}
 	p.differ()
 	l := &labelSet{base: base, given: slices.Clone(given)}
-	p.sets.add(l)
+	*p.sets.add() = l
 	return l
 }
 
@@ -96,7 +96,7 @@ func (p *page) first(m metric, l *labelSet) bool {
 		q.first = true
 		p.seen[q.key()] = struct{}{}
 	}
-	p.asked.add(q)
+	*p.asked.add() = q
 	return q.first
 }
 
@@ -116,7 +116,8 @@ func (p *page) counter(m metric, v float64, since time.Time, l *labelSet) {
 		return
 	}
 	p.differ()
-	p.series.add(series{metric: m, labels: l, created: p.created(since), value: v})
+	created := p.created(since)
+	p.series.add().write(m, v, created, l)
 }
 
 // created returns a moment as the page has it, nil for none. Counters that began together
@@ -125,8 +126,10 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil
 	}
-	if n := p.series.next; n > 0 && p.series.items[n-1].began(since) {
-		return p.series.items[n-1].created
+	if n := p.series.next; n > 0 {
+		if s := p.series.at(n - 1); s.began(since) {
+			return s.Counter.CreatedTimestamp
+		}
 	}
 	return timestamppb.New(since)
 }

@@ -14,11 +14,28 @@ import (
 // series is a series with its value. There are thousands, so neighbours share what is the
 // same in them.
 type series struct {
-	labels  *labelSet
-	pairs   []*dto.LabelPair       // the labels by name
-	created *timestamppb.Timestamp // nil if that is not known
-	value   float64
-	metric  metric
+	dto.Metric
+	labels *labelSet
+	value  float64
+	metric metric
+}
+
+// write writes a series over another, whose room it takes. It has no labels by name yet.
+func (s *series) write(m metric, v float64, created *timestamppb.Timestamp, l *labelSet) {
+	s.metric, s.value, s.labels, s.Label = m, v, l, nil
+	if catalogue[m].Type != counter {
+		s.Counter = nil
+		if s.Gauge == nil {
+			s.Gauge = new(dto.Gauge)
+		}
+		s.Gauge.Value = &s.value
+		return
+	}
+	s.Gauge = nil
+	if s.Counter == nil {
+		s.Counter = new(dto.Counter)
+	}
+	s.Counter.Value, s.Counter.CreatedTimestamp = &s.value, created
 }
 
 func (s *series) is(m metric, since time.Time, l *labelSet) bool {
@@ -27,10 +44,11 @@ func (s *series) is(m metric, since time.Time, l *labelSet) bool {
 
 // began reports whether a counter began at a moment, zero if that is not known.
 func (s *series) began(since time.Time) bool {
-	if s.created == nil || since.IsZero() {
-		return s.created == nil && since.IsZero()
+	created := s.GetCounter().GetCreatedTimestamp()
+	if created == nil || since.IsZero() {
+		return created == nil && since.IsZero()
 	}
-	return s.created.Seconds == since.Unix() && int(s.created.Nanos) == since.Nanosecond()
+	return created.Seconds == since.Unix() && int(created.Nanos) == since.Nanosecond()
 }
 
 // sameLabels reports whether two series have the same labels and values.
@@ -44,20 +62,23 @@ func (s *series) compare(o *series) int {
 	if s.metric != o.metric {
 		return strings.Compare(catalogue[s.metric].Name, catalogue[o.metric].Name)
 	}
-	return slices.CompareFunc(s.pairs, o.pairs, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
+	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
 // label gives the series that have none their labels by name.
-func label(all []series) {
+func label(all *list[series]) {
 	known := pairs{known: make(map[[2]string]*dto.LabelPair)}
-	for i := range all {
-		switch s := &all[i]; {
-		case s.pairs != nil:
-		case i > 0 && s.sameLabels(&all[i-1]):
-			s.pairs = all[i-1].pairs
+	var before *series
+	for i := range all.len {
+		s := all.at(i)
+		switch {
+		case s.Label != nil:
+		case before != nil && s.sameLabels(before):
+			s.Label = before.Label
 		default:
-			s.pairs = known.of(s)
+			s.Label = known.of(s)
 		}
+		before = s
 	}
 }
 
@@ -100,11 +121,6 @@ func (s sample) Desc() *prometheus.Desc { return s.desc }
 
 // Write implements [prometheus.Metric].
 func (s sample) Write(out *dto.Metric) error {
-	out.Label = s.pairs
-	if catalogue[s.metric].Type == counter {
-		out.Counter = &dto.Counter{Value: &s.value, CreatedTimestamp: s.created}
-	} else {
-		out.Gauge = &dto.Gauge{Value: &s.value}
-	}
+	out.Label, out.Gauge, out.Counter = s.Label, s.Gauge, s.Counter
 	return nil
 }

@@ -39,7 +39,7 @@ func (p *program) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET /metrics", serve.Metrics(registry, p.log, p.workloads))
+	mux.Handle("GET /metrics", serve.NewMetrics(registry, p.log).Main(p.workloads))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if !p.election.settled.Load() {

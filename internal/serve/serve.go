@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/exporter-toolkit/web"
 )
 
@@ -19,28 +17,6 @@ const (
 	// waits for the exporter's pod.
 	grace = 300 * time.Millisecond
 )
-
-// Metrics serves what the registry gathers, and more of other names. A scraper that
-// hangs up is no news, and counted all the same.
-func Metrics(registry *prometheus.Registry, log *slog.Logger, more ...prometheus.TransactionalGatherer) http.Handler {
-	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(registry)}, more...)
-	return metrics(prometheus.NewMultiTRegistry(all...), registry, log)
-}
-
-// Page serves what is gathered on a page of its own, and adds nothing to it: the
-// failures of its scrapes are counted on the main page, which is the registry's.
-func Page(own prometheus.TransactionalGatherer, main *prometheus.Registry, log *slog.Logger) http.Handler {
-	return metrics(own, main, log)
-}
-
-func metrics(gatherer prometheus.TransactionalGatherer, failures *prometheus.Registry, log *slog.Logger) http.Handler {
-	return shared(promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ErrorHandling:     promhttp.ContinueOnError,
-		Registry:          failures,
-		EnableOpenMetrics: true,
-	}))
-}
 
 // Healthy answers for as long as the program can.
 func Healthy(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) }

@@ -51,8 +51,9 @@ func TestPage(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		return w.Body.String()
 	}
-	onMain := serve.Metrics(main, log)
-	if got, want := get(serve.Page(prometheus.ToTransactionalGatherer(own), main, log)), "# HELP twice \n# TYPE twice gauge\ntwice 1\n"; got != want {
+	metrics := serve.NewMetrics(main, log)
+	onMain := metrics.Main()
+	if got, want := get(metrics.Page(prometheus.ToTransactionalGatherer(own))), "# HELP twice \n# TYPE twice gauge\ntwice 1\n"; got != want {
 		t.Errorf("the page is\n%s\nwant\n%s", got, want)
 	}
 	if got, want := get(onMain), `promhttp_metric_handler_errors_total{cause="gathering"} 1`; !strings.Contains(got, want) {

@@ -14,15 +14,15 @@ import (
 // maxSpare bounds the memory that is kept for the next answer.
 const maxSpare = 8 << 20
 
-// shared makes the answers to requests for the same page one after the other: those that
-// come while one is made get that one. So many scrapers cost little more than one, and an
+// shared makes the answers to requests one after the other: those that come while one to
+// the same request is made get that one. So many scrapers cost little more than one, and an
 // answer is complete before it is sent: no reader, however slow, holds up what others
 // get.
 //
 // [promhttp.HandlerOpts.CoalesceGather] is no way to this. There, requests join those
 // before them for as long as one of these is still being read, so that the page stands
 // still while scrapes overlap.
-func shared(handler http.Handler) http.Handler {
+func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // what nobody reads any more
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,6 +30,8 @@ func shared(handler http.Handler) http.Handler {
 			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 		}, "\n")
 		made, _, others := flights.Do(key, func() (any, error) {
+			making <- struct{}{}
+			defer func() { <-making }()
 			a := spare.Swap(nil)
 			if a == nil {
 				a = new(answer)

@@ -40,7 +40,7 @@ func (g *gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
 }
 
 func pageOf(g prometheus.TransactionalGatherer) http.Handler {
-	return serve.Page(g, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
 // TestShared: requests that come while an answer is made share it, those that come later

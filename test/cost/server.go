@@ -105,9 +105,9 @@ func newHandler(as page, s size) http.Handler {
 		register(registry, c)
 		return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	case static:
-		return serveBytes(serve.Metrics(registry, slog.New(slog.DiscardHandler), c))
+		return serveBytes(serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Main(c))
 	}
-	return serve.Metrics(registry, slog.New(slog.DiscardHandler), c)
+	return serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Main(c)
 }
 
 // register puts the same series into a registry in the usual way: as vectors of counters

@@ -164,7 +164,7 @@ func BenchmarkKeep(b *testing.B) {
 // costs in memory for as long as it is there.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
-	handler := serve.Metrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler), w)
+	handler := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Main(w)
 	b.Run("gather", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -1,0 +1,34 @@
+package collector
+
+import (
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// families returns series in the order in which a registry has them. They are not copied.
+func families(all *list[series]) []*dto.MetricFamily {
+	order := make([]*series, all.len)
+	for i := range order {
+		order[i] = all.at(i)
+	}
+	slices.SortStableFunc(order, (*series).compare)
+	var list []*dto.MetricFamily
+	metrics, first := make([]*dto.Metric, len(order)), 0
+	for i, s := range order {
+		metrics[i] = &s.Metric
+		if i == 0 || order[i-1].metric != s.metric {
+			list, first = append(list, newFamily(&catalogue[s.metric])), i
+		}
+		list[len(list)-1].Metric = metrics[first : i+1]
+	}
+	return list
+}
+
+func newFamily(m *Metric) *dto.MetricFamily {
+	f := &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: m.Type.ToDTO()}
+	if m.Unit != "" {
+		f.Unit = &m.Unit
+	}
+	return f
+}
