@@ -149,9 +149,10 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// State is what survives a restart of the exporter within one boot of the node.
+// State is what survives a restart of the exporter within one boot of the node. It is
+// saved as [State.Records].
 type State struct {
-	Books map[string]*BookState `json:"books"` // by UUID
+	Books map[string]*BookState // by UUID
 }
 
 // BookState is the settled part of one GPU's book. Intervals that were not
