@@ -84,7 +84,7 @@ type Holder struct {
 
 // LiveProcess is a process that is on a GPU now.
 type LiveProcess struct {
-	Process
+	*Process
 	MemoryUsed *uint64 // bytes
 	// SM and Memory are the process's utilisation, 0 to 1, over the samples of
 	// the last reading; nil where the driver has no such signal.

@@ -14,8 +14,8 @@ import (
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
-	processes   map[uint32]gpu.Process
-	ended       []gpu.Process // lately
+	processes   map[uint32]*gpu.Process
+	ended       []*gpu.Process // lately
 	allocations []gpu.Allocation
 	mig         *gpu.MIG      // nil unless it is divided
 	sampled     time.Duration // up to when utilisation samples were told
@@ -69,7 +69,7 @@ type span struct {
 
 func newBoard(uuid string) *board {
 	return &board{
-		uuid: uuid, counter: 50_000_000, processes: map[uint32]gpu.Process{},
+		uuid: uuid, counter: 50_000_000, processes: map[uint32]*gpu.Process{},
 		book: &gpu.Book{}, left: map[gpu.ProcessID]time.Duration{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
 	}
 }

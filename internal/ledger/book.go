@@ -24,7 +24,7 @@ type book struct {
 	restored bool
 	// list is the newest list of processes; listed is the boot clock of that
 	// observation, seen that of the newest one.
-	list         []gpu.Process
+	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the time up to which utilisation samples were told, 0 if the last look
 	// had none; left are the processes that had left at a mark lately. Boot clock.
@@ -43,6 +43,12 @@ type Mark struct {
 	listed bool
 	// took is by how much the counter may have been read earlier; less than a gap.
 	took time.Duration
+}
+
+// has reports whether a process was there.
+func (m *Mark) has(id gpu.ProcessID) bool {
+	_, found := slices.BinarySearchFunc(m.Processes, id, compareProcess)
+	return found
 }
 
 // A suspect is a reading that is not plausible after the last mark. The next one
@@ -111,7 +117,7 @@ func (b *book) sinceWhen() gpu.Instant {
 
 // present returns the processes on the GPU now, and whether that list can be
 // trusted. If the driver did not say, its last list still counts, for a while.
-func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
+func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
 	}
@@ -122,8 +128,8 @@ func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
 }
 
 // identities returns the processes' names for ever, sorted.
-func identities(processes []gpu.Process) []gpu.ProcessID {
-	var ids []gpu.ProcessID
+func identities(processes []*gpu.Process) []gpu.ProcessID {
+	ids := make([]gpu.ProcessID, 0, len(processes))
 	for _, p := range processes {
 		ids = append(ids, p.ID)
 	}
@@ -229,7 +235,7 @@ func (b *book) begin(m Mark) {
 func (b *book) after(m Mark) sighting {
 	s := newSighting(b.since.there(m.Processes))
 	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
-	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !slices.Contains(m.Processes, id) })
+	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
 	s.listed = m.listed
 	return s
 }

@@ -57,7 +57,7 @@ type Observation struct {
 
 	// Processes hold a context on the GPU. They are meaningful only if
 	// ProcessesKnown; otherwise the last list still counts, for ten seconds.
-	Processes      []gpu.Process
+	Processes      []*gpu.Process
 	ProcessesKnown bool
 	// MIG is how the GPU is divided, nil if it is not. Places says on which
 	// instance each process is.
@@ -82,7 +82,7 @@ type Observation struct {
 
 // Activity is how long one process was busy within a time, which is more than 0.
 type Activity struct {
-	Process gpu.Process
+	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
 }

@@ -67,13 +67,13 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 4: // a process starts; its name may come late; a PID may be reused
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
-		b.processes[pid] = gpu.Process{ID: id, Name: "p"}
+		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
 		if y%4 != 0 {
 			m.name(id, y)
 		}
 	case 5: // a process ends
 		if p, ok := b.processes[pid]; ok {
-			p.Owner = m.named[p.ID]
+			p = p.OwnedBy(m.named[p.ID])
 			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still name it
 			delete(b.processes, pid)
 		}
@@ -127,12 +127,11 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
 
 // current returns the processes on a board, as far as they are named.
-func (m *machine) current(b *board) []gpu.Process {
-	var out []gpu.Process
+func (m *machine) current(b *board) []*gpu.Process {
+	var out []*gpu.Process
 	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {
 		p := b.processes[pid]
-		p.Owner = m.named[p.ID]
-		out = append(out, p)
+		out = append(out, p.OwnedBy(m.named[p.ID]))
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -28,7 +27,7 @@ type part struct {
 func (iv *interval) resolve(owners Owners) {
 	for id, p := range iv.processes {
 		if p.Owner.Kind == gpu.OwnerPending {
-			p.Owner = owners(id)
+			p.Process = p.OwnedBy(owners(id))
 			iv.processes[id] = p
 		}
 	}
@@ -38,9 +37,9 @@ func (iv *interval) resolve(owners Owners) {
 // instances.
 func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Method) part {
 	p := part{interval: iv, instance: instance, energy: energy, method: method}
-	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
+	for _, id := range iv.sorted() {
 		if iv.place(id) == instance {
-			p.who.add(iv.processes[id], iv.activity[id], iv.active[id])
+			p.who.add(iv.processes[id])
 		}
 	}
 	p.who.sort()

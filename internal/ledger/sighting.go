@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -9,12 +10,9 @@ import (
 
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
-	processes map[gpu.ProcessID]gpu.Process
-	// active are the processes that were told to have worked, activity how long each
-	// of them did, known up to sampled.
-	active   map[gpu.ProcessID]bool
-	activity map[gpu.ProcessID]time.Duration
-	sampled  time.Duration // boot clock
+	processes map[gpu.ProcessID]presence
+	// sampled is up to when the activity of the processes is known. Boot clock.
+	sampled time.Duration
 	// mig is how the GPU was divided at the last look, places where processes were.
 	mig    *gpu.MIG
 	places map[gpu.ProcessID]string
@@ -33,15 +31,21 @@ type sighting struct {
 	holdersKnown bool
 }
 
+// A presence is one process of a sighting.
+type presence struct {
+	*gpu.Process
+	// active is set if it was told to have worked, activity is how long it did.
+	activity time.Duration
+	active   bool
+}
+
 // newSighting begins with the processes that were there at its start.
-func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
+func newSighting(processes map[gpu.ProcessID]presence) sighting {
 	if processes == nil {
-		processes = make(map[gpu.ProcessID]gpu.Process)
+		processes = make(map[gpu.ProcessID]presence)
 	}
 	return sighting{
 		processes: processes,
-		active:    make(map[gpu.ProcessID]bool),
-		activity:  make(map[gpu.ProcessID]time.Duration),
 		places:    make(map[gpu.ProcessID]string),
 		instances: make(map[string]time.Duration),
 		listed:    true, signal: true, divided: true, measured: true,
@@ -49,14 +53,13 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 }
 
 // add notes what one observation saw. The list of processes may be older than it.
-func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
+func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
-		s.processes[p.ID] = p
+		s.see(presence{Process: p})
 	}
 	for _, a := range o.Activity {
-		s.processes[a.Process.ID] = a.Process
-		s.activity[a.Process.ID] += a.Busy
-		s.active[a.Process.ID], s.busy = true, true
+		s.see(presence{Process: a.Process, activity: a.Busy, active: true})
+		s.busy = true
 	}
 	s.sampled = sampledUntil(o)
 	for instance, busy := range o.Instances {
@@ -72,6 +75,14 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
+// see adds what a process did, and takes over what is known of it now.
+func (s *sighting) see(p presence) {
+	before := s.processes[p.ID]
+	p.activity += before.activity
+	p.active = p.active || before.active
+	s.processes[p.ID] = p
+}
+
 // sampledUntil returns the moment, on the boot clock, up to which an observation
 // makes activity known. If it tells none there will be no more than is known.
 func sampledUntil(o Observation) time.Duration {
@@ -83,13 +94,11 @@ func sampledUntil(o Observation) time.Duration {
 
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
-	maps.Copy(s.processes, later.processes)
+	for _, p := range later.processes {
+		s.see(p)
+	}
 	maps.Copy(s.places, later.places)
 	s.mig = later.mig
-	maps.Copy(s.active, later.active)
-	for id, busy := range later.activity {
-		s.activity[id] += busy
-	}
 	for instance, busy := range later.instances {
 		s.instances[instance] += busy
 	}
@@ -102,12 +111,19 @@ func (s *sighting) merge(later sighting) {
 }
 
 // there returns the given processes as they were seen.
-func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]gpu.Process {
-	out := make(map[gpu.ProcessID]gpu.Process, len(ids))
+func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]presence {
+	out := make(map[gpu.ProcessID]presence, len(ids))
 	for _, id := range ids {
-		out[id] = s.processes[id]
+		out[id] = presence{Process: s.processes[id].Process}
 	}
 	return out
+}
+
+// sorted returns the names of the processes in their order.
+func (s *sighting) sorted() []gpu.ProcessID {
+	ids := slices.AppendSeq(make([]gpu.ProcessID, 0, len(s.processes)), maps.Keys(s.processes))
+	slices.SortFunc(ids, compareProcess)
+	return ids
 }
 
 // end returns what was seen at the mark that ends the sighting.

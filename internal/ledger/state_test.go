@@ -19,13 +19,13 @@ import (
 func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
-	before := ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)))
-	l.Observe(look(2, []gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
+	before := ask(t, l, look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)))
+	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
 	}
-	after := ask(t, l, look(3, []gpu.Process{p}, holds(train, 1)))
+	after := ask(t, l, look(3, []*gpu.Process{p}, holds(train, 1)))
 	if after.Energy != 900_000 || after.Containers[0].Energy[gpu.Exclusive] != 900_000 {
 		t.Errorf("after the restart: %+v", after)
 	}
@@ -89,10 +89,10 @@ func TestStrayRecords(t *testing.T) {
 func TestPublished(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
-	shown := ask(t, l, look(0, []gpu.Process{p}), look(1, []gpu.Process{p}))
+	shown := ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	saved := l.State()
-	ask(t, l, look(2, []gpu.Process{p}))
-	ask(t, ledger.Restore(ledger.Config{}, saved), look(2, []gpu.Process{p}))
+	ask(t, l, look(2, []*gpu.Process{p}))
+	ask(t, ledger.Restore(ledger.Config{}, saved), look(2, []*gpu.Process{p}))
 	want := gpu.ByMethod{gpu.Exclusive: 300_000}
 	for name, a := range map[string]gpu.ContainerAccount{"book": shown.Containers[0], "state": saved.Books[uuid].Containers[0]} {
 		if a.Energy != want || a.Processes[0].Energy != want {
