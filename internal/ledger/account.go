@@ -57,7 +57,7 @@ func (b *book) markAlive(iv *interval, parts []part) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
 		for j := range a.Processes {
-			if _, here := iv.processes[a.Processes[j].ProcessID]; here {
+			if _, here := iv.find(a.Processes[j].ProcessID); here {
 				a.Processes[j].LastAlive = iv.to.At.Boot
 			}
 		}

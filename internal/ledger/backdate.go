@@ -37,14 +37,14 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
 		early := a.Overlap(iv.span())
-		p, there := iv.processes[a.Process.ID]
+		k, there := iv.find(a.Process.ID)
 		if !there || early == 0 {
 			continue
 		}
 		busy := time.Duration(float64(a.Busy) * float64(early) / float64(a.Len()))
 		spent += busy
 		worked := 4*early > 3*iv.span().Len()
-		iv.see(presence{Process: p.Process, activity: busy, active: worked})
+		iv.see(presence{Process: iv.processes[k].Process, activity: busy, active: worked})
 		iv.busy = iv.busy || worked
 	}
 	return spent
@@ -57,8 +57,8 @@ func (b *book) bury(a Activity, left time.Duration) {
 	a.Busy -= b.spread(a)
 	for i := len(b.pending) - 1; i >= 0; i-- {
 		iv := &b.pending[i]
-		if p, there := iv.processes[a.Process.ID]; there {
-			iv.see(presence{Process: p.Process, activity: a.Busy, active: true})
+		if k, there := iv.find(a.Process.ID); there {
+			iv.see(presence{Process: iv.processes[k].Process, activity: a.Busy, active: true})
 			iv.busy = true
 			return
 		}

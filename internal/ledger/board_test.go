@@ -35,7 +35,8 @@ type board struct {
 	// settled is the mark up to which the book is settled, energy what it holds.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book // as it was last published
+	book    *gpu.Book              // as it was last published
+	shown   []gpu.ContainerAccount // a copy of its accounts
 	// held is when a container last held or used the GPU, used when a process did,
 	// as far as it is settled.
 	held map[gpu.Container]time.Duration

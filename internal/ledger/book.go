@@ -13,6 +13,8 @@ import (
 // each two neighbours bound one interval, and the intervals are settled in order.
 type book struct {
 	gpu.Book
+	// shown is set while the accounts are also those of a state that was handed out.
+	shown bool
 	// last is the newest mark, nil before the first.
 	last *Mark
 	// pending are the intervals not settled yet, oldest first.
@@ -74,6 +76,13 @@ func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To:
 
 func newBook() *book {
 	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
+}
+
+// own makes the accounts the book's own, before it changes them.
+func (b *book) own() {
+	if b.shown {
+		b.Book, b.shown = clone(b.Book), false
+	}
 }
 
 // open reports whether counting has begun.
@@ -255,7 +264,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = b.pending[1:]
+		b.pending = slices.Delete(b.pending, 0, 1) // which frees what it refers to
 	}
 }
 

@@ -95,6 +95,7 @@ func (l *Ledger) Observe(o Observation) {
 		b = newBook()
 		l.books[o.UUID] = b
 	}
+	b.own()
 	b.observe(o, l.cfg.gapAfter())
 }
 
@@ -116,6 +117,7 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	st := &settlement{now: now, owners: owners, room: l.room()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
+		b.own()
 		b.settle(st)
 		b.retire(l.cfg.Retention)
 	}
@@ -132,6 +134,7 @@ func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 		case !known:
 			delete(l.books, uuid)
 		case !shown:
+			b.own()
 			b.dropProcesses()
 		}
 	}
@@ -163,13 +166,14 @@ type BookState struct {
 	Base Mark `json:"base"`
 }
 
-// State returns a copy of the settled state of all GPUs, also of those that are gone: what
-// is saved, and what is shown.
+// State returns the settled state of all GPUs, also of those that are gone: what is saved,
+// and what is shown. It does not change when the ledger goes on, and must not be changed.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = &BookState{Book: clone(b.Book), Base: b.base()}
+			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base()}
+			b.shown = true
 		}
 	}
 	return s
@@ -224,7 +228,7 @@ func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
-		b.Book, b.restored = clone(st.Book), true
+		b.Book, b.shown, b.restored = st.Book, true, true
 		b.last = &st.Base
 		l.books[uuid] = b
 	}

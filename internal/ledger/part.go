@@ -25,10 +25,9 @@ type part struct {
 
 // resolve asks again for the owners of processes that had none yet.
 func (iv *interval) resolve(owners Owners) {
-	for id, p := range iv.processes {
-		if p.Owner.Kind == gpu.OwnerPending {
-			p.Process = p.OwnedBy(owners(id))
-			iv.processes[id] = p
+	for i := range iv.processes {
+		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {
+			p.Process = p.OwnedBy(owners(p.ID))
 		}
 	}
 }
@@ -37,9 +36,9 @@ func (iv *interval) resolve(owners Owners) {
 // instances.
 func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Method) part {
 	p := part{interval: iv, instance: instance, energy: energy, method: method}
-	for _, id := range iv.sorted() {
-		if iv.place(id) == instance {
-			p.who.add(iv.processes[id])
+	for _, q := range iv.processes {
+		if iv.place(q.ID) == instance {
+			p.who.add(q)
 		}
 	}
 	p.who.sort()

@@ -10,7 +10,7 @@ import (
 
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
-	processes map[gpu.ProcessID]presence
+	processes []presence // in the order of their names
 	// sampled is up to when the activity of the processes is known. Boot clock.
 	sampled time.Duration
 	// mig is how the GPU was divided at the last look, places where processes were.
@@ -40,10 +40,7 @@ type presence struct {
 }
 
 // newSighting begins with the processes that were there at its start.
-func newSighting(processes map[gpu.ProcessID]presence) sighting {
-	if processes == nil {
-		processes = make(map[gpu.ProcessID]presence)
-	}
+func newSighting(processes []presence) sighting {
 	return sighting{
 		processes: processes,
 		places:    make(map[gpu.ProcessID]string),
@@ -77,10 +74,20 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 
 // see adds what a process did, and takes over what is known of it now.
 func (s *sighting) see(p presence) {
-	before := s.processes[p.ID]
-	p.activity += before.activity
-	p.active = p.active || before.active
-	s.processes[p.ID] = p
+	i, found := s.find(p.ID)
+	if !found {
+		s.processes = slices.Insert(s.processes, i, p)
+		return
+	}
+	seen := &s.processes[i]
+	seen.Process = p.Process
+	seen.activity += p.activity
+	seen.active = seen.active || p.active
+}
+
+// find returns the position of a process, and whether it was there.
+func (s *sighting) find(id gpu.ProcessID) (int, bool) {
+	return slices.BinarySearchFunc(s.processes, id, func(p presence, id gpu.ProcessID) int { return compareProcess(p.ID, id) })
 }
 
 // sampledUntil returns the moment, on the boot clock, up to which an observation
@@ -110,20 +117,15 @@ func (s *sighting) merge(later sighting) {
 	s.holders, s.holdersKnown = later.holders, later.holdersKnown
 }
 
-// there returns the given processes as they were seen.
-func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]presence {
-	out := make(map[gpu.ProcessID]presence, len(ids))
+// there returns the given processes, which are in order, as they were seen.
+func (s *sighting) there(ids []gpu.ProcessID) []presence {
+	out := make([]presence, 0, len(ids))
 	for _, id := range ids {
-		out[id] = presence{Process: s.processes[id].Process}
+		if i, found := s.find(id); found {
+			out = append(out, presence{Process: s.processes[i].Process})
+		}
 	}
 	return out
-}
-
-// sorted returns the names of the processes in their order.
-func (s *sighting) sorted() []gpu.ProcessID {
-	ids := slices.AppendSeq(make([]gpu.ProcessID, 0, len(s.processes)), maps.Keys(s.processes))
-	slices.SortFunc(ids, compareProcess)
-	return ids
 }
 
 // end returns what was seen at the mark that ends the sighting.
