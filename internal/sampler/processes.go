@@ -147,8 +147,8 @@ func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 // since the last reading; of several rows the newest counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
-	for _, s := range samples {
-		if s.PID == pid {
+	for i := range samples {
+		if s := &samples[i]; s.PID == pid {
 			*sm, *memory = s.SM, s.Memory
 		}
 	}
