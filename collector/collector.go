@@ -1,7 +1,7 @@
 package collector
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -35,8 +35,10 @@ type Collector struct {
 	on     Page
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
-	layout atomic.Pointer[layout] // of the last rendering
-	spare  atomic.Pointer[sheet]  // what nobody reads any more
+
+	mu    sync.Mutex // held from Gather until done
+	page  page
+	sheet sheet // of the page
 }
 
 // New returns a collector of what latest returns, for the main page. A nil snapshot
@@ -55,35 +57,28 @@ func newCollector(c *Collector) *Collector {
 	for i, m := range catalogue {
 		c.descs[i] = prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(m.Labels), nil, prometheus.WithUnit(m.Unit))
 	}
-	c.layout.Store(new(layout))
+	c.page.opts = c.opts
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. What it returns may be written over
-// after done was called, which must be called once.
+// Gather implements [prometheus.TransactionalGatherer]. There is one page, which the next
+// call writes over: it waits until done was called, which must be called once. So who
+// gathers must not wait for somebody who reads slowly.
 func (c *Collector) Gather() (families []*dto.MetricFamily, done func(), err error) {
-	sh := c.write(c.spare.Swap(nil))
-	return sh.families, func() { c.spare.Store(sh) }, nil
+	c.mu.Lock()
+	if c.write(&c.page) {
+		c.sheet.lay(c.page.series.items)
+	}
+	return c.sheet.families, c.mu.Unlock, nil
 }
 
-// write renders the latest snapshot. If the series are those of the spare sheet, it only
-// has to write down their values there.
-func (c *Collector) write(spare *sheet) *sheet {
-	p := newPage(c.layout.Load(), c.opts)
-	if spare != nil && spare.layout == p.last {
-		p.amounts = spare.amounts[:0]
-	} else {
-		p.amounts = make([]float64, 0, len(p.last.series))
-	}
+// write renders the latest snapshot, and reports whether the page has other series now.
+func (c *Collector) write(p *page) (changed bool) {
+	p.begin()
 	if s := c.latest(); s != nil {
 		c.render(p, s)
 	}
-	l := p.layout()
-	c.layout.Store(l)
-	if spare != nil && spare.layout == l {
-		return spare
-	}
-	return l.sheet(fitted(p.amounts))
+	return p.end()
 }
 
 // Describe implements [prometheus.Collector]: the page's part of the catalogue, less
@@ -98,11 +93,11 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	sh := c.write(nil)
-	for i, f := range sh.families {
-		for _, m := range f.Metric {
-			ch <- sample{c.descs[sh.layout.families[i].metric], m}
-		}
+	p := page{opts: c.opts} // a registry says not when it has read what it was given
+	c.write(&p)
+	for i := range p.series.items {
+		s := &p.series.items[i]
+		ch <- sample{c.descs[s.metric], s}
 	}
 }
 

@@ -99,7 +99,7 @@ func (d *fieldDescs) collect(ch chan<- prometheus.Metric, row *gpu.FieldRow, g *
 		form += ofPod
 		who = &labelSet{who, []string{h.Namespace, h.Pod, h.Container.Container}}
 	}
-	values := who.values()
+	values := who.values(nil)
 	for i, v := range row.Values {
 		if v == nil {
 			continue

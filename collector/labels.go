@@ -93,26 +93,25 @@ func (l *labelSet) is(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// values returns all values as they can be exposed. Only so do they reach a page, and none
-// can break it.
-func (l *labelSet) values() []string {
-	n := 0
-	for set := l; set != nil; set = set.base {
-		n += len(set.given)
+// values appends all values to a list, as they can be exposed. Only so do they reach a
+// page, and none can break it.
+func (l *labelSet) values(list []string) []string {
+	if l == nil {
+		return list
 	}
-	values := make([]string, n)
-	for set := l; set != nil; set = set.base {
-		for _, s := range slices.Backward(set.given) {
-			n--
-			values[n] = labelvalue.Valid(s)
-		}
+	list = l.base.values(list)
+	for _, s := range l.given {
+		list = append(list, labelvalue.Valid(s))
 	}
-	return values
+	return list
 }
 
 // key returns a string that equal values share and different ones do not: the separator
 // is no valid UTF-8.
-func (l *labelSet) key() string { return strings.Join(l.values(), "\xff") }
+func (l *labelSet) key() string {
+	var room [16]string
+	return strings.Join(l.values(room[:0]), "\xff")
+}
 
 // decimal returns an optional number, empty if it is not known.
 func decimal(n *int) string {

@@ -7,21 +7,19 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// page is one scrape being written. It lives as long as one rendering.
+// page is what a collector shows, and is written over at every scrape.
 //
 // From one scrape to the next the values change and the series hardly ever do. So a
 // rendering is compared, call by call, with the one before: while it asks for the same
-// labels and the same series, it takes them from there and only notes the values.
+// labels and the same series, these stand there already, and only the values are noted.
 type page struct {
 	opts Options
-	last *layout
 	same bool // whether all calls so far were those of the last rendering
 
-	sets    []*labelSet
-	asked   []question
-	series  []series
-	amounts []float64 // the values, in the order of series
-	seen    map[seriesKey]struct{}
+	sets   list[*labelSet]
+	asked  list[question]
+	series list[series]
+	seen   map[seriesKey]struct{} // what was asked, from the first call on that was another
 }
 
 // question is what [page.first] was asked, and its answer.
@@ -37,41 +35,50 @@ type seriesKey struct {
 	labels string
 }
 
-func newPage(last *layout, opts Options) *page {
-	return &page{opts: opts, last: last, same: true}
+// begin starts a rendering.
+func (p *page) begin() {
+	p.same = true
+	p.sets.next, p.asked.next, p.series.next = 0, 0, 0
 }
 
-// differ ends the comparison with the last rendering. What was taken from it is not
-// written to: it may be in use.
+// end gives new series their labels, and reports whether there are other series than
+// before this rendering.
+func (p *page) end() (changed bool) {
+	if p.same && p.series.next == len(p.series.items) {
+		return false
+	}
+	p.seen = nil
+	p.sets.end()
+	p.asked.end()
+	p.series.end()
+	label(p.series.items)
+	return true
+}
+
+// differ ends the comparison with the last rendering.
 func (p *page) differ() {
 	if !p.same {
 		return
 	}
 	p.same = false
-	p.sets, p.asked, p.series = apart(p.sets, p.last.sets), apart(p.asked, p.last.asked), apart(p.series, p.last.series)
 	p.seen = make(map[seriesKey]struct{})
-	for _, q := range p.asked {
+	for _, q := range p.asked.items[:p.asked.next] {
 		p.seen[q.key()] = struct{}{}
 	}
 }
-
-// apart returns a copy of the beginning of a list, with room for a list as long. Behind
-// what was taken of the last one stands what has left the page since.
-func apart[T any](taken, last []T) []T { return append(make([]T, 0, len(last)), taken...) }
 
 // labels returns a set of label values.
 func (p *page) labels(given ...string) *labelSet { return p.and(nil, given...) }
 
 // and returns the values of base with more at their end.
 func (p *page) and(base *labelSet, given ...string) *labelSet {
-	i := len(p.sets)
-	if p.same && i < len(p.last.sets) && p.last.sets[i].is(base, given) {
-		p.sets = p.last.sets[:i+1]
-		return p.sets[i]
+	if last := p.sets.last(); p.same && last != nil && (*last).is(base, given) {
+		p.sets.next++
+		return *last
 	}
 	p.differ()
 	l := &labelSet{base: base, given: slices.Clone(given)}
-	p.sets = append(p.sets, l)
+	p.sets.add(l)
 	return l
 }
 
@@ -79,10 +86,9 @@ func (p *page) and(base *labelSet, given ...string) *labelSet {
 // fail the whole scrape, and strings that differ can become equal when they are
 // made valid; then the first one stands and the caller drops the later ones.
 func (p *page) first(m metric, l *labelSet) bool {
-	i := len(p.asked)
-	if p.same && i < len(p.last.asked) && p.last.asked[i].metric == m && p.last.asked[i].labels == l {
-		p.asked = p.last.asked[:i+1]
-		return p.asked[i].first
+	if last := p.asked.last(); p.same && last != nil && last.metric == m && last.labels == l {
+		p.asked.next++
+		return last.first
 	}
 	p.differ()
 	q := question{metric: m, labels: l}
@@ -90,7 +96,7 @@ func (p *page) first(m metric, l *labelSet) bool {
 		q.first = true
 		p.seen[q.key()] = struct{}{}
 	}
-	p.asked = append(p.asked, q)
+	p.asked.add(q)
 	return q.first
 }
 
@@ -104,14 +110,13 @@ func (p *page) gauge(m metric, v float64, l *labelSet) { p.counter(m, v, time.Ti
 // counter writes a counter that began at 0 at the given moment, if that is
 // known. Prometheus can then count what came before its first scrape.
 func (p *page) counter(m metric, v float64, since time.Time, l *labelSet) {
-	p.amounts = append(p.amounts, v)
-	i := len(p.series)
-	if p.same && i < len(p.last.series) && p.last.series[i].is(m, since, l) {
-		p.series = p.last.series[:i+1]
+	if last := p.series.last(); p.same && last != nil && last.is(m, since, l) {
+		last.value = v
+		p.series.next++
 		return
 	}
 	p.differ()
-	p.series = append(p.series, series{metric: m, labels: l, created: p.created(since)})
+	p.series.add(series{metric: m, labels: l, created: p.created(since), value: v})
 }
 
 // created returns a moment as the page has it, nil for none. Counters that began together
@@ -120,8 +125,8 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil
 	}
-	if n := len(p.series); n > 0 && p.series[n-1].began(since) {
-		return p.series[n-1].created
+	if n := p.series.next; n > 0 && p.series.items[n-1].began(since) {
+		return p.series.items[n-1].created
 	}
 	return timestamppb.New(since)
 }
