@@ -13,8 +13,8 @@ import (
 // each two neighbours bound one interval, and the intervals are settled in order.
 type book struct {
 	gpu.Book
-	// shown is set while the accounts are also those of a state that was handed out.
-	shown bool
+	// handedOut is set while the accounts are also those of a state that was handed out.
+	handedOut bool
 	// last is the newest mark, nil before the first.
 	last *Mark
 	// pending are the intervals not settled yet, oldest first.
@@ -80,8 +80,8 @@ func newBook() *book {
 
 // own makes the accounts the book's own, before it changes them.
 func (b *book) own() {
-	if b.shown {
-		b.Book, b.shown = clone(b.Book), false
+	if b.handedOut {
+		b.Book, b.handedOut = clone(b.Book), false
 	}
 }
 

@@ -173,7 +173,7 @@ func (l *Ledger) State() State {
 	for uuid, b := range l.books {
 		if b.open() {
 			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base()}
-			b.shown = true
+			b.handedOut = true
 		}
 	}
 	return s
@@ -228,7 +228,7 @@ func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
-		b.Book, b.shown, b.restored = st.Book, true, true
+		b.Book, b.handedOut, b.restored = st.Book, true, true
 		b.last = &st.Base
 		l.books[uuid] = b
 	}

@@ -227,7 +227,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	}
 	g.Reading = new(v.report.Readings[i])
 	g.Processes = s.processes.live(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // told, and not kept until the next tick
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // or they would stay as long as the snapshot
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.givenKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
