@@ -270,6 +270,9 @@ func TestTidy(t *testing.T) {
 	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Containers) != 1 || len(after.Containers[0].Processes) != 0 {
 		t.Errorf("lost for long: %+v", after)
 	}
+	if len(before.Containers[0].Processes) == 0 {
+		t.Error("the book that was shown before has lost its processes")
+	}
 	ask(t, l, look(100, []*gpu.Process{q}))
 	if ps := ask(t, l, look(101, []*gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded {
 		t.Errorf("no room for the living: %+v", ps)
