@@ -46,9 +46,9 @@ func fullNode() *gpu.Snapshot {
 	}
 	shared.Processes = []gpu.LiveProcess{
 		newLive(chat, 0), newLive(chat, 1), newLive(embed, 0),
-		{Process: gpu.Process{ID: gpu.ProcessID{PID: 900, Start: 90}, Name: "monitor", Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
-		{Process: gpu.Process{ID: gpu.ProcessID{PID: 901, Start: 91}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
-		{Process: gpu.Process{ID: gpu.ProcessID{PID: 902, Start: 92}}},
+		{Process: &gpu.Process{ID: gpu.ProcessID{PID: 900, Start: 90}, Name: "monitor", Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
+		{Process: &gpu.Process{ID: gpu.ProcessID{PID: 901, Start: 91}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: &gpu.Process{ID: gpu.ProcessID{PID: 902, Start: 92}}},
 	}
 	shared.Processes[1].SM, shared.Processes[1].Memory, shared.Processes[1].MemoryUsed = nil, nil, nil
 	shared.XIDs.Count = 3
@@ -213,7 +213,7 @@ func newProcess(pid uint32, name string, exclusive, shared gpu.Millijoules) gpu.
 func newLive(a gpu.ContainerAccount, i int) gpu.LiveProcess {
 	q := a.Processes[i]
 	return gpu.LiveProcess{
-		Process: gpu.Process{
+		Process: &gpu.Process{
 			ID: q.ProcessID, Name: "as it is called now", StartTime: q.StartTime,
 			Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: q.ContainerID},
 		},

@@ -26,9 +26,10 @@ func TestUnusableState(t *testing.T) {
 		"empty":            func([]byte) []byte { return nil },
 		"truncated":        func(b []byte) []byte { return b[:len(b)/2] },
 		"a byte short":     func(b []byte) []byte { return bytes.TrimSuffix(b, []byte("}\n")) },
+		"a line short":     func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
 		"corrupt":          func(b []byte) []byte { return append(bytes.Clone(b[:len(b)/2]), make([]byte, len(b)/2)...) },
 		"of another boot":  replace(`"boot_id":"`, `"boot_id":"0`),
-		"newer":            replace(`"version":1`, `"version":2`),
+		"newer":            replace(`"version":2`, `"version":3`),
 		"out of balance":   replace(`"retired":0`, `"retired":1000`),
 		"of negative time": replace(`"allocated":`, `"allocated":-`),
 	}

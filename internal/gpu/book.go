@@ -26,7 +26,8 @@ type Book struct {
 	// its ring holds ten seconds. It is nil if the GPU never gave such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
-	Containers []ContainerAccount `json:"containers"`
+	// Containers are the accounts. They are saved one by one, like the processes in them.
+	Containers []ContainerAccount `json:"-"`
 }
 
 // Sum returns the right side of the book's equation.
@@ -100,7 +101,7 @@ type ContainerAccount struct {
 	// LastAlive is the last settled moment (boot clock) at which the container
 	// held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
-	Processes []ProcessAccount `json:"processes,omitempty"`
+	Processes []ProcessAccount `json:"-"`
 }
 
 // ProcessAccount is the part of a container's energy that went to one process.

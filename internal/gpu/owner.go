@@ -9,7 +9,8 @@ type ProcessID struct {
 	Start uint64 `json:"start"`
 }
 
-// Process is what /proc says about a process that uses a GPU.
+// Process is what /proc says about a process that uses a GPU. Many refer to one: it is
+// not changed any more once it was handed on.
 type Process struct {
 	ID ProcessID
 	// Name is /proc/<pid>/comm, read once; it may hold any bytes.
@@ -17,6 +18,16 @@ type Process struct {
 	// StartTime is ID.Start on the wall clock.
 	StartTime time.Time
 	Owner     Owner
+}
+
+// OwnedBy returns the process with another owner: itself, if that is its owner already.
+func (p *Process) OwnedBy(o Owner) *Process {
+	if p.Owner == o {
+		return p
+	}
+	other := *p
+	other.Owner = o
+	return &other
 }
 
 // Container names one container of one pod. A pod that is created again under

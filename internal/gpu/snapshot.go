@@ -29,7 +29,8 @@ type GPU struct {
 	// Renamed is when one of the GPU's serial numbers was learnt or changed after the
 	// GPU was first seen in this boot; usually zero.
 	Renamed time.Time
-	// Reading is the live reading, nil while the GPU does not answer.
+	// Reading is the live reading, nil while the GPU does not answer. It has no lists:
+	// what they say is in Processes and in the book.
 	Reading *Reading
 	// LastReading is when the GPU last answered.
 	LastReading time.Time
@@ -84,7 +85,7 @@ type Holder struct {
 
 // LiveProcess is a process that is on a GPU now.
 type LiveProcess struct {
-	Process
+	*Process
 	MemoryUsed *uint64 // bytes
 	// SM and Memory are the process's utilisation, 0 to 1, over the samples of
 	// the last reading; nil where the driver has no such signal.

@@ -57,7 +57,7 @@ func (b *book) markAlive(iv *interval, parts []part) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
 		for j := range a.Processes {
-			if _, here := iv.processes[a.Processes[j].ProcessID]; here {
+			if _, here := iv.find(a.Processes[j].ProcessID); here {
 				a.Processes[j].LastAlive = iv.to.At.Boot
 			}
 		}
@@ -68,16 +68,28 @@ func (b *book) markAlive(iv *interval, parts []part) {
 // account of an earlier process with that PID is closed: both would be one series.
 // A process whose PID a later one has already, by a list that was not renewed, goes
 // to the container's folded account, as does one for which there is no room.
-func (st *settlement) openProcess(a *gpu.ContainerAccount, p gpu.Process, opened time.Time) *gpu.ProcessAccount {
-	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return !q.Folded && q.ProcessID == p.ID }); i >= 0 {
-		return &a.Processes[i]
+func (st *settlement) openProcess(a *gpu.ContainerAccount, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
+	earlier, later := false, false
+	for i := range a.Processes {
+		q := &a.Processes[i]
+		switch {
+		case q.Folded || q.PID != p.ID.PID:
+		case q.Start == p.ID.Start:
+			return q
+		case q.Start > p.ID.Start:
+			later = true
+		default:
+			earlier = true
+		}
 	}
-	earlier := func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID && q.Start < p.ID.Start }
-	later := func(q gpu.ProcessAccount) bool { return !q.Folded && q.PID == p.ID.PID && q.Start > p.ID.Start }
-	before := len(a.Processes)
-	a.Processes = slices.DeleteFunc(a.Processes, earlier)
-	st.room += before - len(a.Processes)
-	if st.room <= 0 || slices.ContainsFunc(a.Processes, later) {
+	if earlier {
+		before := len(a.Processes)
+		a.Processes = slices.DeleteFunc(a.Processes, func(q gpu.ProcessAccount) bool {
+			return !q.Folded && q.PID == p.ID.PID && q.Start < p.ID.Start
+		})
+		st.room += before - len(a.Processes)
+	}
+	if st.room <= 0 || later {
 		return foldedProcess(a, opened)
 	}
 	st.room--

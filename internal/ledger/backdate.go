@@ -12,10 +12,11 @@ import (
 // its activity, and returns the rest: the last samples of an interval come with the
 // next look. A process that left meanwhile did all its work before that; if the samples
 // begin only afterwards it has come back.
-func (b *book) backdate(o *Observation, list []gpu.Process) (rest []Activity) {
+func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
+	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
-		listed := slices.ContainsFunc(list, func(p gpu.Process) bool { return p.ID == a.Process.ID })
-		if left, gone := b.left[a.Process.ID]; gone && a.From < left && !listed {
+		listed := func(p *gpu.Process) bool { return p.ID == a.Process.ID }
+		if left, gone := b.left[a.Process.ID]; gone && a.From < left && !slices.ContainsFunc(list, listed) {
 			b.bury(a, left)
 			continue
 		}
@@ -36,15 +37,15 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
 		early := a.Overlap(iv.span())
-		if _, there := iv.processes[a.Process.ID]; !there || early == 0 {
+		k, there := iv.find(a.Process.ID)
+		if !there || early == 0 {
 			continue
 		}
 		busy := time.Duration(float64(a.Busy) * float64(early) / float64(a.Len()))
-		iv.activity[a.Process.ID] += busy
 		spent += busy
-		if 4*early > 3*iv.span().Len() {
-			iv.active[a.Process.ID], iv.busy = true, true
-		}
+		worked := 4*early > 3*iv.span().Len()
+		iv.see(presence{Process: iv.processes[k].Process, activity: busy, active: worked})
+		iv.busy = iv.busy || worked
 	}
 	return spent
 }
@@ -56,9 +57,9 @@ func (b *book) bury(a Activity, left time.Duration) {
 	a.Busy -= b.spread(a)
 	for i := len(b.pending) - 1; i >= 0; i-- {
 		iv := &b.pending[i]
-		if _, there := iv.processes[a.Process.ID]; there {
-			iv.activity[a.Process.ID] += a.Busy
-			iv.active[a.Process.ID], iv.busy = true, true
+		if k, there := iv.find(a.Process.ID); there {
+			iv.see(presence{Process: iv.processes[k].Process, activity: a.Busy, active: true})
+			iv.busy = true
 			return
 		}
 	}
@@ -68,13 +69,13 @@ func (b *book) bury(a Activity, left time.Duration) {
 // may come.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
-		return m.At.Boot-at > patience || slices.Contains(m.Processes, id)
+		return m.At.Boot-at > patience || m.has(id)
 	})
 	if b.last == nil || !m.listed {
 		return
 	}
 	for _, id := range b.last.Processes {
-		if !slices.Contains(m.Processes, id) {
+		if !m.has(id) {
 			b.left[id] = m.At.Boot
 		}
 	}

@@ -14,8 +14,8 @@ import (
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
-	processes   map[uint32]gpu.Process
-	ended       []gpu.Process // lately
+	processes   map[uint32]*gpu.Process
+	ended       []*gpu.Process // lately
 	allocations []gpu.Allocation
 	mig         *gpu.MIG      // nil unless it is divided
 	sampled     time.Duration // up to when utilisation samples were told
@@ -35,7 +35,8 @@ type board struct {
 	// settled is the mark up to which the book is settled, energy what it holds.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book // as it was last published
+	book    *gpu.Book              // as it was last published
+	shown   []gpu.ContainerAccount // a copy of its accounts
 	// held is when a container last held or used the GPU, used when a process did,
 	// as far as it is settled.
 	held map[gpu.Container]time.Duration
@@ -69,7 +70,7 @@ type span struct {
 
 func newBoard(uuid string) *board {
 	return &board{
-		uuid: uuid, counter: 50_000_000, processes: map[uint32]gpu.Process{},
+		uuid: uuid, counter: 50_000_000, processes: map[uint32]*gpu.Process{},
 		book: &gpu.Book{}, left: map[gpu.ProcessID]time.Duration{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
 	}
 }

@@ -13,6 +13,8 @@ import (
 // each two neighbours bound one interval, and the intervals are settled in order.
 type book struct {
 	gpu.Book
+	// handedOut is set while the accounts are also those of a state that was handed out.
+	handedOut bool
 	// last is the newest mark, nil before the first.
 	last *Mark
 	// pending are the intervals not settled yet, oldest first.
@@ -24,7 +26,7 @@ type book struct {
 	restored bool
 	// list is the newest list of processes; listed is the boot clock of that
 	// observation, seen that of the newest one.
-	list         []gpu.Process
+	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the time up to which utilisation samples were told, 0 if the last look
 	// had none; left are the processes that had left at a mark lately. Boot clock.
@@ -43,6 +45,12 @@ type Mark struct {
 	listed bool
 	// took is by how much the counter may have been read earlier; less than a gap.
 	took time.Duration
+}
+
+// has reports whether a process was there.
+func (m *Mark) has(id gpu.ProcessID) bool {
+	_, found := slices.BinarySearchFunc(m.Processes, id, compareProcess)
+	return found
 }
 
 // A suspect is a reading that is not plausible after the last mark. The next one
@@ -68,6 +76,13 @@ func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To:
 
 func newBook() *book {
 	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
+}
+
+// own makes the accounts the book's own, before it changes them.
+func (b *book) own() {
+	if b.handedOut {
+		b.Book, b.handedOut = clone(b.Book), false
+	}
 }
 
 // open reports whether counting has begun.
@@ -111,7 +126,7 @@ func (b *book) sinceWhen() gpu.Instant {
 
 // present returns the processes on the GPU now, and whether that list can be
 // trusted. If the driver did not say, its last list still counts, for a while.
-func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
+func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
 	}
@@ -122,8 +137,8 @@ func (b *book) present(o Observation) (list []gpu.Process, listed bool) {
 }
 
 // identities returns the processes' names for ever, sorted.
-func identities(processes []gpu.Process) []gpu.ProcessID {
-	var ids []gpu.ProcessID
+func identities(processes []*gpu.Process) []gpu.ProcessID {
+	ids := make([]gpu.ProcessID, 0, len(processes))
 	for _, p := range processes {
 		ids = append(ids, p.ID)
 	}
@@ -229,7 +244,7 @@ func (b *book) begin(m Mark) {
 func (b *book) after(m Mark) sighting {
 	s := newSighting(b.since.there(m.Processes))
 	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
-	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !slices.Contains(m.Processes, id) })
+	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
 	s.listed = m.listed
 	return s
 }
@@ -249,7 +264,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = b.pending[1:]
+		b.pending = slices.Delete(b.pending, 0, 1) // which frees what it refers to
 	}
 }
 

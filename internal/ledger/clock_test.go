@@ -15,8 +15,8 @@ import (
 // is late enough.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	both := []gpu.Process{p, q}
-	own := func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }
+	both := []*gpu.Process{p, q}
+	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
 	tell(t, []story{
 		{
 			"the wall clock is set forward",
@@ -76,7 +76,7 @@ func TestClocks(t *testing.T) {
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
-		own := func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }
+		own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
 		b := ask(t, newLedger(), own(0), own(1), stepped(own(2), by), stepped(own(3), by))
 		a := b.Containers[0]
 		if a.Allocated != 3*time.Second || a.Active != 3*time.Second || !a.Opened.Equal(at(0).Wall) || !b.Opened.Equal(at(0).Wall) {
@@ -87,7 +87,7 @@ func TestClockStepSeconds(t *testing.T) {
 
 // TestSlowTick: what is a gap depends on the tick.
 func TestSlowTick(t *testing.T) {
-	both := []gpu.Process{process(21, in(train)), process(31, in(serve))}
+	both := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	for seconds, want := range map[float64]amounts{
 		50: {"energy": 15_000_000, "train allocated": 7_500_000, "serve allocated": 7_500_000},
 		51: {"energy": 15_300_000, "gap": 15_300_000},

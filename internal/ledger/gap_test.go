@@ -12,32 +12,32 @@ import (
 // and time only with those that held the GPU before.
 func TestGap(t *testing.T) {
 	p, hog := process(21, in(train)), process(31, in(serve))
-	again := p
+	again := new(*p)
 	again.ID.Start++
 	sidecar := train
 	sidecar.Container = "sidecar"
 	worker := process(22, in(sidecar))
 	moved := holds(gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-new", Container: "main"}, 1)
-	own := look(0, []gpu.Process{p}, holds(train, 1))
+	own := look(0, []*gpu.Process{p}, holds(train, 1))
 	tests := []struct {
 		name          string
 		before, after ledger.Observation
 		charged       gpu.Millijoules
 		held          time.Duration // by all containers
 	}{
-		{"same process, same allocation", own, look(60, []gpu.Process{p}, holds(train, 1)), 60 * 300_000, time.Minute},
-		{"process of the pod's other container", look(0, []gpu.Process{worker}, holds(train, 1)), look(60, []gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
-		{"process of another pod", look(0, []gpu.Process{hog}, holds(train, 1)), look(60, []gpu.Process{hog}, holds(train, 1)), 0, time.Minute},
-		{"PID reused", own, look(60, []gpu.Process{again}, holds(train, 1)), 0, time.Minute},
-		{"another process joined", own, look(60, []gpu.Process{p, worker}, holds(train, 1)), 0, time.Minute},
+		{"same process, same allocation", own, look(60, []*gpu.Process{p}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"process of the pod's other container", look(0, []*gpu.Process{worker}, holds(train, 1)), look(60, []*gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"process of another pod", look(0, []*gpu.Process{hog}, holds(train, 1)), look(60, []*gpu.Process{hog}, holds(train, 1)), 0, time.Minute},
+		{"PID reused", own, look(60, []*gpu.Process{again}, holds(train, 1)), 0, time.Minute},
+		{"another process joined", own, look(60, []*gpu.Process{p, worker}, holds(train, 1)), 0, time.Minute},
 		{"process gone", own, look(60, nil, holds(train, 1)), 0, time.Minute},
-		{"allocation gone", own, look(60, []gpu.Process{p}), 0, 0},
-		{"allocation came", look(0, []gpu.Process{p}), look(60, []gpu.Process{p}, holds(train, 1)), 0, 0},
-		{"another pod of that name", own, look(60, []gpu.Process{p}, moved), 0, 0},
-		{"shared now", own, look(60, []gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0, time.Minute},
-		{"a replica", look(0, []gpu.Process{p}, holds(train, 2)), look(60, []gpu.Process{p}, holds(train, 2)), 0, time.Minute},
-		{"a replica before", look(0, []gpu.Process{p}, holds(train, 2)), look(60, []gpu.Process{p}, holds(train, 1)), 0, time.Minute},
-		{"a replica now", own, look(60, []gpu.Process{p}, holds(train, 2)), 0, time.Minute},
+		{"allocation gone", own, look(60, []*gpu.Process{p}), 0, 0},
+		{"allocation came", look(0, []*gpu.Process{p}), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
+		{"another pod of that name", own, look(60, []*gpu.Process{p}, moved), 0, 0},
+		{"shared now", own, look(60, []*gpu.Process{p}, holds(train, 1), holds(serve, 1)), 0, time.Minute},
+		{"a replica", look(0, []*gpu.Process{p}, holds(train, 2)), look(60, []*gpu.Process{p}, holds(train, 2)), 0, time.Minute},
+		{"a replica before", look(0, []*gpu.Process{p}, holds(train, 2)), look(60, []*gpu.Process{p}, holds(train, 1)), 0, time.Minute},
+		{"a replica now", own, look(60, []*gpu.Process{p}, holds(train, 2)), 0, time.Minute},
 	}
 	for _, restart := range []bool{true, false} {
 		for _, tt := range tests {
@@ -72,10 +72,10 @@ func TestInsideGap(t *testing.T) {
 		"glitches":   {new(gpu.Millijoules(2e12)), new(gpu.Millijoules(1e12))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			with, without := look(5, []gpu.Process{p, q}, holds(train, 1)), look(20, []gpu.Process{p}, holds(train, 1))
+			with, without := look(5, []*gpu.Process{p, q}, holds(train, 1)), look(20, []*gpu.Process{p}, holds(train, 1))
 			with.Energy, without.Energy = readings[0], readings[1]
-			own := look(0, []gpu.Process{p}, holds(train, 1))
-			b := ask(t, newLedger(), own, with, without, look(21, []gpu.Process{p}, holds(train, 1)))
+			own := look(0, []*gpu.Process{p}, holds(train, 1))
+			b := ask(t, newLedger(), own, with, without, look(21, []*gpu.Process{p}, holds(train, 1)))
 			if got := b.Containers[0].Energy[gpu.Exclusive]; got != 21*300_000 {
 				t.Errorf("the container was charged %d mJ, want %d: %+v", got, 21*300_000, b)
 			}
@@ -87,9 +87,9 @@ func TestInsideGap(t *testing.T) {
 func TestGapHasNoActivity(t *testing.T) {
 	p := process(21, in(train))
 	for _, utilization := range []float64{0, 1} {
-		after := look(3600, []gpu.Process{p}, holds(train, 1))
+		after := look(3600, []*gpu.Process{p}, holds(train, 1))
 		after.Utilization = &utilization
-		a := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), after).Containers[0]
+		a := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), after).Containers[0]
 		if a.Energy[gpu.Exclusive] != 3600*300_000 || a.Idle != 0 || a.Active != 0 || a.Allocated != time.Hour {
 			t.Errorf("utilisation %v: %+v", utilization, a)
 		}

@@ -57,7 +57,7 @@ type Observation struct {
 
 	// Processes hold a context on the GPU. They are meaningful only if
 	// ProcessesKnown; otherwise the last list still counts, for ten seconds.
-	Processes      []gpu.Process
+	Processes      []*gpu.Process
 	ProcessesKnown bool
 	// MIG is how the GPU is divided, nil if it is not. Places says on which
 	// instance each process is.
@@ -82,7 +82,7 @@ type Observation struct {
 
 // Activity is how long one process was busy within a time, which is more than 0.
 type Activity struct {
-	Process gpu.Process
+	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
 }
@@ -95,6 +95,7 @@ func (l *Ledger) Observe(o Observation) {
 		b = newBook()
 		l.books[o.UUID] = b
 	}
+	b.own()
 	b.observe(o, l.cfg.gapAfter())
 }
 
@@ -116,6 +117,7 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	st := &settlement{now: now, owners: owners, room: l.room()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
+		b.own()
 		b.settle(st)
 		b.retire(l.cfg.Retention)
 	}
@@ -132,6 +134,7 @@ func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 		case !known:
 			delete(l.books, uuid)
 		case !shown:
+			b.own()
 			b.dropProcesses()
 		}
 	}
@@ -149,9 +152,10 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// State is what survives a restart of the exporter within one boot of the node.
+// State is what survives a restart of the exporter within one boot of the node. It is
+// saved as [State.Records].
 type State struct {
-	Books map[string]*BookState `json:"books"` // by UUID
+	Books map[string]*BookState // by UUID
 }
 
 // BookState is the settled part of one GPU's book. Intervals that were not
@@ -162,13 +166,14 @@ type BookState struct {
 	Base Mark `json:"base"`
 }
 
-// State returns a copy of the settled state of all GPUs, also of those that are gone: what
-// is saved, and what is shown.
+// State returns the settled state of all GPUs, also of those that are gone: what is saved,
+// and what is shown. It does not change when the ledger goes on, and must not be changed.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = &BookState{Book: clone(b.Book), Base: b.base()}
+			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base()}
+			b.handedOut = true
 		}
 	}
 	return s
@@ -223,7 +228,7 @@ func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
-		b.Book, b.restored = clone(st.Book), true
+		b.Book, b.handedOut, b.restored = st.Book, true, true
 		b.last = &st.Base
 		l.books[uuid] = b
 	}

@@ -22,8 +22,8 @@ func at(seconds float64) gpu.Instant {
 	return gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(d), Boot: time.Hour + d}
 }
 
-func process(pid uint32, owner gpu.Owner) gpu.Process {
-	return gpu.Process{ID: gpu.ProcessID{PID: pid, Start: uint64(pid) * 10}, Name: "worker", Owner: owner}
+func process(pid uint32, owner gpu.Owner) *gpu.Process {
+	return &gpu.Process{ID: gpu.ProcessID{PID: pid, Start: uint64(pid) * 10}, Name: "worker", Owner: owner}
 }
 
 func in(c gpu.Container) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerContainer, Container: c} }
@@ -37,7 +37,7 @@ func holds(c gpu.Container, replicas int) gpu.Allocation {
 }
 
 // look returns an observation of a GPU that draws 300 W from the start.
-func look(seconds float64, processes []gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
+func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
 		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
@@ -49,7 +49,7 @@ func look(seconds float64, processes []gpu.Process, allocations ...gpu.Allocatio
 }
 
 // worked returns some activity of a process since the last look.
-func worked(p gpu.Process, ms time.Duration) ledger.Activity {
+func worked(p *gpu.Process, ms time.Duration) ledger.Activity {
 	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
 
@@ -107,75 +107,75 @@ func TestOwners(t *testing.T) {
 		want amounts
 	}{
 		{"one container", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first}, holds(train, 1))
+			return look(s, []*gpu.Process{first}, holds(train, 1))
 		}, amounts{"train exclusive": 300_000}},
 		{"one container of two processes", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first, second}, holds(train, 1))
+			return look(s, []*gpu.Process{first, second}, holds(train, 1))
 		}, amounts{"train exclusive": 300_000}},
 		{"one container without an allocation", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first})
+			return look(s, []*gpu.Process{first})
 		}, amounts{"train exclusive": 300_000}},
 		{"a hog beside an idle holder that holds no context", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{third}, holds(train, 1))
+			return look(s, []*gpu.Process{third}, holds(train, 1))
 		}, amounts{"serve exclusive": 300_000}},
 		{"two containers by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, third}), worked(first, 3), worked(third, 1))
+			return active(look(s, []*gpu.Process{first, third}), worked(first, 3), worked(third, 1))
 		}, amounts{"train shared": 225_000, "serve shared": 75_000}},
 		{"an idle context beside a busy one", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), worked(third, 5))
+			return active(look(s, []*gpu.Process{first, third}, holds(train, 1), holds(serve, 1)), worked(third, 5))
 		}, amounts{"serve shared": 300_000}},
 		{"a signal but no samples: holders by replicas", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
+			return look(s, []*gpu.Process{first, third}, holds(train, 2), holds(serve, 1))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"no signal: holders by replicas", func(s float64) ledger.Observation {
-			return mute(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)))
+			return mute(look(s, []*gpu.Process{first, third}, holds(train, 2), holds(serve, 1)))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"samples without a signal do not count", func(s float64) ledger.Observation {
-			return mute(active(look(s, []gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), worked(third, 1)))
+			return mute(active(look(s, []*gpu.Process{first, third}, holds(train, 2), holds(serve, 1)), worked(third, 1)))
 		}, amounts{"train allocated": 200_000, "serve allocated": 100_000}},
 		{"no signal, one of them holds", func(s float64) ledger.Observation {
-			return mute(look(s, []gpu.Process{first, third}, holds(serve, 1)))
+			return mute(look(s, []*gpu.Process{first, third}, holds(serve, 1)))
 		}, amounts{"serve allocated": 300_000}},
 		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
-			return mute(look(s, []gpu.Process{first, third}, claimed, holds(serve, 1)))
+			return mute(look(s, []*gpu.Process{first, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
 		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
-			return mute(look(s, []gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
+			return mute(look(s, []*gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
 		{"no signal, nobody holds: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
-			o := mute(look(s, []gpu.Process{first, third}))
+			o := mute(look(s, []*gpu.Process{first, third}))
 			*o.Energy += gpu.Millijoules(s)
 			return o
 		}, amounts{"train allocated": 150_001, "serve allocated": 150_000}},
 		{"container and host by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), worked(first, 2), worked(host, 1))
+			return active(look(s, []*gpu.Process{first, host}, holds(train, 1)), worked(first, 2), worked(host, 1))
 		}, amounts{"train shared": 200_000, "host": 100_000}},
 		{"a display's context of the host beside a busy container", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, host}, holds(train, 1)), worked(first, 2))
+			return active(look(s, []*gpu.Process{first, host}, holds(train, 1)), worked(first, 2))
 		}, amounts{"train shared": 300_000}},
 		{"a display's context of the host beside an idle container", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{first, host}, holds(train, 1))
+			return look(s, []*gpu.Process{first, host}, holds(train, 1))
 		}, amounts{"train allocated": 300_000}},
 		{"host and unmapped, nobody working, a holder that is not there", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{host, unmapped}, holds(train, 1))
+			return look(s, []*gpu.Process{host, unmapped}, holds(train, 1))
 		}, amounts{"host": 150_000, "unmapped": 150_000}},
 		{"a hog beside an idle holder with a context", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, third}, holds(train, 1)), worked(third, 900))
+			return active(look(s, []*gpu.Process{first, third}, holds(train, 1)), worked(third, 900))
 		}, amounts{"serve shared": 300_000}},
 		{"two replicas of one pod beside one of another: work decides", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, second, third}, holds(train, 2), holds(serve, 1)), worked(first, 100), worked(second, 100), worked(third, 400))
+			return active(look(s, []*gpu.Process{first, second, third}, holds(train, 2), holds(serve, 1)), worked(first, 100), worked(second, 100), worked(third, 400))
 		}, amounts{"train shared": 100_000, "serve shared": 200_000}},
 		{"container and unmapped by activity", func(s float64) ledger.Observation {
-			return active(look(s, []gpu.Process{first, unmapped}, holds(train, 1)), worked(first, 2), worked(unmapped, 1))
+			return active(look(s, []*gpu.Process{first, unmapped}, holds(train, 1)), worked(first, 2), worked(unmapped, 1))
 		}, amounts{"train shared": 200_000, "unmapped": 100_000}},
 		{"a process known only by its samples", func(s float64) ledger.Observation {
 			return active(look(s, nil), worked(third, 2))
 		}, amounts{"serve exclusive": 300_000}},
 		{"host alone", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{host})
+			return look(s, []*gpu.Process{host})
 		}, amounts{"host": 300_000}},
 		{"unmapped alone", func(s float64) ledger.Observation {
-			return look(s, []gpu.Process{unmapped}, holds(train, 1))
+			return look(s, []*gpu.Process{unmapped}, holds(train, 1))
 		}, amounts{"unmapped": 300_000}},
 		{"no process, one holder", func(s float64) ledger.Observation {
 			return look(s, nil, holds(train, 1))
@@ -226,10 +226,10 @@ func TestOwners(t *testing.T) {
 // TestInsideContainer: parts of a measured amount are not called measured.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
-	quiet := look(1, []gpu.Process{first, second}, holds(train, 1))
-	busy := look(2, []gpu.Process{first, second}, holds(train, 1))
+	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
+	busy := look(2, []*gpu.Process{first, second}, holds(train, 1))
 	busy.Activity = []ledger.Activity{worked(first, 1), worked(second, 2)}
-	b := ask(t, newLedger(), look(0, []gpu.Process{first, second}, holds(train, 1)), quiet, busy)
+	b := ask(t, newLedger(), look(0, []*gpu.Process{first, second}, holds(train, 1)), quiet, busy)
 	want := []gpu.ByMethod{{gpu.Shared: 100_000, gpu.Allocated: 150_000}, {gpu.Shared: 200_000, gpu.Allocated: 150_000}}
 	var got []gpu.ByMethod
 	for _, p := range b.Containers[0].Processes {
@@ -245,8 +245,8 @@ func TestInsideContainer(t *testing.T) {
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
-	l.Observe(look(0, []gpu.Process{p}))
-	l.Observe(look(1, []gpu.Process{p}))
+	l.Observe(look(0, []*gpu.Process{p}))
+	l.Observe(look(1, []*gpu.Process{p}))
 	l.Settle(at(1), unresolved)
 	if got := bookOf(l, uuid).Energy; got != 0 {
 		t.Errorf("settled %d mJ before the process was resolved", got)
@@ -255,7 +255,7 @@ func TestLateName(t *testing.T) {
 	if got := bookOf(l, uuid).Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
 		t.Errorf("train was charged %d mJ, want 300000", got)
 	}
-	l.Observe(look(3, []gpu.Process{process(22, gpu.Owner{})}))
+	l.Observe(look(3, []*gpu.Process{process(22, gpu.Owner{})}))
 	l.Settle(at(12.9), unresolved)
 	if got := bookOf(l, uuid).Unattributed[gpu.Unmapped]; got != 0 {
 		t.Errorf("%d mJ final as unmapped too early", got)
@@ -305,11 +305,11 @@ func TestUnlisted(t *testing.T) {
 		return o
 	}
 	l := newLedger()
-	ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)))
+	ask(t, l, look(0, []*gpu.Process{p}, holds(train, 1)))
 	for s := 1.0; s <= 30; s++ {
 		ask(t, l, blind(s))
 	}
-	b := ask(t, l, look(31, []gpu.Process{p}), look(32, []gpu.Process{p}))
+	b := ask(t, l, look(31, []*gpu.Process{p}), look(32, []*gpu.Process{p}))
 	var got []gpu.ByMethod
 	for _, a := range b.Containers {
 		got = append(got, a.Energy)
@@ -324,9 +324,9 @@ func TestUnlisted(t *testing.T) {
 // reading of the counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	between, blind, blinder := look(0.5, []gpu.Process{p, q}), look(1, nil), look(2, nil)
+	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
 	between.Energy, blind.ProcessesKnown, blinder.ProcessesKnown = nil, false, false
-	b := ask(t, newLedger(), look(0, []gpu.Process{p}), between, blind, blinder)
+	b := ask(t, newLedger(), look(0, []*gpu.Process{p}), between, blind, blinder)
 	want := gpu.ByMethod{gpu.Allocated: 300_000}
 	for _, a := range b.Containers {
 		if a.Energy != want || a.Processes[0].Name != "worker" {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"math/bits"
 	"slices"
@@ -66,13 +67,13 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 4: // a process starts; its name may come late; a PID may be reused
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
-		b.processes[pid] = gpu.Process{ID: id, Name: "p"}
+		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
 		if y%4 != 0 {
 			m.name(id, y)
 		}
 	case 5: // a process ends
 		if p, ok := b.processes[pid]; ok {
-			p.Owner = m.named[p.ID]
+			p = p.OwnedBy(m.named[p.ID])
 			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still name it
 			delete(b.processes, pid)
 		}
@@ -126,12 +127,11 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
 
 // current returns the processes on a board, as far as they are named.
-func (m *machine) current(b *board) []gpu.Process {
-	var out []gpu.Process
+func (m *machine) current(b *board) []*gpu.Process {
+	var out []*gpu.Process
 	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {
 		p := b.processes[pid]
-		p.Owner = m.named[p.ID]
-		out = append(out, p)
+		out = append(out, p.OwnedBy(m.named[p.ID]))
 	}
 	return out
 }
@@ -239,14 +239,18 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 // that were not settled are not saved: if the driver was loaded again in one of
 // them, the counter falls once more after the restart.
 func (m *machine) restart(sight byte) {
-	data, err := json.Marshal(m.l.State())
-	if err != nil {
-		m.t.Fatal(err)
+	var saved ledger.Builder
+	for r := range m.l.State().Records() {
+		data, err := json.Marshal(r)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		var read ledger.Record
+		if err := errors.Join(json.Unmarshal(data, &read), saved.Add(read)); err != nil {
+			m.t.Fatal(err)
+		}
 	}
-	var s ledger.State
-	if err := json.Unmarshal(data, &s); err != nil {
-		m.t.Fatal(err)
-	}
+	s := saved.State
 	if err := s.Check(); err != nil {
 		m.t.Fatal(err)
 	}

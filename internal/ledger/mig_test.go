@@ -37,25 +37,25 @@ func TestMIG(t *testing.T) {
 	type amounts map[string]gpu.Millijoules
 	tests := []struct {
 		name        string
-		processes   []gpu.Process
+		processes   []*gpu.Process
 		allocations []gpu.Allocation
 		want        amounts
 	}{
 		{"nobody", nil, nil, amounts{"idle": 700_000}},
-		{"one owner", []gpu.Process{first}, nil, amounts{"train 1 allocated": 300_000, "idle": 400_000}},
-		{"two owners on one instance", []gpu.Process{first, second}, nil, amounts{
+		{"one owner", []*gpu.Process{first}, nil, amounts{"train 1 allocated": 300_000, "idle": 400_000}},
+		{"two owners on one instance", []*gpu.Process{first, second}, nil, amounts{
 			"train 1 allocated": 150_000, "serve 1 allocated": 150_000, "idle": 400_000,
 		}},
 		{"held without a process", nil, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(serve, "2")}, amounts{
 			"train 1 allocated": 300_000, "serve 2 allocated": 100_000, "idle": 300_000,
 		}},
-		{"one container on both instances", []gpu.Process{first}, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(train, "2")}, amounts{
+		{"one container on both instances", []*gpu.Process{first}, []gpu.Allocation{holdsInstance(train, "1"), holdsInstance(train, "2")}, amounts{
 			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "idle": 300_000,
 		}},
 		{"the whole GPU held", nil, []gpu.Allocation{holds(train, 1)}, amounts{
 			"train 1 allocated": 300_000, "train 2 allocated": 100_000, "train  allocated": 300_000,
 		}},
-		{"the host on an instance", []gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
+		{"the host on an instance", []*gpu.Process{host}, nil, amounts{"host": 300_000, "idle": 400_000}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestMIGActivity(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			at := func(s float64) ledger.Observation {
-				o := both(onInstance(look(s, []gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), ""))
+				o := both(onInstance(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), ""))
 				o.Energy = new(gpu.Millijoules(s * 700_000))
 				o.Instances, o.InstancesKnown = tt.instances, !tt.unknown
 				return o
@@ -178,7 +178,7 @@ func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.MIG{Slices: math.MaxUint32, Instances: []gpu.Instance{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
-		o := look(s, []gpu.Process{p, q})
+		o := look(s, []*gpu.Process{p, q})
 		o.MIG, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		const busy = 1<<31 + 1 // times the slices, of two instances: just more than 64 bits hold
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
@@ -197,7 +197,7 @@ func TestAbsurdSlices(t *testing.T) {
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.MIG) ledger.Observation {
-		o := onInstance(look(s, []gpu.Process{p}, holdsInstance(train, "1")), "1")
+		o := onInstance(look(s, []*gpu.Process{p}, holdsInstance(train, "1")), "1")
 		o.MIG, o.Energy = mig, new(gpu.Millijoules(s*700_000))
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second}, true
 		return o
@@ -215,12 +215,12 @@ func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
 		name        string
-		processes   []gpu.Process
+		processes   []*gpu.Process
 		allocations []gpu.Allocation
 		want        gpu.ByMethod // of the first container
 	}{
-		{"two owners", []gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
-		{"two owners, one holder", []gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
+		{"two owners", []*gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
+		{"two owners, one holder", []*gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
 		{"nobody seen", nil, []gpu.Allocation{holdsInstance(train, "1")}, gpu.ByMethod{gpu.Allocated: 300_000}},
 	}
 	for _, tt := range tests {
@@ -253,7 +253,7 @@ func TestEmptyMIG(t *testing.T) {
 // it was just destroyed, is on what is free.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
-		return onInstance(look(s, []gpu.Process{process(21, in(train))}), "9")
+		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
 	}
 	b := ask(t, newLedger(), at(0), at(1))
 	if len(b.Containers) != 1 || b.Containers[0].Energy[gpu.Allocated] == 0 || b.Containers[0].GPUInstance != "" {
@@ -265,7 +265,7 @@ func TestNoSuchInstance(t *testing.T) {
 // was at its end. Without a signal the instances bear it by their slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	look := func(s float64, m *gpu.MIG, places map[gpu.ProcessID]string, processes ...gpu.Process) ledger.Observation {
+	look := func(s float64, m *gpu.MIG, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
 		o := count(look(s, processes), gpu.Millijoules(s*700_000))
 		o.MIG, o.Places = m, places
 		o.ActivityKnown, o.Utilization = m == nil, nil

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -26,10 +25,9 @@ type part struct {
 
 // resolve asks again for the owners of processes that had none yet.
 func (iv *interval) resolve(owners Owners) {
-	for id, p := range iv.processes {
-		if p.Owner.Kind == gpu.OwnerPending {
-			p.Owner = owners(id)
-			iv.processes[id] = p
+	for i := range iv.processes {
+		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {
+			p.Process = p.OwnedBy(owners(p.ID))
 		}
 	}
 }
@@ -38,9 +36,9 @@ func (iv *interval) resolve(owners Owners) {
 // instances.
 func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Method) part {
 	p := part{interval: iv, instance: instance, energy: energy, method: method}
-	for _, id := range slices.SortedFunc(maps.Keys(iv.processes), compareProcess) {
-		if iv.place(id) == instance {
-			p.who.add(iv.processes[id], iv.activity[id], iv.active[id])
+	for _, q := range iv.processes {
+		if iv.place(q.ID) == instance {
+			p.who.add(q)
 		}
 	}
 	p.who.sort()

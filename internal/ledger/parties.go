@@ -20,7 +20,7 @@ type party struct {
 
 // A member is one process of a party.
 type member struct {
-	gpu.Process
+	*gpu.Process
 	activity time.Duration
 }
 
@@ -33,7 +33,7 @@ type parties struct {
 
 // add puts a process to its party. A pending process counts as unmapped, which is
 // what it becomes if time runs out.
-func (ps *parties) add(p gpu.Process, activity time.Duration, active bool) {
+func (ps *parties) add(p presence) {
 	kind := p.Owner.Kind
 	if kind == gpu.OwnerPending {
 		ps.pending = true
@@ -49,9 +49,9 @@ func (ps *parties) add(p gpu.Process, activity time.Duration, active bool) {
 		ps.list = append(ps.list, party{kind: kind, container: c})
 	}
 	o := &ps.list[i]
-	o.activity += activity
-	o.active = o.active || active
-	o.processes = append(o.processes, member{Process: p, activity: activity})
+	o.activity += p.activity
+	o.active = o.active || p.active
+	o.processes = append(o.processes, member{Process: p.Process, activity: p.activity})
 }
 
 // sort orders the parties by account key, which is how ties are broken.

@@ -15,8 +15,8 @@ func TestComeAndGo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	heir, stranger := process(21, in(train)), process(21, in(serve))
 	heir.ID.Start, stranger.ID.Start = p.ID.Start+5, p.ID.Start+5
-	alone, both := []gpu.Process{p}, []gpu.Process{p, q}
-	taken := []gpu.Process{stranger}
+	alone, both := []*gpu.Process{p}, []*gpu.Process{p, q}
+	taken := []*gpu.Process{stranger}
 	tell(t, []story{
 		{
 			"starts and ends between two looks, and was seen at work",
@@ -50,12 +50,12 @@ func TestComeAndGo(t *testing.T) {
 		},
 		{
 			"one ends, another starts",
-			[]ledger.Observation{look(0, alone), look(1, []gpu.Process{q}), look(2, []gpu.Process{q})},
+			[]ledger.Observation{look(0, alone), look(1, []*gpu.Process{q}), look(2, []*gpu.Process{q})},
 			amounts{"energy": 600_000, "train allocated": 150_000, "serve allocated": 150_000, "serve exclusive": 300_000},
 		},
 		{
 			"a PID is used again in the container",
-			[]ledger.Observation{look(0, alone), look(1, alone), look(2, []gpu.Process{heir}), look(3, []gpu.Process{heir})},
+			[]ledger.Observation{look(0, alone), look(1, alone), look(2, []*gpu.Process{heir}), look(3, []*gpu.Process{heir})},
 			amounts{"energy": 900_000, "train exclusive": 900_000},
 		},
 		{
@@ -76,22 +76,22 @@ func TestComeAndGo(t *testing.T) {
 // makes place for that of the second.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
-	heir := p
+	heir := new(*p)
 	heir.ID.Start += 5
 	l := newLedger()
 	accounts := func(looks ...ledger.Observation) []gpu.ProcessAccount {
 		return ask(t, l, looks...).Containers[0].Processes
 	}
-	first := accounts(look(0, []gpu.Process{p}), look(1, []gpu.Process{p}))
+	first := accounts(look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
 		t.Errorf("before: %+v", first)
 	}
-	second := accounts(look(2, []gpu.Process{heir}))
+	second := accounts(look(2, []*gpu.Process{heir}))
 	if len(second) != 1 || second[0].ProcessID != heir.ID || !second[0].Opened.Equal(at(1).Wall) ||
 		second[0].Energy != (gpu.ByMethod{gpu.Allocated: 150_000}) {
 		t.Errorf("after the interval in which it changed hands: %+v", second)
 	}
-	second = accounts(look(3, []gpu.Process{heir}))
+	second = accounts(look(3, []*gpu.Process{heir}))
 	if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}); len(second) != 1 || second[0].Energy != want {
 		t.Errorf("afterwards: %+v", second)
 	}
@@ -100,7 +100,7 @@ func TestHeldPID(t *testing.T) {
 // TestVanish: a GPU that is gone for a while, with its counter going on or not.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	own := func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }
+	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
 	tell(t, []story{
 		{
 			"back with the same process",
@@ -109,7 +109,7 @@ func TestVanish(t *testing.T) {
 		},
 		{
 			"back with another process",
-			[]ledger.Observation{own(0), own(1), look(101, []gpu.Process{q}), look(102, []gpu.Process{q})},
+			[]ledger.Observation{own(0), own(1), look(101, []*gpu.Process{q}), look(102, []*gpu.Process{q})},
 			amounts{"energy": 102 * 300_000, "train exclusive": 300_000, "gap": 100 * 300_000, "serve exclusive": 300_000},
 		},
 		{
@@ -129,7 +129,7 @@ func TestVanish(t *testing.T) {
 // counter. That of the old one stands, to the millijoule.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
-	processes := []gpu.Process{process(21, in(train))}
+	processes := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
 	before := ask(t, l, look(0, processes, holds(train, 1)), look(1, processes, holds(train, 1)))
 	for s := 2.0; s <= 5; s++ {

@@ -90,7 +90,7 @@ func TestReload(t *testing.T) {
 	low.Energy = new(gpu.Millijoules(1000))
 	confirm := look(2, nil)
 	confirm.Energy = new(gpu.Millijoules(301_000))
-	b := ask(t, newLedger(), look(0, []gpu.Process{p}, holds(train, 1)), low, confirm)
+	b := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), low, confirm)
 	if b.Energy != 300_000 || b.Unattributed[gpu.Idle] != 300_000 || b.Resets != 1 {
 		t.Errorf("book: %+v", b)
 	}
@@ -101,7 +101,7 @@ func TestReload(t *testing.T) {
 func TestCounterFaults(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64, mJ gpu.Millijoules) ledger.Observation {
-		return count(look(s, []gpu.Process{p}, holds(train, 1)), mJ)
+		return count(look(s, []*gpu.Process{p}, holds(train, 1)), mJ)
 	}
 	nobody := func(s float64, mJ gpu.Millijoules) ledger.Observation { return count(look(s, nil), mJ) }
 	tell(t, []story{
@@ -127,7 +127,7 @@ func TestCounterFaults(t *testing.T) {
 		},
 		{
 			"a glitch just before another comes",
-			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), count(look(2, []gpu.Process{p, q}), 5_600_000)},
+			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), count(look(2, []*gpu.Process{p, q}), 5_600_000)},
 			amounts{"energy": 600_000, "train allocated": 300_000, "serve allocated": 300_000, "rejected": 1},
 		},
 		{

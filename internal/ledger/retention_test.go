@@ -35,12 +35,12 @@ func TestBirthAfterGap(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
-	ask(t, l, look(61, []gpu.Process{p}, holds(serve, 1)))
-	b := ask(t, l, look(62, []gpu.Process{p}, holds(serve, 1)))
+	ask(t, l, look(61, []*gpu.Process{p}, holds(serve, 1)))
+	b := ask(t, l, look(62, []*gpu.Process{p}, holds(serve, 1)))
 	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
 		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
 	}
-	o := look(63, []gpu.Process{p}, holds(serve, 1))
+	o := look(63, []*gpu.Process{p}, holds(serve, 1))
 	l.Observe(o)
 	l.Settle(o.At, func(gpu.ProcessID) gpu.Owner { return in(serve) })
 	want := amounts{"energy": 63 * 300_000, "idle": 300_000, "gap": 60 * 300_000, "serve exclusive": 600_000}
@@ -52,16 +52,16 @@ func TestBirthAfterGap(t *testing.T) {
 func TestRetention(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	l := newLedger()
-	ask(t, l, look(0, []gpu.Process{p, q}, holds(train, 1)), look(1, []gpu.Process{p, q}, holds(train, 1)))
+	ask(t, l, look(0, []*gpu.Process{p, q}, holds(train, 1)), look(1, []*gpu.Process{p, q}, holds(train, 1)))
 	b := bookOf(l, uuid)
 	for s := 2.0; s <= 301; s++ {
-		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+		b = ask(t, l, look(s, []*gpu.Process{p}, holds(train, 1)))
 	}
 	if n := len(b.Containers[0].Processes); n != 2 {
 		t.Errorf("%d process accounts within the retention time, want 2", n)
 	}
 	for s := 302.0; s <= 304; s++ {
-		b = ask(t, l, look(s, []gpu.Process{p}, holds(train, 1)))
+		b = ask(t, l, look(s, []*gpu.Process{p}, holds(train, 1)))
 	}
 	if n := len(b.Containers[0].Processes); n != 1 {
 		t.Errorf("%d process accounts after the retention time, want 1", n)
@@ -81,9 +81,9 @@ func TestPodRetires(t *testing.T) {
 	sidecar.Container = "sidecar"
 	p, q := process(21, in(train)), process(22, in(sidecar))
 	l := newLedger()
-	b := ask(t, l, look(0, []gpu.Process{p, q}), look(1, []gpu.Process{p, q}))
+	b := ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
 	for s := 2.0; s <= 400; s++ {
-		b = ask(t, l, look(s, []gpu.Process{q}))
+		b = ask(t, l, look(s, []*gpu.Process{q}))
 	}
 	for s := 401.0; s <= 700; s++ {
 		b = ask(t, l, look(s, nil))
@@ -116,8 +116,8 @@ func TestPodSum(t *testing.T) {
 		look  func(s float64) ledger.Observation
 	}{
 		{"held", 10, func(s float64) ledger.Observation { return look(s, nil, holds(train, 1)) }},
-		{"held and used", 20, func(s float64) ledger.Observation { return look(s, []gpu.Process{p}, holds(train, 1)) }},
-		{"used by another container, without an allocation", 400, func(s float64) ledger.Observation { return look(s, []gpu.Process{q}) }},
+		{"held and used", 20, func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }},
+		{"used by another container, without an allocation", 400, func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}) }},
 		{"an instance is held", 800, func(s float64) ledger.Observation { return divided(look(s, nil, onInstance)) }},
 		{"nobody is there", 1090, func(s float64) ledger.Observation { return look(s, nil) }},
 		{"held again", 1100, func(s float64) ledger.Observation { return look(s, nil, holds(train, 1)) }},
@@ -200,11 +200,11 @@ func TestStillListed(t *testing.T) {
 // of the same container, since both would be one series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
-	again := p
+	again := new(*p)
 	again.ID.Start += 5
 	b := ask(t, newLedger(),
-		look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)),
-		look(2, []gpu.Process{again}, holds(train, 1)), look(3, []gpu.Process{again}, holds(train, 1)))
+		look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)),
+		look(2, []*gpu.Process{again}, holds(train, 1)), look(3, []*gpu.Process{again}, holds(train, 1)))
 	ps := b.Containers[0].Processes
 	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
 		t.Errorf("process accounts: %+v", ps)
@@ -217,11 +217,11 @@ func TestPIDReuse(t *testing.T) {
 // TestPIDReuseAtCap: one that takes over a PID takes over the room of its account.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
-	again := p
+	again := new(*p)
 	again.ID.Start += 5
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
-	ask(t, l, look(0, []gpu.Process{p, q}), look(1, []gpu.Process{p, q}))
-	ps := ask(t, l, look(2, []gpu.Process{again, q}), look(3, []gpu.Process{again, q})).Containers[0].Processes
+	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
+	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Containers[0].Processes
 	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID {
 		t.Errorf("process accounts: %+v", ps)
 	}
@@ -231,9 +231,9 @@ func TestPIDReuseAtCap(t *testing.T) {
 // whose PID another one has by now: its account would fall.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
-	again := p
+	again := new(*p)
 	again.ID.Start += 5
-	looks := []ledger.Observation{look(0, []gpu.Process{p})}
+	looks := []ledger.Observation{look(0, []*gpu.Process{p})}
 	for s := 1.0; s <= 3; s++ {
 		o := look(s, nil)
 		o.ProcessesKnown, o.Activity = false, []ledger.Activity{worked(again, 1)}
@@ -256,7 +256,7 @@ func TestTidy(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(serve))
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	for s := range 3 {
-		l.Observe(on(gone, look(float64(s), []gpu.Process{p})))
+		l.Observe(on(gone, look(float64(s), []*gpu.Process{p})))
 		l.Settle(at(float64(s)), unresolved)
 	}
 	before := bookOf(l, gone)
@@ -270,8 +270,11 @@ func TestTidy(t *testing.T) {
 	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Containers) != 1 || len(after.Containers[0].Processes) != 0 {
 		t.Errorf("lost for long: %+v", after)
 	}
-	ask(t, l, look(100, []gpu.Process{q}))
-	if ps := ask(t, l, look(101, []gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded {
+	if len(before.Containers[0].Processes) == 0 {
+		t.Error("the book that was shown before has lost its processes")
+	}
+	ask(t, l, look(100, []*gpu.Process{q}))
+	if ps := ask(t, l, look(101, []*gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded {
 		t.Errorf("no room for the living: %+v", ps)
 	}
 	l.Observe(on(gone, look(102, nil)))
@@ -288,7 +291,7 @@ func TestTidy(t *testing.T) {
 }
 
 func TestProcessCap(t *testing.T) {
-	var all []gpu.Process
+	var all []*gpu.Process
 	for pid := range uint32(10) {
 		all = append(all, process(pid+1, in(train)))
 	}
@@ -313,7 +316,7 @@ func TestFoldedContainer(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var b *gpu.Book
 	for s := 0.0; s <= 120; s++ {
-		o := look(s, []gpu.Process{p, q})
+		o := look(s, []*gpu.Process{p, q})
 		o.Activity = []ledger.Activity{worked(p, 1), worked(q, 1)}
 		b = ask(t, l, o)
 	}
@@ -329,7 +332,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
-	ask(t, l, look(601, []gpu.Process{p}))
+	ask(t, l, look(601, []*gpu.Process{p}))
 	told := func(id gpu.ProcessID) gpu.Owner {
 		if id == p.ID {
 			return in(train)
@@ -337,7 +340,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 		return gpu.Owner{}
 	}
 	for s := range 4 {
-		o := look(602+float64(s), []gpu.Process{p, q}, holds(serve, 1))
+		o := look(602+float64(s), []*gpu.Process{p, q}, holds(serve, 1))
 		l.Observe(o)
 		owners := unresolved
 		if s > 0 {

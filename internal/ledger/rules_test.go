@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -22,6 +23,9 @@ func (m *machine) check() {
 			continue // before its first look
 		}
 		now := &state.Book
+		if !reflect.DeepEqual(b.book.Containers, b.shown) {
+			m.t.Fatalf("what was shown has changed:\n%+v\nwas\n%+v", b.book.Containers, b.shown)
+		}
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
 		m.neverFalls(b, now)
@@ -30,7 +34,10 @@ func (m *machine) check() {
 		for i := range now.Containers {
 			accounts += m.addsUp(&now.Containers[i])
 		}
-		b.book = now
+		b.book, b.shown = now, slices.Clone(now.Containers)
+		for i := range b.shown {
+			b.shown[i].Processes = slices.Clone(b.shown[i].Processes)
+		}
 	}
 	if accounts > m.cfg.MaxProcesses {
 		m.t.Fatalf("%d process accounts, the cap is %d", accounts, m.cfg.MaxProcesses)

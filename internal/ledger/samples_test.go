@@ -25,7 +25,7 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 // which come with the next look, and gets its part of them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	both := []gpu.Process{p, q}
+	both := []*gpu.Process{p, q}
 	at := func(s float64, activity ...ledger.Activity) ledger.Observation {
 		return sampled(look(s, both), time.Second, activity...)
 	}
@@ -64,12 +64,12 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
 	b := ask(t, l,
-		look(0, []gpu.Process{p, q}), sampled(look(1, []gpu.Process{p, q}), time.Second),
-		sampled(look(2, []gpu.Process{p, q, r}), time.Second, worked(p, 100), worked(r, 900)))
+		look(0, []*gpu.Process{p, q}), sampled(look(1, []*gpu.Process{p, q}), time.Second),
+		sampled(look(2, []*gpu.Process{p, q, r}), time.Second, worked(p, 100), worked(r, 900)))
 	if want := []gpu.ByMethod{{gpu.Shared: 300_000}, {}}; !cmp.Equal(want, energies(b)) || b.Unattributed[gpu.Host] != 0 {
 		t.Errorf("first interval: %+v", b)
 	}
-	b = ask(t, l, sampled(look(3, []gpu.Process{p, q, r}), time.Second))
+	b = ask(t, l, sampled(look(3, []*gpu.Process{p, q, r}), time.Second))
 	if got := b.Unattributed[gpu.Host]; got != 300_000*900/980-1 && got != 300_000*900/980 {
 		t.Errorf("the newcomer is charged %d mJ", got)
 	}
@@ -80,8 +80,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
-	ask(t, l, look(0, []gpu.Process{p, q}), sampled(look(1, []gpu.Process{q}), time.Second))
-	b := ask(t, l, sampled(look(2, []gpu.Process{q}), time.Second, worked(p, 150)))
+	ask(t, l, look(0, []*gpu.Process{p, q}), sampled(look(1, []*gpu.Process{q}), time.Second))
+	b := ask(t, l, sampled(look(2, []*gpu.Process{q}), time.Second, worked(p, 150)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Exclusive: 300_000}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("charged (-want +got):\n%s", diff)
@@ -97,7 +97,7 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 // pause, is divided as well as one over a second.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	both := []gpu.Process{p, q}
+	both := []*gpu.Process{p, q}
 	l := newLedger()
 	b := ask(t, l, look(0, both), sampled(look(1, both), time.Second), sampled(look(31, both), 30*time.Second, worked(p, 24_000), worked(q, 6_000)))
 	if got, want := energies(b)[0][gpu.Shared], gpu.Millijoules(240_000); got != want {
@@ -109,7 +109,7 @@ func TestLongSamples(t *testing.T) {
 // there was work in it.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	both := []gpu.Process{p, q}
+	both := []*gpu.Process{p, q}
 	l := newLedger()
 	ask(t, l, look(0, both))
 	for s := 1.0; s < 10; s += 2 {
@@ -124,7 +124,7 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 // wait for ever.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	both := []gpu.Process{p, q}
+	both := []*gpu.Process{p, q}
 	begun := func() (*ledger.Ledger, *gpu.Book) {
 		l := newLedger()
 		return l, ask(t, l, look(0, both), sampled(look(1, both), time.Second, worked(p, 400)))

@@ -25,19 +25,19 @@ func TestSeconds(t *testing.T) {
 		{
 			"held, worked, then idle",
 			looks(func(o *ledger.Observation) { o.Utilization = new(0.0) },
-				look(0, nil, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)), look(2, []gpu.Process{p}, holds(train, 1))),
+				look(0, nil, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)), look(2, []*gpu.Process{p}, holds(train, 1))),
 			2 * time.Second, time.Second, 300_000,
 		},
 		{
 			"utilisation not known",
 			looks(func(o *ledger.Observation) { o.Utilization = nil },
-				look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1))),
+				look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1))),
 			time.Second, 0, 0,
 		},
 		{
 			"idle beside a busy one",
 			looks(func(o *ledger.Observation) { o.Activity = []ledger.Activity{worked(q, 1)} },
-				look(0, []gpu.Process{p, q}, holds(train, 2)), look(1, []gpu.Process{p, q}, holds(train, 2))),
+				look(0, []*gpu.Process{p, q}, holds(train, 2)), look(1, []*gpu.Process{p, q}, holds(train, 2))),
 			time.Second, 0, 0,
 		},
 		{
@@ -64,7 +64,7 @@ func TestBetween(t *testing.T) {
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
 	busy := func(o *ledger.Observation) { o.Utilization = new(1.0) }
 	unmeasured := func(o *ledger.Observation) { o.Utilization = nil }
-	active := func(who gpu.Process, ms time.Duration) func(*ledger.Observation) {
+	active := func(who *gpu.Process, ms time.Duration) func(*ledger.Observation) {
 		return func(o *ledger.Observation) { o.Activity = []ledger.Activity{worked(who, ms)} }
 	}
 	mute := func(o *ledger.Observation) { o.ActivityKnown = false }
@@ -86,11 +86,11 @@ func TestBetween(t *testing.T) {
 	for name, reading := range map[string]*gpu.Millijoules{"no reading": nil, "glitch": new(gpu.Millijoules(1e12))} {
 		for _, tt := range tests {
 			t.Run(tt.name+", "+name, func(t *testing.T) {
-				between, end := look(0.5, []gpu.Process{p, q}), look(1, []gpu.Process{p, q})
+				between, end := look(0.5, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q})
 				between.Energy = reading
 				tt.between(&between)
 				tt.end(&end)
-				a := ask(t, newLedger(), look(0, []gpu.Process{p, q}), between, end).Containers[0]
+				a := ask(t, newLedger(), look(0, []*gpu.Process{p, q}), between, end).Containers[0]
 				if a.Energy != tt.want || a.Idle != tt.idle {
 					t.Errorf("charged %v, idle %d; want %v, %d", a.Energy, a.Idle, tt.want, tt.idle)
 				}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -9,12 +10,9 @@ import (
 
 // A sighting is what was seen on a GPU over some time.
 type sighting struct {
-	processes map[gpu.ProcessID]gpu.Process
-	// active are the processes that were told to have worked, activity how long each
-	// of them did, known up to sampled.
-	active   map[gpu.ProcessID]bool
-	activity map[gpu.ProcessID]time.Duration
-	sampled  time.Duration // boot clock
+	processes []presence // in the order of their names
+	// sampled is up to when the activity of the processes is known. Boot clock.
+	sampled time.Duration
 	// mig is how the GPU was divided at the last look, places where processes were.
 	mig    *gpu.MIG
 	places map[gpu.ProcessID]string
@@ -33,15 +31,18 @@ type sighting struct {
 	holdersKnown bool
 }
 
+// A presence is one process of a sighting.
+type presence struct {
+	*gpu.Process
+	// active is set if it was told to have worked, activity is how long it did.
+	activity time.Duration
+	active   bool
+}
+
 // newSighting begins with the processes that were there at its start.
-func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
-	if processes == nil {
-		processes = make(map[gpu.ProcessID]gpu.Process)
-	}
+func newSighting(processes []presence) sighting {
 	return sighting{
 		processes: processes,
-		active:    make(map[gpu.ProcessID]bool),
-		activity:  make(map[gpu.ProcessID]time.Duration),
 		places:    make(map[gpu.ProcessID]string),
 		instances: make(map[string]time.Duration),
 		listed:    true, signal: true, divided: true, measured: true,
@@ -49,14 +50,13 @@ func newSighting(processes map[gpu.ProcessID]gpu.Process) sighting {
 }
 
 // add notes what one observation saw. The list of processes may be older than it.
-func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
+func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
-		s.processes[p.ID] = p
+		s.see(presence{Process: p})
 	}
 	for _, a := range o.Activity {
-		s.processes[a.Process.ID] = a.Process
-		s.activity[a.Process.ID] += a.Busy
-		s.active[a.Process.ID], s.busy = true, true
+		s.see(presence{Process: a.Process, activity: a.Busy, active: true})
+		s.busy = true
 	}
 	s.sampled = sampledUntil(o)
 	for instance, busy := range o.Instances {
@@ -72,6 +72,24 @@ func (s *sighting) add(o Observation, list []gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
+// see adds what a process did, and takes over what is known of it now.
+func (s *sighting) see(p presence) {
+	i, found := s.find(p.ID)
+	if !found {
+		s.processes = slices.Insert(s.processes, i, p)
+		return
+	}
+	seen := &s.processes[i]
+	seen.Process = p.Process
+	seen.activity += p.activity
+	seen.active = seen.active || p.active
+}
+
+// find returns the position of a process, and whether it was there.
+func (s *sighting) find(id gpu.ProcessID) (int, bool) {
+	return slices.BinarySearchFunc(s.processes, id, func(p presence, id gpu.ProcessID) int { return compareProcess(p.ID, id) })
+}
+
 // sampledUntil returns the moment, on the boot clock, up to which an observation
 // makes activity known. If it tells none there will be no more than is known.
 func sampledUntil(o Observation) time.Duration {
@@ -83,13 +101,11 @@ func sampledUntil(o Observation) time.Duration {
 
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
-	maps.Copy(s.processes, later.processes)
+	for _, p := range later.processes {
+		s.see(p)
+	}
 	maps.Copy(s.places, later.places)
 	s.mig = later.mig
-	maps.Copy(s.active, later.active)
-	for id, busy := range later.activity {
-		s.activity[id] += busy
-	}
 	for instance, busy := range later.instances {
 		s.instances[instance] += busy
 	}
@@ -101,11 +117,13 @@ func (s *sighting) merge(later sighting) {
 	s.holders, s.holdersKnown = later.holders, later.holdersKnown
 }
 
-// there returns the given processes as they were seen.
-func (s *sighting) there(ids []gpu.ProcessID) map[gpu.ProcessID]gpu.Process {
-	out := make(map[gpu.ProcessID]gpu.Process, len(ids))
+// there returns the given processes, which are in order, as they were seen.
+func (s *sighting) there(ids []gpu.ProcessID) []presence {
+	out := make([]presence, 0, len(ids))
 	for _, id := range ids {
-		out[id] = s.processes[id]
+		if i, found := s.find(id); found {
+			out = append(out, presence{Process: s.processes[i].Process})
+		}
 	}
 	return out
 }

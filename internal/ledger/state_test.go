@@ -1,12 +1,15 @@
 package ledger_test
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -16,15 +19,69 @@ import (
 func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
-	before := ask(t, l, look(0, []gpu.Process{p}, holds(train, 1)), look(1, []gpu.Process{p}, holds(train, 1)))
-	l.Observe(look(2, []gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
+	before := ask(t, l, look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)))
+	l.Observe(look(2, []*gpu.Process{p, process(22, gpu.Owner{})}, holds(train, 1))) // not settled
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
 	}
-	after := ask(t, l, look(3, []gpu.Process{p}, holds(train, 1)))
+	after := ask(t, l, look(3, []*gpu.Process{p}, holds(train, 1)))
 	if after.Energy != 900_000 || after.Containers[0].Energy[gpu.Exclusive] != 900_000 {
 		t.Errorf("after the restart: %+v", after)
+	}
+}
+
+// TestRecords: every piece of a state is saved, and in its place.
+func TestRecords(t *testing.T) {
+	book := func(containers ...gpu.ContainerAccount) *ledger.BookState {
+		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Containers: containers}}
+	}
+	account := func(c gpu.Container, pids ...uint32) gpu.ContainerAccount {
+		a := gpu.ContainerAccount{AccountKey: gpu.AccountKey{Container: c}}
+		for _, pid := range pids {
+			a.Processes = append(a.Processes, gpu.ProcessAccount{ProcessID: gpu.ProcessID{PID: pid}})
+		}
+		return a
+	}
+	want := ledger.State{Books: map[string]*ledger.BookState{
+		"GPU-1": book(account(train, 1, 2), account(serve), account(gpu.Container{}, 3)), "GPU-2": book(), "GPU-3": book(account(train, 1)),
+	}}
+	var got ledger.Builder
+	for r := range want.Records() {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read ledger.Record
+		if err := errors.Join(json.Unmarshal(data, &read), got.Add(read)); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+	}
+	if diff := cmp.Diff(want, got.State, cmpopts.IgnoreUnexported(ledger.Mark{})); diff != "" {
+		t.Errorf("(-saved +read):\n%s", diff)
+	}
+}
+
+// TestStrayRecords: a piece that has no place is no state.
+func TestStrayRecords(t *testing.T) {
+	book, container, process := ledger.Record{UUID: uuid, Book: &ledger.BookState{}}, ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
+	tests := map[string][]ledger.Record{
+		"a book that is null":           {{UUID: uuid}},
+		"an account without a book":     {container},
+		"a process without a book":      {process},
+		"a process without a container": {book, process},
+		"a second book":                 {book, book},
+		"nothing":                       {book, {}},
+	}
+	for name, records := range tests {
+		var b ledger.Builder
+		var err error
+		for _, r := range records {
+			err = b.Add(r)
+		}
+		if err == nil {
+			t.Errorf("%s makes a state", name)
+		}
 	}
 }
 
@@ -32,10 +89,10 @@ func TestRestore(t *testing.T) {
 func TestPublished(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
-	shown := ask(t, l, look(0, []gpu.Process{p}), look(1, []gpu.Process{p}))
+	shown := ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	saved := l.State()
-	ask(t, l, look(2, []gpu.Process{p}))
-	ask(t, ledger.Restore(ledger.Config{}, saved), look(2, []gpu.Process{p}))
+	ask(t, l, look(2, []*gpu.Process{p}))
+	ask(t, ledger.Restore(ledger.Config{}, saved), look(2, []*gpu.Process{p}))
 	want := gpu.ByMethod{gpu.Exclusive: 300_000}
 	for name, a := range map[string]gpu.ContainerAccount{"book": shown.Containers[0], "state": saved.Books[uuid].Containers[0]} {
 		if a.Energy != want || a.Processes[0].Energy != want {

@@ -80,7 +80,7 @@ func unread(o ledger.Observation) ledger.Observation {
 }
 
 // saw adds that a process was seen at work, also if it is not listed.
-func saw(o ledger.Observation, p gpu.Process) ledger.Observation {
+func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o
 }

@@ -9,32 +9,26 @@ import (
 // usage is who holds a GPU, and who uses it.
 type usage struct {
 	held    []gpu.Allocation // live
-	tenants []tenant
+	tenants []guest          // processes of containers
 	// known is set while the kubelet says who was given what.
 	known bool
 	// unplaced are the allocations of which it cannot be told what GPU they are of.
 	unplaced []gpu.Allocation
 }
 
-// A tenant is a container's process on the GPU.
-type tenant struct {
-	container gpu.Container
-	instance  string
-}
-
-// uses reports whether the tenant is on what its pod was given.
-func (t tenant) uses(a gpu.Allocation) bool {
-	return t.container.PodUID == a.Container.PodUID && (t.instance == a.GPUInstance || a.GPUInstance == "")
+// uses reports whether a container's process is on what its pod was given.
+func (g guest) uses(a gpu.Allocation) bool {
+	return g.Owner.Container.PodUID == a.Container.PodUID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
 // usageOf compares the processes on a GPU with its allocations. Of the kubelet's last
 // word, when that is not known to be true any more, the allocations of those pods count
 // that use them: they live, and a pod keeps for life what it was given.
 func usageOf(who attendance, allocations, unplaced []gpu.Allocation, known bool) usage {
-	u := usage{known: known, unplaced: unplaced}
+	u := usage{known: known, unplaced: unplaced, tenants: make([]guest, 0, len(who.present))}
 	for _, g := range who.present {
 		if g.Owner.Kind == gpu.OwnerContainer {
-			u.tenants = append(u.tenants, tenant{g.Owner.Container, g.GPUInstance})
+			u.tenants = append(u.tenants, g)
 		}
 	}
 	u.held = slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
@@ -46,7 +40,7 @@ func usageOf(who attendance, allocations, unplaced []gpu.Allocation, known bool)
 
 // used reports whether the pod of an allocation is on what it was given.
 func (u *usage) used(a gpu.Allocation) bool {
-	return slices.ContainsFunc(u.tenants, func(t tenant) bool { return t.uses(a) })
+	return slices.ContainsFunc(u.tenants, func(t guest) bool { return t.uses(a) })
 }
 
 // byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
@@ -74,7 +68,7 @@ func (u *usage) holders() []gpu.Holder {
 		}
 	}
 	for _, t := range u.tenants {
-		key := gpu.AccountKey{GPUInstance: t.instance, Container: t.container}
+		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Container: t.Owner.Container}
 		if listed(key) {
 			continue
 		}
@@ -91,13 +85,13 @@ func (u *usage) holders() []gpu.Holder {
 }
 
 // heldByPod returns the position of an allocation of the tenant's pod, or -1.
-func (u *usage) heldByPod(t tenant) int {
+func (u *usage) heldByPod(t guest) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
 // mayHold reports whether the tenant's pod was given something that may be what it uses.
-func (u *usage) mayHold(t tenant) bool {
-	return slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.container.PodUID })
+func (u *usage) mayHold(t guest) bool {
+	return slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.Owner.Container.PodUID })
 }
 
 // strays counts the processes whose pod does not hold what they use.

@@ -16,7 +16,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
-		Processes:   make([]gpu.Process, 0, len(who.present)),
+		Processes:   make([]*gpu.Process, 0, len(who.present)),
 		Allocations: v.allocations[r.UUID], AllocationsKnown: v.allocationsKnown,
 	}
 	for _, g := range who.present {

@@ -9,15 +9,16 @@ import (
 )
 
 // processes turns the driver's PIDs into processes. The driver may still name one
-// that is gone, so those seen lately are remembered.
+// that is gone, so those seen lately are remembered. There may be thousands: all who
+// speak of a process refer to the one that is remembered here.
 type processes struct {
 	mapper Mapper
 	seen   map[uint32]remembered
 }
 
 type remembered struct {
-	gpu.Process
-	at gpu.Instant
+	*gpu.Process
+	at time.Duration // boot clock
 }
 
 const (
@@ -41,14 +42,15 @@ type attendance struct {
 
 // A guest is a process with its context on a GPU.
 type guest struct {
-	gpu.Process
-	gpu.Context
+	*gpu.Process
+	*gpu.Context
 }
 
 // attend resolves the PIDs of a reading.
 func (p *processes) attend(r gpu.Reading) attendance {
 	who := attendance{present: make([]guest, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
-	for _, c := range r.Contexts {
+	for i := range r.Contexts {
+		c := &r.Contexts[i]
 		who.present = append(who.present, guest{p.present(c.PID, r.At), c})
 	}
 	for _, s := range r.Samples {
@@ -75,40 +77,49 @@ func (who *attendance) dismissServer() {
 }
 
 // present resolves a PID that is on the GPU now.
-func (p *processes) present(pid uint32, at gpu.Instant) gpu.Process {
-	process, alive := p.mapper.Process(pid)
-	if alive {
-		p.seen[pid] = remembered{process, at}
-		return process
+func (p *processes) present(pid uint32, at gpu.Instant) *gpu.Process {
+	if process, alive := p.mapper.Process(pid); alive {
+		return p.remember(process, at.Boot)
 	}
 	if process, seen := p.recall(pid); seen {
 		return process
 	}
-	return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+	return &gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+}
+
+// remember notes that a process was seen.
+func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process {
+	pid := process.ID.PID
+	known := p.seen[pid].Process
+	if known == nil || *known != process {
+		known = new(process)
+	}
+	p.seen[pid] = remembered{known, at}
+	return known
 }
 
 // past resolves the PID of a sample. Its process may have ended, so one that was lately
 // seen on a GPU is meant rather than a new one.
-func (p *processes) past(s gpu.Sample, at gpu.Instant) gpu.Process {
-	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at.Boot >= s.From-lately {
+func (p *processes) past(s gpu.Sample, at gpu.Instant) *gpu.Process {
+	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
 	}
 	return p.present(s.PID, at)
 }
 
 // recall returns a process as it was last seen, with the latest word on its owner.
-func (p *processes) recall(pid uint32) (gpu.Process, bool) {
+func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	r, seen := p.seen[pid]
-	if seen {
-		r.Owner = p.mapper.Owner(r.ID)
+	if !seen {
+		return nil, false
 	}
-	return r.Process, seen
+	return p.remember(*r.OwnedBy(p.mapper.Owner(r.ID)), r.at), true
 }
 
 // forget drops the processes that were not seen for a while.
 func (p *processes) forget(now gpu.Instant) {
 	for pid, a := range p.seen {
-		if now.Sub(a.at) > memory {
+		if now.Boot-a.at > memory {
 			delete(p.seen, pid)
 		}
 	}
@@ -119,10 +130,10 @@ func (p *processes) forget(now gpu.Instant) {
 func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
-		if g.Owner.Kind == gpu.OwnerPending {
-			g.Owner = p.mapper.Owner(g.ID)
-		}
 		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}
+		if g.Owner.Kind == gpu.OwnerPending {
+			live.Process = g.OwnedBy(p.mapper.Owner(g.ID))
+		}
 		if r.SamplesKnown && r.Sampled.Len() > 0 {
 			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)
 		}
@@ -136,8 +147,8 @@ func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 // since the last reading; of several rows the newest counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
-	for _, s := range samples {
-		if s.PID == pid {
+	for i := range samples {
+		if s := &samples[i]; s.PID == pid {
 			*sm, *memory = s.SM, s.Memory
 		}
 	}

@@ -31,6 +31,29 @@ func TestLateOwner(t *testing.T) {
 	}
 }
 
+// TestShownOwner: what is learnt of a process does not change what was shown before.
+func TestShownOwner(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	p := w.processes[42]
+	owner := p.Owner
+	p.Owner = gpu.Owner{}
+	w.processes[42], w.owners[p.ID] = p, p.Owner
+	s := w.sampler()
+	before := w.ticks(s, 2)
+	w.owners[p.ID] = owner
+	after := w.ticks(s, 1)
+	if got := before.GPUs[0].Processes[0].Owner; got != p.Owner {
+		t.Errorf("shown without an owner, now with %+v", got)
+	}
+	if got := after.GPUs[0].Processes[0].Owner; got != owner {
+		t.Errorf("owner %+v, want %+v", got, owner)
+	}
+	if got := after.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+		t.Errorf("its container was charged %d mJ, want 200000", got)
+	}
+}
+
 // TestVanished: a process that ended is known from before; one that nobody saw
 // alive is unmapped.
 func TestVanished(t *testing.T) {

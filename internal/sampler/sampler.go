@@ -200,7 +200,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
 	if !v.down {
-		snap.Driver = &v.report.Driver
+		snap.Driver = new(v.report.Driver)
 		snap.DriverGPUs = new(len(v.report.Devices))
 		snap.Fields = v.report.Fields
 	}
@@ -225,8 +225,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	if i < 0 {
 		return g
 	}
-	g.Reading = &v.report.Readings[i]
+	g.Reading = new(v.report.Readings[i])
 	g.Processes = s.processes.live(g.Reading, who)
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // or they would stay as long as the snapshot
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.givenKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())

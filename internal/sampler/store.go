@@ -1,9 +1,11 @@
 package sampler
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -24,10 +26,46 @@ type store struct {
 	stale bool
 }
 
-// content is what the file holds.
+// record is what a line of the file holds: a GPU, or a piece of the books.
+type record struct {
+	GPU *entry `json:"gpu,omitempty"`
+	ledger.Record
+}
+
+// content is what was read of the file.
 type content struct {
-	GPUs   map[string]entry `json:"gpus"`
-	Ledger ledger.State     `json:"ledger"`
+	gpus  map[string]entry // by UUID
+	books ledger.Builder
+}
+
+func (c *content) add(line json.RawMessage) error {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	if r.GPU == nil {
+		return c.books.Add(r.Record)
+	}
+	c.gpus[r.GPU.UUID] = *r.GPU
+	return nil
+}
+
+// records are the lines of the file. Each is the same variable with another value.
+func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		var r record
+		for _, e := range gpus {
+			if r.GPU = &e; !yield(&r) {
+				return
+			}
+		}
+		r.GPU = nil
+		for r.Record = range books.Records() {
+			if !yield(&r) {
+				return
+			}
+		}
+	}
 }
 
 // patience is how many times the directory is tried before books are begun without
@@ -77,22 +115,22 @@ func (s *store) open() error {
 // kept even if the books are no good.
 func (s *store) load(began gpu.Instant) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
-	var c content
-	err := s.dir.Load(&c)
+	c := content{gpus: make(map[string]entry)}
+	err := s.dir.Load(c.add)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	gpus := c.GPUs
+	gpus := c.gpus
 	if err != nil {
 		gpus = nil // what was read of it is worth nothing
 	} else {
-		err = c.Ledger.Check()
+		err = c.books.State.Check()
 	}
 	if err != nil {
 		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("start with clean books: %w", err))
 		return gpus
 	}
-	s.ledger = ledger.Restore(s.cfg.Ledger, c.Ledger)
+	s.ledger = ledger.Restore(s.cfg.Ledger, c.books.State)
 	return gpus
 }
 
@@ -111,7 +149,7 @@ func (s *store) save(gpus map[string]entry, books ledger.State) {
 		return
 	}
 	began := s.cfg.Now()
-	err := s.dir.Save(content{GPUs: gpus, Ledger: books})
+	err := s.dir.Save(records(gpus, books))
 	s.cfg.Stages.Observe(stage.State, began, err)
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {

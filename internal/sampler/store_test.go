@@ -3,6 +3,7 @@ package sampler_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -120,8 +121,19 @@ func TestSaveBeforePublish(t *testing.T) {
 
 // TestCorruptState: a file that cannot be continued means clean books.
 func TestCorruptState(t *testing.T) {
-	unbalanced := `{"version":1,"boot_id":"boot-1","data":{"ledger":{"books":{"` + first + `":{"energy":5}}}}}`
-	for name, file := range map[string]string{"garbage": "{", "unbalanced": unbalanced} {
+	of := func(record string) string {
+		return `{"version":2,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
+	}
+	files := map[string]string{
+		"garbage":       "{",
+		"unbalanced":    of(`{"uuid":"` + first + `","book":{"energy":5}}`),
+		"null":          of(`{"uuid":"` + first + `","book":null}`),
+		"out of place":  of(`{"account":{"namespace":"ml"}}`),
+		"no record":     of(`[1]`),
+		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
+		"a line is cut": strings.TrimSuffix(of(`{"gpu":{"uuid":"`+first+`"}}`), `{"records":1}`),
+	}
+	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("state/ledger.json", file)

@@ -16,15 +16,14 @@ func TestRemove(t *testing.T) {
 		t.Errorf("nothing is there: %v", err)
 	}
 	d := open(t, path, "boot-1")
-	if err := d.Save(content{42}); err != nil {
+	if err := d.Save(lines(42)); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(path, "ledger.json.new")) // of a process that was killed
 	if err := state.Remove(path); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("while it is held: %v", err)
 	}
-	var kept content
-	if err := d.Load(&kept); err != nil || kept.Joules != 42 {
+	if kept, err := load(d); err != nil || len(kept) != 1 {
 		t.Errorf("what a running exporter holds is gone: %v", err)
 	}
 	if err := d.Close(); err != nil {

@@ -1,16 +1,22 @@
-// Package state keeps the ledger's file: one JSON document in a directory that
-// has the life of the node's boot, such as a tmpfs. It survives a killed process
-// and a replaced pod, and is worth nothing after a reboot.
+// Package state keeps the ledger's file in a directory that has the life of the
+// node's boot, such as a tmpfs. It survives a killed process and a replaced pod, and
+// is worth nothing after a reboot.
+//
+// The file has a JSON document on each line: a header, the records, and their number.
+// So no more of it than one record is in memory while it is written.
 //
 // A file is replaced by write and rename without fsync: it only has to survive
 // the process, and the page cache does that.
 package state
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -18,7 +24,7 @@ import (
 )
 
 // version is the format of the file. A file of another version is not read.
-const version = 1
+const version = 2
 
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
@@ -39,11 +45,15 @@ type Dir struct {
 	lock *os.File
 }
 
-// envelope is what the file holds.
-type envelope struct {
+// header is the first line of the file.
+type header struct {
 	Version int    `json:"version"`
 	BootID  string `json:"boot_id"`
-	Data    any    `json:"data"`
+}
+
+// footer is the last line. A file without it was cut off.
+type footer struct {
+	Records *int `json:"records"`
 }
 
 // Open creates the directory if needed and locks it. The boot id is
@@ -71,40 +81,73 @@ func (d *Dir) Close() error { return d.lock.Close() }
 
 func (d *Dir) file() string { return filepath.Join(d.path, "ledger.json") }
 
-// Load reads what was last saved in this boot into v. Without a file it returns
-// an error that is fs.ErrNotExist, for one that cannot be continued ErrUnusable.
-// In both cases v must be taken as empty.
-func (d *Dir) Load(v any) error {
-	data, err := os.ReadFile(d.file())
+// Load hands the records that were last saved in this boot to add, in their order.
+// Without a file it returns an error that is fs.ErrNotExist, for one that cannot be
+// continued ErrUnusable; an error of add is one, too. After any error what was added
+// is worth nothing.
+func (d *Dir) Load(add func(record json.RawMessage) error) error {
+	file, err := os.Open(d.file())
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
-	var content json.RawMessage // read once it is known to be ours
-	e := envelope{Data: &content}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return fmt.Errorf("load state %s: %w: %w", d.file(), ErrUnusable, err)
-	}
-	switch {
-	case e.Version != version:
-		return fmt.Errorf("load state %s: %w: version %d, this program writes %d", d.file(), ErrUnusable, e.Version, version)
-	case e.BootID != d.boot:
-		return fmt.Errorf("load state %s: %w: written in another boot", d.file(), ErrUnusable)
-	}
-	if err := json.Unmarshal(content, v); err != nil {
+	defer file.Close()
+	if err := d.read(file, add); err != nil {
 		return fmt.Errorf("load state %s: %w: %w", d.file(), ErrUnusable, err)
 	}
 	return nil
 }
 
-// Save replaces the file. If that is not possible the old one is removed: what it
-// says is no longer what was shown, and counters must not fall back to it.
-// Without an error, or with one that is neither ErrStale nor ErrGone, the caller may
-// show v.
-func (d *Dir) Save(v any) error {
+func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
+	lines := json.NewDecoder(file)
+	var h header
+	if err := lines.Decode(&h); err != nil {
+		return fmt.Errorf("read header: %w", err)
+	}
+	switch {
+	case h.Version != version:
+		return fmt.Errorf("version %d, this program writes %d", h.Version, version)
+	case h.BootID != d.boot:
+		return errors.New("written in another boot")
+	}
+	var last json.RawMessage
+	for n := 0; ; n++ {
+		var line json.RawMessage
+		switch err := lines.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return checkEnd(last, n-1)
+		case err != nil:
+			return fmt.Errorf("read record %d: %w", n, err)
+		}
+		if n > 0 {
+			if err := add(last); err != nil {
+				return fmt.Errorf("read record %d: %w", n-1, err)
+			}
+		}
+		last = line
+	}
+}
+
+// checkEnd tells whether a file ends with the number of its records.
+func checkEnd(line json.RawMessage, records int) error {
+	var f footer
+	if err := json.Unmarshal(line, &f); err != nil || f.Records == nil {
+		return errors.New("the file was cut off")
+	}
+	if *f.Records != records {
+		return fmt.Errorf("%d records of %d", records, *f.Records)
+	}
+	return nil
+}
+
+// Save replaces the file by one of the given records, which are written one by one. If
+// that is not possible the old one is removed: what it says is no longer what was
+// shown, and counters must not fall back to it. Without an error, or with one that is
+// neither ErrStale nor ErrGone, the caller may show what it saved.
+func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
 	}
-	err := d.replace(v)
+	err := d.replace(records)
 	if err == nil {
 		return nil
 	}
@@ -129,14 +172,33 @@ func (d *Dir) ours() bool {
 	return err == nil && os.SameFile(locked, there)
 }
 
-func (d *Dir) replace(v any) error {
+func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := os.OpenFile(d.file()+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	err = json.NewEncoder(next).Encode(envelope{Version: version, BootID: d.boot, Data: v})
+	err = d.write(next, records)
 	if err := errors.Join(err, next.Close()); err != nil {
 		return err
 	}
 	return os.Rename(next.Name(), d.file())
+}
+
+func (d *Dir) write(w io.Writer, records iter.Seq[any]) error {
+	buffer := bufio.NewWriter(w)
+	lines := json.NewEncoder(buffer)
+	if err := lines.Encode(header{Version: version, BootID: d.boot}); err != nil {
+		return err
+	}
+	n := 0
+	for r := range records {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+		n++
+	}
+	if err := lines.Encode(footer{Records: &n}); err != nil {
+		return err
+	}
+	return buffer.Flush()
 }

@@ -1,16 +1,38 @@
 package state_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-type content struct{ Joules int }
+// lines are what the tests save: numbers, a record each.
+func lines(numbers ...int) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, n := range numbers {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// load returns the numbers that were saved.
+func load(d *state.Dir) (numbers []int, err error) {
+	err = d.Load(func(record json.RawMessage) error {
+		numbers = append(numbers, 0)
+		return json.Unmarshal(record, &numbers[len(numbers)-1])
+	})
+	return numbers, err
+}
 
 func open(t *testing.T, path, boot string) *state.Dir {
 	t.Helper()
@@ -25,18 +47,20 @@ func open(t *testing.T, path, boot string) *state.Dir {
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "on", "demand")
 	d := open(t, path, "boot-1")
-	var got content
-	if err := d.Load(&got); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("load of nothing: %v", err)
 	}
-	if err := d.Save(content{42}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := open(t, path, "boot-1").Load(&got); err != nil || got.Joules != 42 {
-		t.Errorf("got %+v, %v", got, err)
+	for _, want := range [][]int{{42, 7, 13}, nil} {
+		if err := d.Save(lines(want...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d = open(t, path, "boot-1")
+		if got, err := load(d); err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v; want %v", got, err, want)
+		}
 	}
 }
 
@@ -51,13 +75,23 @@ func TestLock(t *testing.T) {
 }
 
 func TestUnusable(t *testing.T) {
-	tests := []struct{ name, file string }{
-		{"empty", ""},
-		{"garbage", "\x00\x01\x02"},
-		{"truncated", `{"version":1,"boot_id":"boot-1","data":{"Jou`},
-		{"another boot", `{"version":1,"boot_id":"boot-0","data":{"Joules":1}}`},
-		{"newer version", `{"version":2,"boot_id":"boot-1","data":{"Joules":1}}`},
-		{"other content", `{"version":1,"boot_id":"boot-1","data":[1]}`},
+	const header = `{"version":2,"boot_id":"boot-1"}` + "\n"
+	tests := []struct{ name, file, want string }{
+		{"empty", "", "read header: EOF"},
+		{"garbage", "\x00\x01\x02", "invalid character"},
+		{"truncated header", `{"version":2,"boot_id":"boo`, "read header: unexpected EOF"},
+		{"truncated record", header + "1\n{", "read record 1: unexpected EOF"},
+		{"truncated footer", header + "1\n" + `{"records":1`, "read record 1: unexpected EOF"},
+		{"truncated after the header", header, "the file was cut off"},
+		{"truncated after a record", header + "1\n2\n", "the file was cut off"},
+		{"without a record", header + "1\n" + `{"records":2}`, "1 records of 2"},
+		{"a footer of nothing", header + "null\n", "the file was cut off"},
+		{"something after it", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
+		{"two files", header + `{"records":0}` + "\n" + header + `{"records":0}`, "read record 0: json: cannot unmarshal object"},
+		{"another boot", `{"version":2,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
+		{"newer version", `{"version":3,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 3, this program writes 2"},
+		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "version 1, this program writes 2"},
+		{"other content", header + "[1]\n" + `{"records":1}`, "read record 0: json: cannot unmarshal array"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,13 +100,35 @@ func TestUnusable(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := open(t, path, "boot-1")
-			if err := d.Load(&content{}); !errors.Is(err, state.ErrUnusable) {
-				t.Errorf("load: %v", err)
+			if _, err := load(d); !errors.Is(err, state.ErrUnusable) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("load: %v, want %q", err, tt.want)
 			}
-			if err := d.Save(content{1}); err != nil {
+			if err := d.Save(lines(1)); err != nil {
 				t.Errorf("save after it: %v", err)
 			}
 		})
+	}
+}
+
+// TestCutOff: a file that was cut off is noticed, wherever that is.
+func TestCutOff(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	if err := d.Save(lines(1, 22, 333)); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(path, "ledger.json")
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) - 1 { // the last byte ends the line, nothing else
+		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := load(d); !errors.Is(err, state.ErrUnusable) {
+			t.Errorf("the first %d bytes of %d: %v", n, len(whole), err)
+		}
 	}
 }
 
@@ -80,24 +136,24 @@ func TestUnusable(t *testing.T) {
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
-	if err := d.Save(content{1}); err != nil {
+	if err := d.Save(lines(1)); err != nil {
 		t.Fatal(err)
 	}
 	block := filepath.Join(path, "ledger.json.new")
 	if err := os.Mkdir(block, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Save(content{2}); err == nil || errors.Is(err, state.ErrStale) {
+	if err := d.Save(lines(2)); err == nil || errors.Is(err, state.ErrStale) {
 		t.Errorf("save: %v", err)
 	}
-	if err := d.Load(&content{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old file is still there: %v", err)
 	}
 	stuck := filepath.Join(path, "ledger.json", "inside")
 	if err := os.MkdirAll(stuck, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Save(content{3}); !errors.Is(err, state.ErrStale) {
+	if err := d.Save(lines(3)); !errors.Is(err, state.ErrStale) {
 		t.Errorf("save over what cannot be removed: %v", err)
 	}
 	if _, err := state.Open(filepath.Join(block, "..", "lock", "dir"), "boot-1"); err == nil {
@@ -112,14 +168,14 @@ func TestRemoved(t *testing.T) {
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Save(content{1}); !errors.Is(err, state.ErrGone) {
+	if err := d.Save(lines(1)); !errors.Is(err, state.ErrGone) {
 		t.Errorf("save into a removed directory: %v", err)
 	}
 	other := open(t, path, "boot-1")
-	if err := d.Save(content{2}); !errors.Is(err, state.ErrGone) {
+	if err := d.Save(lines(2)); !errors.Is(err, state.ErrGone) {
 		t.Errorf("save into another's directory: %v", err)
 	}
-	if err := other.Save(content{3}); err != nil {
+	if err := other.Save(lines(3)); err != nil {
 		t.Error(err)
 	}
 }

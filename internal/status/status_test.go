@@ -44,10 +44,10 @@ func busyNode() *gpu.Snapshot {
 	charge(&shared, gpu.Unmapped, 5)
 	shared.Book.Retired, shared.Book.Energy = 2_000_000_000, shared.Book.Energy+2_000_000_000
 	shared.Processes = []gpu.LiveProcess{
-		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
-		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
-		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
-		{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerContainer}}},
+		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
+		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
+		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerContainer}}},
 	}
 
 	divided := newGPU(2, account("team-c", "slice-0", "main", gpu.ByMethod{gpu.Shared: 700_000_000}))
@@ -131,7 +131,7 @@ func crowdedNode() *gpu.Snapshot {
 		}
 	}
 	crowd.Book.Energy = crowd.Book.Sum()
-	crowd.Processes = slices.Repeat([]gpu.LiveProcess{{Process: gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}}}, 100)
+	crowd.Processes = slices.Repeat([]gpu.LiveProcess{{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}}}, 100)
 
 	s := node(divided, crowd)
 	s.Node.Name = strings.Repeat("node-", 50) + "xyz"

@@ -86,7 +86,7 @@ func (s size) fill(g *gpu.GPU, j, n int) {
 		}
 		a.Processes = append(a.Processes, q)
 		g.Processes = append(g.Processes, gpu.LiveProcess{
-			Process:    gpu.Process{ID: q.ProcessID, Name: q.Name, Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: id}},
+			Process:    &gpu.Process{ID: q.ProcessID, Name: q.Name, Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: id}},
 			MemoryUsed: new(uint64(r.Int64N(80 << 30))), SM: new(r.Float64()), Memory: new(r.Float64()),
 		})
 	}

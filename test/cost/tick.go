@@ -31,7 +31,7 @@ func newWorld(s size) *world {
 	for i := range w.snapshot.GPUs {
 		g := &w.snapshot.GPUs[i]
 		for _, p := range g.Processes {
-			w.processes[p.ID.PID] = p.Process
+			w.processes[p.ID.PID] = *p.Process
 		}
 		for _, h := range g.Holders {
 			w.allocations.List = append(w.allocations.List, gpu.Allocation{

@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Record is a piece of the saved state: the book of a GPU without its accounts, the
+// account of a container in the book before it without its processes, or that of a
+// process in the container's before it. However large a book is, its records are small.
+type Record struct {
+	UUID    string                `json:"uuid,omitempty"` // of the book's GPU
+	Book    *BookState            `json:"book,omitempty"`
+	Account *gpu.ContainerAccount `json:"account,omitempty"`
+	Process *gpu.ProcessAccount   `json:"process,omitempty"`
+}
+
+// Records returns the pieces of the state, in the order in which they make it again.
+func (s State) Records() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {
+			if !s.Books[uuid].records(uuid, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (b *BookState) records(uuid string, yield func(Record) bool) bool {
+	if !yield(Record{UUID: uuid, Book: b}) {
+		return false
+	}
+	for i := range b.Containers {
+		a := &b.Containers[i]
+		if !yield(Record{Account: a}) {
+			return false
+		}
+		for j := range a.Processes {
+			if !yield(Record{Process: &a.Processes[j]}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A Builder makes a state of its records.
+type Builder struct {
+	State State
+	book  *BookState // the newest
+}
+
+// Add adds the next record.
+func (b *Builder) Add(r Record) error {
+	switch {
+	case r.Book != nil:
+		return b.addBook(r)
+	case r.Account != nil && b.book != nil:
+		b.book.Containers = append(b.book.Containers, *r.Account)
+	case r.Process != nil && b.book != nil && len(b.book.Containers) > 0:
+		a := &b.book.Containers[len(b.book.Containers)-1]
+		a.Processes = append(a.Processes, *r.Process)
+	default:
+		return errors.New("a record of nothing, or an account outside all books")
+	}
+	return nil
+}
+
+func (b *Builder) addBook(r Record) error {
+	if _, twice := b.State.Books[r.UUID]; twice {
+		return fmt.Errorf("a second book of %s", r.UUID)
+	}
+	if b.State.Books == nil {
+		b.State.Books = make(map[string]*BookState)
+	}
+	b.book = r.Book
+	b.State.Books[r.UUID] = b.book
+	return nil
+}
