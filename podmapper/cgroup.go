@@ -47,20 +47,13 @@ func parseCgroup(file string) (cgroup, error) {
 	}
 	switch {
 	case pod != cgroup{}:
-		return pod.apart(), nil
+		return pod, nil
 	case unread != nil:
 		return cgroup{}, unread
 	case !host.host:
 		return cgroup{}, errors.New("empty")
 	}
-	return host.apart(), nil
-}
-
-// apart returns a copy that does not keep the file in memory: one of every process on the
-// node is remembered.
-func (c cgroup) apart() cgroup {
-	c.podUID, c.containerID, c.slurmJob = strings.Clone(c.podUID), strings.Clone(c.containerID), strings.Clone(c.slurmJob)
-	return c
+	return host, nil
 }
 
 // merge joins what two lines say, or fails if they contradict each other.

@@ -71,7 +71,7 @@ type Mapper struct {
 	// mu guards what the sampler asks for. It is never held during a call of the
 	// kubelet.
 	mu        sync.Mutex
-	processes map[gpu.ProcessID]process
+	processes map[gpu.ProcessID]*process
 	bootTime  time.Time // zero until needed
 	held      []gpu.Allocation
 	witnesses witnesses // of the pods that hold something
@@ -101,7 +101,7 @@ func New(cfg Config) *Mapper {
 		scan:       podScan{proc: proc},
 		identities: make(identities),
 		polled:     make(chan struct{}),
-		processes:  make(map[gpu.ProcessID]process),
+		processes:  make(map[gpu.ProcessID]*process),
 	}
 }
 
