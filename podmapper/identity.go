@@ -3,8 +3,6 @@ package podmapper
 import (
 	"maps"
 	"slices"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // identities finds the UIDs of the pods in the kubelet's answers, which know
@@ -82,7 +80,7 @@ func (s identities) lost(i identity, held devices) bool {
 
 // equal reports whether two sets hold the same devices.
 func (held devices) equal(others devices) bool {
-	return maps.EqualFunc(held, others, func(_, _ gpu.DeviceName) bool { return true })
+	return slices.EqualFunc(held, others, device.same)
 }
 
 // podUID chooses among the pods that may bear a name: the one that lives, else
