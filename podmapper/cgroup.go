@@ -68,13 +68,14 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 
 // parseCgroupLine reads one line.
 func parseCgroupLine(line string) (cgroup, error) {
-	part := strings.SplitN(line, ":", 3)
-	if len(part) != 3 || !isDigits(part[0]) || !strings.HasPrefix(part[2], "/") {
+	hierarchy, rest, _ := strings.Cut(line, ":")
+	_, path, _ := strings.Cut(rest, ":")
+	if !isDigits(hierarchy) || !strings.HasPrefix(path, "/") {
 		return cgroup{}, fmt.Errorf("malformed line %.200q", line)
 	}
-	c := parseCgroupPath(part[2])
+	c := parseCgroupPath(path)
 	if (c == cgroup{}) {
-		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", part[2])
+		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", path)
 	}
 	return c, nil
 }
@@ -98,7 +99,7 @@ func parseSegments(segments []string) cgroup {
 		uid, isPod := podOfSegment(slice, segments[:i])
 		switch {
 		case isPod && validUID(uid):
-			return cgroup{podUID: uid, containerID: firstContainerID(append([]string{rest}, segments[i+1:]...))}
+			return cgroup{podUID: uid, containerID: cmp.Or(containerIDOf(rest), firstContainerID(segments[i+1:]))}
 		case isPod:
 			return cgroup{}
 		}
@@ -181,7 +182,14 @@ func slurmJobOf(segments []string) string {
 
 // isKubepods reports whether the name of a slice says that it holds pods. Names
 // of slices spell their path: kubelet-kubepods-burstable is inside kubelet.
-func isKubepods(slice string) bool { return slices.Contains(strings.Split(slice, "-"), "kubepods") }
+func isKubepods(slice string) bool {
+	for name := range strings.SplitSeq(slice, "-") {
+		if name == "kubepods" {
+			return true
+		}
+	}
+	return false
+}
 
 // firstContainerID returns the first container id in the segments, or "".
 func firstContainerID(segments []string) string {
