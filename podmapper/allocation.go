@@ -24,19 +24,14 @@ var defaultResources = regexp.MustCompile(DefaultResources)
 // a container of one pod. It is sorted, so that equal sets are equal lists.
 type devices []device
 
-// device is one GPU, MIG device or replica.
+// device is one GPU, MIG device or replica, in the kubelet's words.
 type device struct {
-	handle
-	name gpu.DeviceName // what its id says
-}
-
-// handle is a device in the kubelet's words.
-type handle struct {
 	container string // empty if several of the pod have its claim
 	resource  string // empty for a device of a claim
 	claim     string // empty for a device plugin's device
 	id        string // without the replica
 	replica   string
+	name      gpu.DeviceName // what the id says
 }
 
 // listing is what the kubelet says of all pods.
@@ -119,7 +114,9 @@ func compareDevices(a, b device) int {
 }
 
 // same reports whether two devices are the same, in the same hands.
-func (d device) same(other device) bool { return d.handle == other.handle }
+func (d device) same(other device) bool {
+	return d.container == other.container && compareDevices(d, other) == 0
+}
 
 // addDevices adds what device plugins gave to a container.
 func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp, log *slog.Logger) devices {
@@ -137,7 +134,7 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 			if replica != "" {
 				plain = id[:len(id)-len("::")-len(replica)]
 			}
-			held = append(held, device{handle{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica}, name})
+			held = append(held, device{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica, name: name})
 		}
 	}
 	return held
@@ -155,7 +152,7 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 				log.Debug("claimed device is no GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
 				continue
 			}
-			held = append(held, device{handle{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId()}, name})
+			held = append(held, device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId(), name: name})
 		}
 	}
 	return held

@@ -28,7 +28,8 @@ type cgroup struct {
 // each hierarchy of cgroup v1 and one for v2. A line that names a pod decides,
 // since the kubelet need not use every hierarchy; lines that name different
 // containers name nobody; and a line that cannot be read might have named a pod,
-// so what remains is no proof of a host process.
+// so what remains is no proof of a host process. The answer is made of pieces of the
+// file: who remembers it does so by unique.Make, which copies them.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unread error

@@ -38,7 +38,8 @@ type names struct {
 	extra *rate.Limiter
 	disk  disk
 
-	mu    sync.Mutex       // never held while the disk is read
+	// mu is never held while the disk is read.
+	mu    sync.Mutex
 	links map[string]*link // by their keys
 	logs  podLogs
 	// only holds the container of each pod that has only one, by UID and, as far as

@@ -141,8 +141,8 @@ func (t procTree) file(pid uint32, name string) string {
 // fileSize is room for the files of most processes, in bytes.
 const fileSize = 2048
 
-// readFile appends a file to buf. Thousands of processes are read in one poll, and
-// os.ReadFile leaves a kilobyte of garbage behind each.
+// readFile appends a file to buf, which may lie on the stack. Thousands of processes are
+// read in one poll, and os.ReadFile leaves a kilobyte of garbage behind each.
 func readFile(name string, buf []byte) ([]byte, error) {
 	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -165,7 +165,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 // uninterrupted makes a system call again while a signal interrupts it.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
-		if n, err := call(); err != unix.EINTR {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
 			return n, err
 		}
 	}
