@@ -21,8 +21,8 @@ const DefaultResources = `^nvidia\.com/(gpu|mig-)`
 var defaultResources = regexp.MustCompile(DefaultResources)
 
 // devices is a set of GPUs, of parts and of replicas of GPUs, each in the hands of
-// a container of one pod.
-type devices map[device]gpu.DeviceName
+// a container of one pod. It is sorted, so that equal sets are equal lists.
+type devices []device
 
 // device is one GPU, MIG device or replica, in the kubelet's words.
 type device struct {
@@ -31,6 +31,7 @@ type device struct {
 	claim     string // empty for a device plugin's device
 	id        string // without the replica
 	replica   string
+	name      gpu.DeviceName // what the id says
 }
 
 // listing is what the kubelet says of all pods.
@@ -50,12 +51,12 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 	seen := make(map[podName]bool, len(pods))
 	for _, p := range pods {
 		name := podName{p.GetNamespace(), p.GetName()}
-		held := make(devices)
+		var held devices
 		for _, c := range p.GetContainers() {
-			held.addDevices(c, resources, log)
-			held.addClaimed(c, log)
+			held = held.addDevices(c, resources, log)
+			held = held.addClaimed(c, log)
 		}
-		held.joinClaims()
+		held = held.asSet().joinClaims()
 		if seen[name] {
 			l.twice[name] = true
 		}
@@ -64,7 +65,7 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 			l.alone[name] = p.GetContainers()[0].GetName()
 		}
 		if len(held) > 0 {
-			l.add(name, held)
+			l.held[name] = append(l.held[name], held...).asSet()
 		}
 	}
 	for name := range l.twice {
@@ -94,17 +95,31 @@ func (l listing) identifiable() map[podName]devices {
 	return held
 }
 
-// add adds a pod's devices.
-func (l listing) add(name podName, held devices) {
-	if l.held[name] == nil {
-		l.held[name] = held
-		return
-	}
-	maps.Copy(l.held[name], held)
+// asSet sorts the devices and leaves each once.
+func (held devices) asSet() devices {
+	slices.SortFunc(held, func(a, b device) int {
+		return cmp.Or(compareDevices(a, b), cmp.Compare(a.container, b.container))
+	})
+	return slices.CompactFunc(held, device.same)
+}
+
+// compareDevices orders by all but the container.
+func compareDevices(a, b device) int {
+	return cmp.Or(
+		cmp.Compare(a.id, b.id),
+		cmp.Compare(a.replica, b.replica),
+		cmp.Compare(a.resource, b.resource),
+		cmp.Compare(a.claim, b.claim),
+	)
+}
+
+// same reports whether two devices are the same, in the same hands.
+func (d device) same(other device) bool {
+	return d.container == other.container && compareDevices(d, other) == 0
 }
 
 // addDevices adds what device plugins gave to a container.
-func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp, log *slog.Logger) {
+func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp, log *slog.Logger) devices {
 	for _, d := range c.GetDevices() {
 		if !resources.MatchString(d.GetResourceName()) {
 			continue
@@ -119,14 +134,15 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 			if replica != "" {
 				plain = id[:len(id)-len("::")-len(replica)]
 			}
-			held[device{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica}] = name
+			held = append(held, device{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica, name: name})
 		}
 	}
+	return held
 }
 
 // addClaimed adds what DRA drivers gave to a container. A device that is given in
 // shares (KEP-5075) has an id for each.
-func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) {
+func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) devices {
 	for _, claim := range c.GetDynamicResources() {
 		before := make(map[string]*podresources.ClaimResource) // by driver
 		for _, r := range claim.GetClaimResources() {
@@ -136,35 +152,32 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 				log.Debug("claimed device is no GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
 				continue
 			}
-			held[device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId()}] = name
+			held = append(held, device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId(), name: name})
 		}
 	}
+	return held
 }
 
 // joinClaims leaves one holding of each claimed device. The kubelet lists the whole
 // claim for every container of the pod that refers to it, also to a part of it, as
 // to the claim that stands for extended resources (KEP-5004).
-func (held devices) joinClaims() {
-	holders := make(map[device]int)
-	for d := range held {
-		d.container = ""
-		holders[d]++
-	}
-	for d, name := range maps.Clone(held) {
-		joined := d
-		joined.container = ""
-		if d.claim != "" && holders[joined] > 1 {
-			delete(held, d)
-			held[joined] = name
+func (held devices) joinClaims() devices {
+	joined := held[:0]
+	for _, d := range held {
+		last := len(joined) - 1
+		if d.claim != "" && last >= 0 && compareDevices(joined[last], d) == 0 {
+			joined[last].container = ""
+		} else {
+			joined = append(joined, d)
 		}
 	}
+	return joined
 }
 
 // holding is one device, or some replicas of it, that a container holds.
 type holding struct {
 	podName
-	device   // without the replica
-	name     gpu.DeviceName
+	device       // without the replica
 	replicas int // 0 if it holds the device itself
 }
 
@@ -172,29 +185,30 @@ type holding struct {
 func (l listing) holdings() []holding {
 	list := make([]holding, 0, len(l.held))
 	for pod, held := range l.held {
-		list = append(list, held.holdings(pod)...)
+		list = held.addHoldings(list, pod)
 	}
 	slices.SortFunc(list, compareHoldings)
 	return list
 }
 
-// holdings counts the replicas of each device. Who holds the device itself holds
-// them all.
-func (held devices) holdings(pod podName) []holding {
-	whole := make(map[device]holding, len(held))
-	for d, name := range held {
-		key := d
-		key.replica = ""
-		h, known := whole[key]
-		switch {
-		case d.replica == "":
-			h.replicas = 0
-		case !known || h.replicas > 0:
-			h.replicas++
+// addHoldings adds a pod's devices, and counts the replicas of each. Who holds the
+// device itself, which comes before its replicas, holds them all.
+func (held devices) addHoldings(list []holding, pod podName) []holding {
+	first := len(list)
+	for _, d := range held {
+		h := holding{podName: pod, device: d}
+		if d.replica != "" {
+			h.replica, h.replicas = "", 1
 		}
-		whole[key] = holding{pod, key, name, h.replicas}
+		i := slices.IndexFunc(list[first:], func(known holding) bool { return known.same(h.device) })
+		switch {
+		case i < 0:
+			list = append(list, h)
+		case list[first+i].replicas > 0:
+			list[first+i].replicas++
+		}
 	}
-	return slices.Collect(maps.Values(whole))
+	return list
 }
 
 // allocations says who holds which device, in the order of the listing. The kubelet

@@ -28,7 +28,8 @@ type cgroup struct {
 // each hierarchy of cgroup v1 and one for v2. A line that names a pod decides,
 // since the kubelet need not use every hierarchy; lines that name different
 // containers name nobody; and a line that cannot be read might have named a pod,
-// so what remains is no proof of a host process.
+// so what remains is no proof of a host process. The answer is made of pieces of the
+// file: who remembers it does so by unique.Make, which copies them.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unread error
@@ -47,20 +48,13 @@ func parseCgroup(file string) (cgroup, error) {
 	}
 	switch {
 	case pod != cgroup{}:
-		return pod.apart(), nil
+		return pod, nil
 	case unread != nil:
 		return cgroup{}, unread
 	case !host.host:
 		return cgroup{}, errors.New("empty")
 	}
-	return host.apart(), nil
-}
-
-// apart returns a copy that does not keep the file in memory: one of every process on the
-// node is remembered.
-func (c cgroup) apart() cgroup {
-	c.podUID, c.containerID, c.slurmJob = strings.Clone(c.podUID), strings.Clone(c.containerID), strings.Clone(c.slurmJob)
-	return c
+	return host, nil
 }
 
 // merge joins what two lines say, or fails if they contradict each other.
@@ -75,13 +69,14 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 
 // parseCgroupLine reads one line.
 func parseCgroupLine(line string) (cgroup, error) {
-	part := strings.SplitN(line, ":", 3)
-	if len(part) != 3 || !isDigits(part[0]) || !strings.HasPrefix(part[2], "/") {
+	hierarchy, rest, _ := strings.Cut(line, ":")
+	_, path, _ := strings.Cut(rest, ":")
+	if !isDigits(hierarchy) || !strings.HasPrefix(path, "/") {
 		return cgroup{}, fmt.Errorf("malformed line %.200q", line)
 	}
-	c := parseCgroupPath(part[2])
+	c := parseCgroupPath(path)
 	if (c == cgroup{}) {
-		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", part[2])
+		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", path)
 	}
 	return c, nil
 }
@@ -105,7 +100,7 @@ func parseSegments(segments []string) cgroup {
 		uid, isPod := podOfSegment(slice, segments[:i])
 		switch {
 		case isPod && validUID(uid):
-			return cgroup{podUID: uid, containerID: firstContainerID(append([]string{rest}, segments[i+1:]...))}
+			return cgroup{podUID: uid, containerID: cmp.Or(containerIDOf(rest), firstContainerID(segments[i+1:]))}
 		case isPod:
 			return cgroup{}
 		}
@@ -188,7 +183,14 @@ func slurmJobOf(segments []string) string {
 
 // isKubepods reports whether the name of a slice says that it holds pods. Names
 // of slices spell their path: kubelet-kubepods-burstable is inside kubelet.
-func isKubepods(slice string) bool { return slices.Contains(strings.Split(slice, "-"), "kubepods") }
+func isKubepods(slice string) bool {
+	for name := range strings.SplitSeq(slice, "-") {
+		if name == "kubepods" {
+			return true
+		}
+	}
+	return false
+}
 
 // firstContainerID returns the first container id in the segments, or "".
 func firstContainerID(segments []string) string {

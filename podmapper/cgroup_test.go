@@ -1,9 +1,13 @@
 package podmapper
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -124,10 +128,21 @@ func TestParseCgroup(t *testing.T) {
 // TestCgroupForgetsFile: what is remembered of a process does not hold on to its file.
 func TestCgroupForgetsFile(t *testing.T) {
 	const files, size = 100, 64 << 10
-	var kept [files]cgroup
+	tree := procTree{t.TempDir()}
+	if err := os.MkdirAll(filepath.Join(tree.root, "7"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, content string) {
+		if err := os.WriteFile(tree.file(7, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("stat", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0")
+	var kept [files]unique.Handle[cgroup]
 	before := heap()
 	for i := range kept {
-		c, err := parseCgroup("4:memory:/kubepods/pod" + uid + "/" + id + strings.Repeat("/a", size/2))
+		write("cgroup", fmt.Sprintf("4:memory:/kubepods/pod%s/%064x%s", uid, i, strings.Repeat("/a", size/2)))
+		_, c, err := tree.cgroupOf(7, stat{start: 5})
 		if err != nil {
 			t.Fatal(err)
 		}

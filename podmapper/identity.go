@@ -2,8 +2,7 @@ package podmapper
 
 import (
 	"maps"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
+	"slices"
 )
 
 // identities finds the UIDs of the pods in the kubelet's answers, which know
@@ -25,21 +24,45 @@ type identity struct {
 	uid string
 }
 
+// bearers are the pods that bear a name, or bore it.
+type bearers map[podName][]bearer
+
+// bearer is a pod of a given name.
+type bearer struct {
+	uid string
+	// logs is set if the pod has links, or a directory of logs, now; without, it had
+	// links once.
+	logs bool
+}
+
+// add adds a pod that bears a name and may have logs now.
+func (b bearers) add(name podName, uid string, logs bool) {
+	if i := b.index(name, uid); i >= 0 {
+		b[name][i].logs = b[name][i].logs || logs
+		return
+	}
+	b[name] = append(b[name], bearer{uid, logs})
+}
+
+// index returns where among the bearers of a name a pod is, or -1.
+func (b bearers) index(name podName, uid string) int {
+	return slices.IndexFunc(b[name], func(p bearer) bool { return p.uid == uid })
+}
+
 // find returns the UIDs of the listed pods, of those for which it can be told.
 // The answer must be younger than what is known of links, and live younger still.
-func (s identities) find(listed map[podName]devices, known map[podName]map[string]bool, live map[string]bool) map[podName]string {
+func (s identities) find(listed map[podName]devices, known bearers, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
-		heirs := maps.Clone(known[name])
-		maps.DeleteFunc(heirs, func(uid string, _ bool) bool { return s.lost(identity{name, uid}, held) })
+		heirs := slices.Clone(known[name])
+		heirs = slices.DeleteFunc(heirs, func(p bearer) bool { return s.lost(identity{name, p.uid}, held) })
 		if uid, ok := podUID(heirs, live); ok {
 			uids[name] = uid
 			s[identity{name, uid}] = held
 		}
 	}
 	maps.DeleteFunc(s, func(i identity, _ devices) bool {
-		_, ok := known[i.podName][i.uid]
-		return !ok
+		return known.index(i.podName, i.uid) < 0
 	})
 	return uids
 }
@@ -57,20 +80,20 @@ func (s identities) lost(i identity, held devices) bool {
 
 // equal reports whether two sets hold the same devices.
 func (held devices) equal(others devices) bool {
-	return maps.EqualFunc(held, others, func(_, _ gpu.DeviceName) bool { return true })
+	return slices.EqualFunc(held, others, device.same)
 }
 
 // podUID chooses among the pods that may bear a name: the one that lives, else
 // the one that still has log links. With none, or several, it cannot be told
 // which pod is meant.
-func podUID(known, live map[string]bool) (string, bool) {
+func podUID(known []bearer, live map[string]bool) (string, bool) {
 	var alive, linked []string
-	for uid, hasLinks := range known {
+	for _, p := range known {
 		switch {
-		case live[uid]:
-			alive = append(alive, uid)
-		case hasLinks:
-			linked = append(linked, uid)
+		case live[p.uid]:
+			alive = append(alive, p.uid)
+		case p.logs:
+			linked = append(linked, p.uid)
 		}
 	}
 	switch {

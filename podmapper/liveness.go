@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -30,15 +31,15 @@ type witnesses map[string][]gpu.ProcessID
 // time proves it) is not read again. It is not safe for concurrent use.
 type podScan struct {
 	proc procTree
-	seen map[uint32]sighting
+	seen []sighting // in the last scan, by PID
 }
 
-// sighting is what an earlier scan found out about a process.
+// sighting is what a scan found out about a process.
 type sighting struct {
-	start  uint64
-	podUID string
+	gpu.ProcessID
+	cgroup unique.Handle[cgroup]
 	first  time.Duration // when it was first seen, on the boot clock
-	final  bool          // podUID will not change any more
+	final  bool          // its pod will not change any more
 }
 
 // scan looks at all processes and returns the living pods. A process
@@ -51,7 +52,7 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, 
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	live = make(witnesses)
-	seen := make(map[uint32]sighting, len(pids))
+	seen := make([]sighting, 0, len(pids))
 	var unread int
 	var first error
 	for _, pid := range pids {
@@ -69,26 +70,26 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, 
 			}
 			continue
 		}
-		seen[pid] = p
-		if p.podUID != "" {
-			live[p.podUID] = append(live[p.podUID], gpu.ProcessID{PID: pid, Start: p.start})
+		seen = append(seen, p)
+		if uid := p.cgroup.Value().podUID; uid != "" {
+			live.add(uid, p.ProcessID)
 		}
 	}
 	s.seen = seen
-	live.sort()
 	if unread > 0 {
 		err = fmt.Errorf("%d of %d processes unreadable: %w", unread, len(pids), first)
 	}
 	return live, err
 }
 
-// sort puts the oldest in front and drops the youngest of many.
-func (w witnesses) sort() {
-	for uid, list := range w {
-		slices.SortFunc(list, func(a, b gpu.ProcessID) int {
-			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
-		})
-		w[uid] = slices.Clip(list[:min(len(list), maxWitnesses)])
+// add adds a process of a pod, unless there are many that are older.
+func (w witnesses) add(uid string, id gpu.ProcessID) {
+	list := w[uid]
+	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+	})
+	if i < maxWitnesses {
+		w[uid] = slices.Insert(list[:min(len(list), maxWitnesses-1)], i, id)
 	}
 }
 
@@ -119,18 +120,27 @@ func (s *podScan) look(pid uint32, now time.Duration) (sighting, error) {
 	if st.exiting {
 		return sighting{}, errGone
 	}
-	old, ok := s.seen[pid]
-	if ok && old.start == st.start && old.final {
+	old, ok := s.before(gpu.ProcessID{PID: pid, Start: st.start})
+	if ok && old.final {
 		return old, nil
 	}
 	st, c, err := s.proc.cgroupOf(pid, st)
 	if err != nil {
 		return sighting{}, err
 	}
-	p := sighting{start: st.start, podUID: c.podUID, first: now}
-	if ok && old.start == st.start {
+	p := sighting{ProcessID: gpu.ProcessID{PID: pid, Start: st.start}, cgroup: c, first: now}
+	if ok && old.ProcessID == p.ProcessID {
 		p.first = old.first
 		p.final = now-old.first >= settleTime
 	}
 	return p, nil
+}
+
+// before returns what the last scan found out about a process.
+func (s *podScan) before(id gpu.ProcessID) (sighting, bool) {
+	i, ok := slices.BinarySearchFunc(s.seen, id.PID, func(p sighting, pid uint32) int { return cmp.Compare(p.PID, pid) })
+	if !ok || s.seen[i].Start != id.Start {
+		return sighting{}, false
+	}
+	return s.seen[i], true
 }

@@ -22,6 +22,14 @@ type logLink struct {
 // cut reports whether the link's name was too long to hold the whole id.
 func (l logLink) cut() bool { return len(l.id) < 64 }
 
+// key is what the link is found by: the container's id, or all there is if that was cut.
+func (l logLink) key() string {
+	if l.cut() {
+		return strings.Join([]string{l.Namespace, l.Pod, l.PodUID, l.Container.Container, l.id}, "/")
+	}
+	return l.id
+}
+
 // parseLogLink reads a link of the kubelet:
 //
 //	<pod>_<namespace>_<container>-<id>.log → /var/log/pods/<namespace>_<pod>_<uid>/<container>/<n>.log
@@ -40,7 +48,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	case !isLog:
 		return logLink{}, false
 	case hasID && validContainerID(id):
-		return logLink{c, id}, true
+		return logLink{c, strings.Clone(id)}, true // which is remembered, without the rest of the name
 	case len(name) != maxFileName:
 		return logLink{}, false
 	case hasID && len(id) < 64 && isHex(id):

@@ -71,7 +71,7 @@ type Mapper struct {
 	// mu guards what the sampler asks for. It is never held during a call of the
 	// kubelet.
 	mu        sync.Mutex
-	processes map[gpu.ProcessID]process
+	processes map[gpu.ProcessID]*process
 	bootTime  time.Time // zero until needed
 	held      []gpu.Allocation
 	witnesses witnesses // of the pods that hold something
@@ -101,7 +101,7 @@ func New(cfg Config) *Mapper {
 		scan:       podScan{proc: proc},
 		identities: make(identities),
 		polled:     make(chan struct{}),
-		processes:  make(map[gpu.ProcessID]process),
+		processes:  make(map[gpu.ProcessID]*process),
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	defer m.endPoll()
 	seesHost := m.watchHostPIDs()
 	namesErr := m.names.refresh(ctx)
-	known := m.names.podUIDs()
+	known := m.names.bearers()
 	taken, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)
 	found, scanErr := m.scanProcesses(ctx)
@@ -173,7 +173,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 
 // identify finds the UIDs of the pods in the kubelet's list. What the Pods API said
 // is remembered for when it does not answer.
-func (m *Mapper) identify(now *pods, known map[podName]map[string]bool, live map[string]bool) {
+func (m *Mapper) identify(now *pods, known bearers, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
 		m.uids = m.identities.find(held, known, live)
@@ -198,12 +198,12 @@ func (m *Mapper) lastPods() *pods {
 // listedNow returns the UIDs of the pods that have logs. Where no process of theirs
 // can be seen they count as alive if the kubelet lists them too: a finished pod
 // then lives on, by the word of a kubelet older than 1.34.
-func listedNow(known map[podName]map[string]bool) map[string]bool {
+func listedNow(known bearers) map[string]bool {
 	live := make(map[string]bool, len(known))
-	for _, uids := range known {
-		for uid, now := range uids {
-			if now {
-				live[uid] = true
+	for _, pods := range known {
+		for _, p := range pods {
+			if p.logs {
+				live[p.uid] = true
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,9 +38,9 @@ type names struct {
 	extra *rate.Limiter
 	disk  disk
 
-	mu    sync.Mutex // never held while the disk is read
-	links map[logLink]linkState
-	byID  map[string]logLink
+	// mu is never held while the disk is read.
+	mu    sync.Mutex
+	links map[string]*link // by their keys
 	logs  podLogs
 	// only holds the container of each pod that has only one, by UID and, as far as
 	// the pod-resources API tells, by name.
@@ -50,8 +51,10 @@ type names struct {
 	listing uint64
 }
 
-// linkState says how current a link is.
-type linkState struct {
+// link is a log link, or what stands for one in an answer of the Pods API, and how current
+// it is.
+type link struct {
+	logLink
 	listing uint64        // the last listing that had it
 	used    time.Duration // when it was last listed or looked up, on the boot clock
 }
@@ -65,8 +68,7 @@ func newNames(cfg Config) *names {
 		stages:  cfg.Stages,
 		extra:   rate.NewLimiter(2, 5),
 		disk:    make(disk, 1),
-		links:   make(map[logLink]linkState),
-		byID:    make(map[string]logLink),
+		links:   make(map[string]*link),
 	}
 }
 
@@ -76,16 +78,24 @@ func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	oldest := n.now().Boot - keepNames
-	for l, state := range n.links {
-		if state.used < oldest && !(live[l.PodUID] && n.current(state)) {
-			delete(n.links, l)
-			delete(n.byID, l.id)
-		}
+	maps.DeleteFunc(n.links, func(_ string, l *link) bool {
+		return l.used < oldest && !(live[l.PodUID] && n.current(l))
+	})
+}
+
+// remember returns a link as it is remembered from now on. The caller holds n.mu.
+func (n *names) remember(l logLink) *link {
+	key := l.key()
+	known := n.links[key]
+	if known == nil || known.logLink != l {
+		known = &link{logLink: l}
+		n.links[key] = known
 	}
+	return known
 }
 
 // current reports whether the last listing had a link.
-func (n *names) current(s linkState) bool { return s.listing == n.listing && s.listing > 0 }
+func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
 // hasLogs reports whether there are directories to read: none on a host without
 // Kubernetes.
@@ -117,8 +127,7 @@ func (n *names) learn(containers []logLink, only map[string]gpu.Container, asked
 	defer n.mu.Unlock()
 	now := n.now().Boot
 	for _, l := range containers {
-		n.links[l] = linkState{listing: n.links[l].listing, used: now}
-		n.byID[l.id] = l
+		n.remember(l).used = now
 	}
 	n.only, n.onlySince = only, asked
 }
@@ -172,64 +181,61 @@ func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Co
 func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Container, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l, ok := n.find(podUID, id)
-	if ok {
-		n.links[l] = linkState{listing: n.links[l].listing, used: now}
+	l := n.find(podUID, id)
+	if l == nil {
+		return gpu.Container{}, false
 	}
-	return l.Container, ok
+	l.used = now
+	return l.Container, true
 }
 
-// find looks in the index. The caller holds n.mu.
-func (n *names) find(podUID, id string) (logLink, bool) {
-	if l, ok := n.byID[id]; ok {
-		return l, podUID == "" || podUID == l.PodUID
+// find looks in the index, and returns nil if nothing is found there. The caller holds
+// n.mu.
+func (n *names) find(podUID, id string) *link {
+	l, known := n.links[id]
+	switch {
+	case !known:
+		return n.findCut(podUID, id)
+	case podUID != "" && podUID != l.PodUID:
+		return nil
 	}
-	return n.findCut(podUID, id)
+	return l
 }
 
 // findCut finds a container whose link lost the end of its id, if enough is left
 // of it to be nobody else's. That a pod has no other link proves nothing: its
 // other containers may have none yet.
-func (n *names) findCut(podUID, id string) (found logLink, ok bool) {
-	for l := range n.links {
+func (n *names) findCut(podUID, id string) (found *link) {
+	for _, l := range n.links {
 		if len(l.id) < provingDigits || !l.cut() || !strings.HasPrefix(id, l.id) {
 			continue
 		}
 		if podUID != "" && podUID != l.PodUID {
 			continue
 		}
-		if ok && found.Container != l.Container {
-			return logLink{}, false
+		if found != nil && found.Container != l.Container {
+			return nil
 		}
-		found, ok = l, true
+		found = l
 	}
-	return found, ok
+	return found
 }
 
 // podName is how the kubelet names a pod.
 type podName struct{ namespace, pod string }
 
-// podUIDs returns the UIDs known for each pod name. The value says whether that
-// pod has links, or a directory of logs, now; without, it had links once.
-func (n *names) podUIDs() map[podName]map[string]bool {
+// bearers returns the pods known for each name.
+func (n *names) bearers() bearers {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pods := make(map[podName]map[string]bool)
-	for l, state := range n.links {
-		addUID(pods, podName{l.Namespace, l.Pod}, l.PodUID, n.current(state))
+	pods := make(bearers, len(n.links))
+	for _, l := range n.links {
+		pods.add(podName{l.Namespace, l.Pod}, l.PodUID, n.current(l))
 	}
 	for uid, name := range n.logs.pods {
-		addUID(pods, name, uid, true)
+		pods.add(name, uid, true)
 	}
 	return pods
-}
-
-// addUID adds a pod that bears a name and may have logs now.
-func addUID(pods map[podName]map[string]bool, name podName, uid string, now bool) {
-	if pods[name] == nil {
-		pods[name] = make(map[string]bool, 1)
-	}
-	pods[name][uid] = pods[name][uid] || now
 }
 
 // load reads the directories into the index. It runs in turn with whatever else reads
@@ -244,10 +250,8 @@ func (n *names) load() error {
 		n.listing++
 	}
 	for _, l := range links {
-		n.links[l] = linkState{listing: n.listing, used: began}
-		if !l.cut() {
-			n.byID[l.id] = l
-		}
+		known := n.remember(l)
+		known.listing, known.used = n.listing, began
 	}
 	if logsErr == nil {
 		n.logs = logs
@@ -280,10 +284,10 @@ func (n *names) readLinks() ([]logLink, error) {
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()
-	l, known := n.byID[stem[max(0, len(stem)-64):]]
+	known := n.links[stem[max(0, len(stem)-64):]]
 	n.mu.Unlock()
-	if known {
-		return l, true
+	if known != nil {
+		return known.logLink, true
 	}
 	target, err := os.Readlink(filepath.Join(n.dir, name))
 	if err != nil {

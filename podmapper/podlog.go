@@ -16,8 +16,7 @@ import (
 // links, but no ids of containers. It does not change.
 type podLogs struct {
 	root string
-	pods map[string]podName
-	dirs map[string]string // by UID
+	pods map[string]podName // by UID
 }
 
 // readPodLogs lists the pods. Where the directory is missing the links may do.
@@ -29,11 +28,10 @@ func readPodLogs(root string) (podLogs, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return podLogs{}, fmt.Errorf("list pod logs: %w", err)
 	}
-	l := podLogs{root, make(map[string]podName, len(names)), make(map[string]string, len(names))}
+	l := podLogs{root, make(map[string]podName, len(names))}
 	for _, dir := range names {
 		if c, ok := parsePodDir(dir); ok {
 			l.pods[c.PodUID] = podName{c.Namespace, c.Pod}
-			l.dirs[c.PodUID] = dir
 		}
 	}
 	return l, nil
@@ -48,7 +46,7 @@ func (l podLogs) only(uid string, alone map[podName]string) gpu.Container {
 	if !ok || alone[name] == "" {
 		return gpu.Container{}
 	}
-	containers, err := readNames(filepath.Join(l.root, l.dirs[uid]))
+	containers, err := readNames(filepath.Join(l.root, name.namespace+"_"+name.pod+"_"+uid))
 	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
 		return gpu.Container{}
 	}

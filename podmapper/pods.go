@@ -92,12 +92,12 @@ func (ps *pods) overrule(live map[string]bool) {
 }
 
 // addTo adds the pods to those that may bear their names.
-func (ps *pods) addTo(known map[podName]map[string]bool) {
+func (ps *pods) addTo(known bearers) {
 	if ps == nil {
 		return
 	}
 	for uid, p := range ps.byUID {
-		addUID(known, p.podName, uid, false)
+		known.add(p.podName, uid, false)
 	}
 }
 

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"syscall"
 	"time"
+	"unique"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // errGone says that there is no such process, or none any more.
@@ -41,18 +42,20 @@ type stat struct {
 	start   uint64 // field 22, in ticks since boot
 }
 
-// pids lists the processes there are.
+// pids lists the processes there are, in ascending order.
 func (t procTree) pids() ([]uint32, error) {
-	tree, err := procfs.NewFS(t.root)
+	names, err := readNames(t.root)
 	if err != nil {
 		return nil, err
 	}
-	procs, err := tree.AllProcs()
-	pids := make([]uint32, len(procs))
-	for i, p := range procs {
-		pids[i] = uint32(p.PID)
+	pids := make([]uint32, 0, len(names))
+	for _, name := range names {
+		if pid, err := strconv.ParseUint(name, 10, 32); err == nil {
+			pids = append(pids, uint32(pid))
+		}
 	}
-	return pids, err
+	slices.Sort(pids)
+	return pids, nil
 }
 
 // bootTime returns when the machine booted, in whole seconds (/proc/stat, btime).
@@ -71,8 +74,9 @@ func (t procTree) bootTime() (time.Time, error) {
 // stat reads a process's name and start time in one go, so that both belong to
 // the same process.
 func (t procTree) stat(pid uint32) (stat, error) {
+	var buf [fileSize]byte
 	file := t.file(pid, "stat")
-	data, err := os.ReadFile(file)
+	data, err := readFile(file, buf[:0])
 	if err != nil {
 		return stat{}, goneOr(err)
 	}
@@ -88,25 +92,25 @@ func (t procTree) stat(pid uint32) (stat, error) {
 // new owner's. The stat is valid also with an error that is not errGone. A kernel
 // thread is in no pod; its cgroup, the root, has no name in a private cgroup
 // namespace.
-func (t procTree) cgroupOf(pid uint32, before stat) (stat, cgroup, error) {
+func (t procTree) cgroupOf(pid uint32, before stat) (stat, unique.Handle[cgroup], error) {
 	if before.kernel {
-		return before, cgroup{host: true}, nil
+		return before, unique.Make(cgroup{host: true}), nil
 	}
 	for range 2 {
 		c, cgroupErr := t.cgroup(pid)
 		after, err := t.stat(pid)
 		if err != nil {
-			return before, cgroup{}, err
+			return before, unique.Make(cgroup{}), err
 		}
 		if after.start == before.start {
 			if after.exiting && c.host { // cgroup v1 shows an exiting process in the root
 				c = cgroup{}
 			}
-			return after, c, cgroupErr
+			return after, unique.Make(c), cgroupErr
 		}
 		before = after
 	}
-	return before, cgroup{}, errGone
+	return before, unique.Make(cgroup{}), errGone
 }
 
 // cgroup reads /proc/<pid>/cgroup. A process without that file is an error, not
@@ -125,7 +129,8 @@ func (t procTree) cgroup(pid uint32) (cgroup, error) {
 
 // readCgroup returns the content of /proc/<pid>/cgroup.
 func (t procTree) readCgroup(pid uint32) (string, error) {
-	data, err := os.ReadFile(t.file(pid, "cgroup"))
+	var buf [fileSize]byte
+	data, err := readFile(t.file(pid, "cgroup"), buf[:0])
 	return string(data), err
 }
 
@@ -133,10 +138,43 @@ func (t procTree) file(pid uint32, name string) string {
 	return filepath.Join(t.root, strconv.FormatUint(uint64(pid), 10), name)
 }
 
+// fileSize is room for the files of most processes, in bytes.
+const fileSize = 2048
+
+// readFile appends a file to buf, which may lie on the stack. Thousands of processes are
+// read in one poll, and os.ReadFile leaves a kilobyte of garbage behind each.
+func readFile(name string, buf []byte) ([]byte, error) {
+	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	for {
+		buf = slices.Grow(buf, 1)
+		n, err := uninterrupted(func() (int, error) { return unix.Read(fd, buf[len(buf):cap(buf)]) })
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if n == 0 {
+			return buf, nil
+		}
+		buf = buf[:len(buf)+n]
+	}
+}
+
+// uninterrupted makes a system call again while a signal interrupts it.
+func uninterrupted(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
 // goneOr turns the errors of a process that ended before or during a read into
 // errGone.
 func goneOr(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return errGone
 	}
 	return err
@@ -148,17 +186,21 @@ func goneOr(err error) error {
 func parseStat(data []byte) (stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
-		return stat{}, fmt.Errorf("no process name in %.200q", data)
+		return stat{}, fmt.Errorf("no process name in %.200q", string(data))
 	}
-	field := bytes.Fields(data[end+1:]) // from field 3 on
-	if len(field) < 20 {
-		return stat{}, fmt.Errorf("too short: %.200q", data)
+	var field [23][]byte // by number; 3 is the first behind the name
+	rest := bytes.TrimSpace(data[end+1:])
+	for i := 3; i < len(field); i++ {
+		field[i], rest, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
 	}
-	flags, err := strconv.ParseUint(string(field[9-3]), 10, 64)
+	if len(field[22]) == 0 {
+		return stat{}, fmt.Errorf("too short: %.200q", string(data))
+	}
+	flags, err := strconv.ParseUint(string(field[9]), 10, 64)
 	if err != nil {
 		return stat{}, fmt.Errorf("flags: %w", err)
 	}
-	start, err := strconv.ParseUint(string(field[22-3]), 10, 64)
+	start, err := strconv.ParseUint(string(field[22]), 10, 64)
 	if err != nil {
 		return stat{}, fmt.Errorf("start time: %w", err)
 	}

@@ -3,6 +3,7 @@ package podmapper
 import (
 	"errors"
 	"time"
+	"unique"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -15,16 +16,25 @@ const keepProcesses = time.Minute
 // kubelet may need a moment to know its container.
 const maxAsks = 3
 
-// process is a process that uses, or used, a GPU.
+// process is a process that uses, or used, a GPU. A thousand of them may come at once:
+// what those of a container have in common is in memory once.
 type process struct {
-	gpu.Process
-	cgroup cgroup
+	id        gpu.ProcessID
+	name      string
+	startTime time.Time
+	cgroup    unique.Handle[cgroup]
+	owner     unique.Handle[gpu.Owner]
+	// first and asked are when the process was first and last seen, on the boot clock.
+	first, asked time.Duration
 	// unread is set while the cgroup could not be read.
 	unread bool
 	// asks counts the polls that were asked for because its container has no name.
-	asks int
-	// first and asked are when the process was first and last seen, on the boot clock.
-	first, asked time.Duration
+	asks uint8
+}
+
+// public returns what others are told of the process.
+func (p process) public() gpu.Process {
+	return gpu.Process{ID: p.id, Name: p.name, StartTime: p.startTime, Owner: p.owner.Value()}
 }
 
 // Process returns what /proc says now about a process that uses a GPU, or false
@@ -46,7 +56,7 @@ func (m *Mapper) Process(pid uint32) (gpu.Process, bool) {
 		}
 	}
 	p.asked = m.cfg.Now().Boot
-	return m.resolve(p).Process, true
+	return m.resolve(p).public(), true
 }
 
 // Owner returns the latest word on a process that Process has seen, also for a
@@ -54,20 +64,28 @@ func (m *Mapper) Process(pid uint32) (gpu.Process, bool) {
 // has no name yet, and unmapped if the process was never seen.
 func (m *Mapper) Owner(id gpu.ProcessID) gpu.Owner {
 	m.mu.Lock()
-	p, ok := m.processes[id]
+	p, ok := m.remembered(id)
 	m.mu.Unlock()
 	if !ok {
 		return gpu.Owner{Kind: gpu.OwnerUnmapped}
 	}
-	return m.resolve(p).Owner
+	return m.resolve(p).owner.Value()
 }
 
 // known returns a process whose cgroup was read before.
 func (m *Mapper) known(id gpu.ProcessID) (process, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p, ok := m.processes[id]
+	p, ok := m.remembered(id)
 	return p, ok && !p.unread
+}
+
+// remembered returns a process that was seen before. The caller holds m.mu.
+func (m *Mapper) remembered(id gpu.ProcessID) (process, bool) {
+	if p := m.processes[id]; p != nil {
+		return *p, true
+	}
+	return process{}, false
 }
 
 // read makes the acquaintance of the process whose stat was just read, or says
@@ -77,37 +95,52 @@ func (m *Mapper) read(pid uint32, st stat) (process, bool) {
 	if errors.Is(err, errGone) {
 		return process{}, false
 	}
-	p := process{cgroup: c, unread: err != nil, first: m.cfg.Now().Boot}
-	p.ID = gpu.ProcessID{PID: pid, Start: st.start}
-	p.Name = st.name
-	p.StartTime = m.startTime(st.start)
-	return p, true
+	return process{
+		id:        gpu.ProcessID{PID: pid, Start: st.start},
+		name:      st.name,
+		startTime: m.startTime(st.start),
+		cgroup:    c,
+		owner:     unique.Make(gpu.Owner{Kind: gpu.OwnerPending}),
+		first:     m.cfg.Now().Boot,
+		unread:    err != nil,
+	}, true
 }
 
 // resolve names the owner of a process as far as it can be known now, and
 // remembers the process.
 func (m *Mapper) resolve(p process) process {
-	c := p.cgroup
+	if p.owner.Value().Kind == gpu.OwnerPending {
+		m.findOwner(&p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before := m.processes[p.id]; before != nil {
+		*before = p
+	} else {
+		m.processes[p.id] = new(p)
+	}
+	return p
+}
+
+// findOwner looks for the owner of a process that has none yet.
+func (m *Mapper) findOwner(p *process) {
+	c := p.cgroup.Value()
+	owner := gpu.Owner{Kind: gpu.OwnerPending, ContainerID: c.containerID}
 	switch {
-	case p.Owner.Kind != gpu.OwnerPending:
 	case c.host:
-		p.Owner = gpu.Owner{Kind: gpu.OwnerHost, ContainerID: c.containerID}
+		owner.Kind = gpu.OwnerHost
 	case c.containerID == "":
-		p.Owner = gpu.Owner{Kind: gpu.OwnerUnmapped}
+		owner.Kind = gpu.OwnerUnmapped
 	default:
-		p.Owner.ContainerID = c.containerID
 		if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
-			p.Owner.Kind, p.Owner.Container = gpu.OwnerContainer, container
+			owner.Kind, owner.Container = gpu.OwnerContainer, container
 			m.expect(container)
 		} else if p.asks < maxAsks {
 			p.asks++
 			m.askSoon()
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.processes[p.ID] = p
-	return p
+	p.owner = unique.Make(owner)
 }
 
 // startTime turns ticks since boot into a wall-clock time. It is zero while the
