@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"github.com/gpuledger/gpuledger/internal/heap"
+	"github.com/gpuledger/gpuledger/internal/footprint"
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
@@ -33,7 +33,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger-reconciler"))
 		return
 	}
-	heap.Grow(heap.Reconciler)
+	footprint.Limit(footprint.Reconciler)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := logs.New(cfg.Log)

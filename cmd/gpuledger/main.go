@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/app"
-	"github.com/gpuledger/gpuledger/internal/heap"
+	"github.com/gpuledger/gpuledger/internal/footprint"
 	"github.com/gpuledger/gpuledger/internal/logs"
 )
 
@@ -33,7 +33,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger"))
 		return
 	}
-	heap.Grow(heap.Exporter)
+	footprint.Limit(footprint.Exporter)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Command == app.Status {

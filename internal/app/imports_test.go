@@ -29,13 +29,13 @@ var allowed = map[string][]string{
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
 		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
 	},
-	"cmd/gpuledger": {"internal/app", "internal/heap", "internal/logs"},
+	"cmd/gpuledger": {"internal/app", "internal/footprint", "internal/logs"},
 
 	// What both programs share.
 	"internal/inventory":  {"internal/gpu"},
 	"internal/labelvalue": {},
 	"internal/serve":      {},
-	"internal/heap":       {},
+	"internal/footprint":  {},
 	"internal/logs":       {},
 
 	// The reconciler.
@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch", "internal/reconciler/words",
 		"internal/serve", "internal/logs", "collector",
 	},
-	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/heap", "internal/logs"},
+	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/footprint", "internal/logs"},
 
 	// The manifests.
 	"internal/deploy":     {},
@@ -84,7 +84,7 @@ var allowed = map[string][]string{
 	"test/markdown":                  {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode", "test/markdown"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy", "test/markdown"},
-	"test/cost":                      {"collector", "internal/gpu", "internal/heap", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage", "test/markdown"},
+	"test/cost":                      {"collector", "internal/gpu", "internal/footprint", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage", "test/markdown"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
 
 	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},
