@@ -15,8 +15,8 @@
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS source
 WORKDIR /src
 COPY . .
-# Where Go modules come from. go.sum says what they must be.
-ARG GOPROXY=https://proxy.golang.org,direct
+# Where Go modules come from, if not from where Go would look. go.sum says what they must be.
+ARG GOPROXY=
 ENV GOPROXY=$GOPROXY
 
 # A C library for the exporter: it opens the driver's library at run time, and that
