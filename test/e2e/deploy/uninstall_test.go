@@ -179,7 +179,7 @@ func TestUninstallHost(t *testing.T) {
 			check(t, os.MkdirAll(unused, 0o755))
 			running, err := state.Open(books, "boot")
 			check(t, err)
-			check(t, running.Save(1))
+			check(t, running.Save(slices.Values([]any{1})))
 			if out, err := cleanHost(t, exporter, host, daemonSet); err == nil || !strings.Contains(out, "locked by another gpuledger") {
 				t.Errorf("beside a running exporter: %v\n%s", err, out)
 			}
