@@ -239,10 +239,21 @@ func (e *exporter) scrape() page {
 
 func (e *exporter) scrapeFrom(path string) page {
 	e.t.Helper()
+	return e.parse(e.body(path))
+}
+
+// body gets what must be there.
+func (e *exporter) body(path string) []byte {
+	e.t.Helper()
 	status, body := e.get(path)
 	if status != http.StatusOK {
-		e.t.Fatalf("scrape %s: status %d: %s", path, status, body)
+		e.t.Fatalf("get %s: status %d: %s", path, status, body)
 	}
+	return body
+}
+
+func (e *exporter) parse(body []byte) page {
+	e.t.Helper()
 	p, err := exposition.Parse(bytes.NewReader(body))
 	if err != nil {
 		e.t.Fatal(err)
