@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestCleanup(t *testing.T) {
 	check(t, os.MkdirAll(filepath.Join(kubelet, "pods-api"), 0o750))
 	books, err := state.Open(filepath.Join(run, "gpuledger"), "boot")
 	check(t, err)
-	check(t, books.Save(1))
+	check(t, books.Save(slices.Values([]any{1})))
 	check(t, books.Close())
 	container{
 		image:  open(t, "gpuledger", "amd64"),
