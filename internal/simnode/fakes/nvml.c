@@ -517,8 +517,7 @@ static int outdated(void)
 static void catch_up(void)
 {
     pthread_mutex_lock(&lock);
-    refresh();
-    while (outdated())
+    while (outdated() && refresh() && outdated())
         pause_unlocked(POLL_MS);
     pthread_mutex_unlock(&lock);
 }
