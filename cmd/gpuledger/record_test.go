@@ -1,16 +1,18 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
@@ -55,28 +57,27 @@ func checkRecord(t *testing.T, e *exporter) {
 	}
 }
 
-// scrapeBoth scrapes the main page and the record of one moment: no reading came
-// between two scrapes of the one and that of the other.
+// scrapeBoth scrapes the main page and the record of one moment, which is told before the
+// two and after. Parsing them takes longer than to get them, and can wait.
 func (e *exporter) scrapeBoth() (p, record page) {
 	e.t.Helper()
+	var main, other []byte
 	eventually(e.t, "two pages are of one moment", func() bool {
-		p = e.scrape()
-		record = e.scrapeFrom("/metrics/record")
-		return moment(p) == moment(e.scrape())
+		began := e.moment()
+		main, other = e.body("/metrics"), e.body("/metrics/record")
+		return e.moment().Equal(began)
 	})
-	return p, record
+	return e.parse(main), e.parse(other)
 }
 
-// moment tells snapshots apart.
-func moment(p page) string {
-	var at []string
-	for _, name := range []string{"gpuledger_gpu_last_reading_timestamp_seconds", "gpuledger_stage_last_success_timestamp_seconds"} {
-		for _, m := range p[name].GetMetric() {
-			at = append(at, fmt.Sprint(exposition.Labels(m), exposition.Value(m)))
-		}
+// moment returns when what is served was read.
+func (e *exporter) moment() time.Time {
+	e.t.Helper()
+	var s status.Page
+	if err := json.Unmarshal(e.body(status.Path), &s); err != nil {
+		e.t.Fatal(err)
 	}
-	slices.Sort(at)
-	return strings.Join(at, "\n")
+	return s.Time
 }
 
 // sums adds up a metric by what its samples are of, in billionths of its
