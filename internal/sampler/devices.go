@@ -16,22 +16,25 @@ type devices []gpu.Device
 // whose device the driver does not list is of no GPU, its UUID stays empty, unless it
 // names a GPU by UUID: that one may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
-	out := make([]gpu.Allocation, 0, len(list))
+	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
 	for _, a := range list {
 		a.UUID, a.GPUInstance, _ = ds.find(a.Device)
-		if i := slices.IndexFunc(out, func(b gpu.Allocation) bool { return sameHolding(a, b) }); i >= 0 {
+		h := holding{a.UUID, a.GPUInstance, a.Container}
+		if i, twice := at[h]; twice {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
 			continue
 		}
+		at[h] = len(out)
 		out = append(out, a)
 	}
 	return out
 }
 
-// sameHolding reports whether one container holds one device in two ways, such as by
-// two claims. That is no more than one.
-func sameHolding(a, b gpu.Allocation) bool {
-	return a.UUID == b.UUID && a.GPUInstance == b.GPUInstance && a.Container == b.Container
+// holding is what one container holds. If it holds that in two ways, such as by two
+// claims, it is no more than one.
+type holding struct {
+	uuid, instance string
+	container      gpu.Container
 }
 
 // find returns the GPU and the MIG instance of a name.
