@@ -25,11 +25,12 @@ const maxSpare = 8 << 20
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // what nobody reads any more
+	var last atomic.Pointer[made]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := strings.Join([]string{
 			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 		}, "\n")
-		made, _, others := flights.Do(key, func() (any, error) {
+		flight, _, others := flights.Do(key, func() (any, error) {
 			making <- struct{}{}
 			defer func() { <-making }()
 			a := spare.Swap(nil)
@@ -37,15 +38,25 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 				a = new(answer)
 			}
 			a.reset()
+			if l := last.Load(); l != nil && l.key == key {
+				a.Grow(l.size + l.size/16) // at once, where a buffer would double again and again
+			}
 			handler.ServeHTTP(a, r)
+			last.Store(&made{key, a.Len()})
 			return a, nil
 		})
-		a := made.(*answer)
+		a := flight.(*answer)
 		a.send(w)
 		if !others && a.Cap() <= maxSpare {
 			spare.Store(a)
 		}
 	})
+}
+
+// made is how large an answer was.
+type made struct {
+	key  string
+	size int // in bytes
 }
 
 // answer is a response in memory. It has the methods of a buffer, which the encoder looks
