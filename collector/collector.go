@@ -66,6 +66,12 @@ func newCollector(c *Collector) *Collector {
 // gathers must not wait for somebody who reads slowly.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
+	defer func() {
+		if done == nil { // a panic, which an HTTP server outlives
+			c.page, c.families = page{opts: c.opts}, nil
+			c.mu.Unlock()
+		}
+	}()
 	if c.write(&c.page) {
 		c.families = families(&c.page.series)
 	}

@@ -166,6 +166,37 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
+// TestPanic: a rendering that panics, which an HTTP server outlives, neither holds up the
+// next one nor leaves anything on its page.
+func TestPanic(t *testing.T) {
+	good, bad := fullNode(), fullNode()
+	bad.Node.Name = "another"
+	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // of no process, which there never is
+	s := good
+	c := collector.New(func() *gpu.Snapshot { return s }, everything)
+	want := direct(t, c, stringsOf)
+	s = bad
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		direct(t, c, stringsOf)
+	}()
+	s = good
+	again := make(chan []string, 1)
+	go func() { again <- direct(t, c, stringsOf) }()
+	select {
+	case got := <-again:
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the page after a panic (-want +got):\n%s", diff)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("no page after a panic")
+	}
+}
+
 // TestLabelsAreMadeOnce: while the series are the same ones, a scrape allocates next to
 // nothing for any of them, whatever their values are.
 func TestLabelsAreMadeOnce(t *testing.T) {

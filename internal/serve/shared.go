@@ -25,7 +25,7 @@ const maxSpare = 8 << 20
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
 	var spare atomic.Pointer[answer] // what nobody reads any more
-	var last atomic.Pointer[made]
+	var last made                    // by who is making
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := strings.Join([]string{
 			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
@@ -33,16 +33,17 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 		flight, _, others := flights.Do(key, func() (any, error) {
 			making <- struct{}{}
 			defer func() { <-making }()
+			room := 0
+			if last.key == key {
+				room = last.size
+			}
 			a := spare.Swap(nil)
-			if a == nil {
-				a = new(answer)
+			if a == nil || a.Cap() < room {
+				a = newAnswer(room)
 			}
 			a.reset()
-			if l := last.Load(); l != nil && l.key == key {
-				a.Grow(l.size + l.size/16) // at once, where a buffer would double again and again
-			}
 			handler.ServeHTTP(a, r)
-			last.Store(&made{key, a.Len()})
+			last = made{key, a.Len()}
 			return a, nil
 		})
 		a := flight.(*answer)
@@ -65,6 +66,12 @@ type answer struct {
 	bytes.Buffer
 	header http.Header
 	status int
+}
+
+// newAnswer returns an answer with room for so many bytes and a few more: a buffer without
+// would double again and again, and so would one that is told to grow.
+func newAnswer(room int) *answer {
+	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }
 
 func (a *answer) reset() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,46 @@ func TestShared(t *testing.T) {
 		}
 	})
 }
+
+// TestRoom: an answer that is a little larger than the last one takes the room of one that
+// nobody reads any more.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long, size := strings.Repeat("x", 2<<20), 1<<20
+		h := pageOf(gathererFunc(func() []*dto.MetricFamily {
+			time.Sleep(time.Second)
+			l := &dto.LabelPair{Name: new("l"), Value: new(long[:size])}
+			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
+		}))
+		ask := func() { h.ServeHTTP(nobody{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
+		var two sync.WaitGroup // who read the same answer, whose room is not used again
+		two.Go(ask)
+		two.Go(ask)
+		two.Wait()
+		ask()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 5 {
+			size += size / 200
+			ask()
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(size)/2 {
+			t.Errorf("5 answers of %d bytes at most took %d bytes anew", size, n)
+		}
+	})
+}
+
+type gathererFunc func() []*dto.MetricFamily
+
+func (f gathererFunc) Gather() ([]*dto.MetricFamily, func(), error) { return f(), func() {}, nil }
+
+// nobody reads an answer.
+type nobody struct{}
+
+func (nobody) Header() http.Header         { return make(http.Header) }
+func (nobody) WriteHeader(int)             {}
+func (nobody) Write(b []byte) (int, error) { return len(b), nil }
 
 // TestSlowReader: what a client reads that takes its time is nothing to the others: each
 // scrape shows what is then.
