@@ -230,7 +230,7 @@ binary:
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
 	@$(MAKE) --no-print-directory -C bin/context exporter reconciler >/dev/null
 	@echo "binary: gpuledger is bound lazily, needs only libc and holds no path of this machine"
-	@tools/check-binary bin/context/bin/gpuledger
+	@cd bin/context && tools/check-binary bin/gpuledger
 	@echo "binary: gpuledger-reconciler needs no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler | grep NEEDED
 	@rm -r bin/context

@@ -13,16 +13,16 @@ func families(all *list[series]) []*dto.MetricFamily {
 		order[i] = all.at(i)
 	}
 	slices.SortStableFunc(order, (*series).compare)
-	var list []*dto.MetricFamily
+	var grouped []*dto.MetricFamily
 	metrics, first := make([]*dto.Metric, len(order)), 0
 	for i, s := range order {
 		metrics[i] = &s.Metric
 		if i == 0 || order[i-1].metric != s.metric {
-			list, first = append(list, newFamily(&catalogue[s.metric])), i
+			grouped, first = append(grouped, newFamily(&catalogue[s.metric])), i
 		}
-		list[len(list)-1].Metric = metrics[first : i+1]
+		grouped[len(grouped)-1].Metric = metrics[first : i+1]
 	}
-	return list
+	return grouped
 }
 
 func newFamily(m *Metric) *dto.MetricFamily {

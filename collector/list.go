@@ -15,8 +15,8 @@ const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }
 
-// last returns the item that stands where the next one goes, nil if there is none.
-func (l *list[T]) last() *T {
+// old returns the item of before that stands where the next one goes, nil if there is none.
+func (l *list[T]) old() *T {
 	if l.next == l.len {
 		return nil
 	}

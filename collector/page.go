@@ -72,9 +72,9 @@ func (p *page) labels(given ...string) *labelSet { return p.and(nil, given...) }
 
 // and returns the values of base with more at their end.
 func (p *page) and(base *labelSet, given ...string) *labelSet {
-	if last := p.sets.last(); p.same && last != nil && (*last).is(base, given) {
+	if old := p.sets.old(); p.same && old != nil && (*old).is(base, given) {
 		p.sets.next++
-		return *last
+		return *old
 	}
 	p.differ()
 	l := &labelSet{base: base, given: slices.Clone(given)}
@@ -86,9 +86,9 @@ func (p *page) and(base *labelSet, given ...string) *labelSet {
 // fail the whole scrape, and strings that differ can become equal when they are
 // made valid; then the first one stands and the caller drops the later ones.
 func (p *page) first(m metric, l *labelSet) bool {
-	if last := p.asked.last(); p.same && last != nil && last.metric == m && last.labels == l {
+	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
-		return last.first
+		return old.first
 	}
 	p.differ()
 	q := question{metric: m, labels: l}
@@ -110,8 +110,8 @@ func (p *page) gauge(m metric, v float64, l *labelSet) { p.counter(m, v, time.Ti
 // counter writes a counter that began at 0 at the given moment, if that is
 // known. Prometheus can then count what came before its first scrape.
 func (p *page) counter(m metric, v float64, since time.Time, l *labelSet) {
-	if last := p.series.last(); p.same && last != nil && last.is(m, since, l) {
-		last.value = v
+	if old := p.series.old(); p.same && old != nil && old.is(m, since, l) {
+		old.value = v
 		p.series.next++
 		return
 	}

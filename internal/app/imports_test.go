@@ -84,7 +84,7 @@ var allowed = map[string][]string{
 	"test/markdown":                  {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode", "test/markdown"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy", "test/markdown"},
-	"test/cost":                      {"collector", "internal/gpu", "internal/footprint", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage", "test/markdown"},
+	"test/cost":                      {"collector", "internal/footprint", "internal/gpu", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage", "test/markdown"},
 	"collector/gendocs":              {"collector", "internal/reconciler"},
 
 	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},
