@@ -1,6 +1,9 @@
 package podmapper
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,6 +41,21 @@ func TestParseStat(t *testing.T) {
 				t.Errorf("parseStat(%q) (-want +got):\n%s", tt.line, diff)
 			}
 		})
+	}
+}
+
+// TestReadFile: a file is read as a whole, also one for which there is no room.
+func TestReadFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "cgroup")
+	for _, size := range []int{0, 1, fileSize - 1, fileSize, fileSize + 1, 10 * fileSize} {
+		want := strings.Repeat("0::/a\n", size)[:size]
+		if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var buf [fileSize]byte
+		if got, err := readFile(name, buf[:0]); err != nil || string(got) != want {
+			t.Errorf("of %d bytes %d were read, error %v", size, len(got), err)
+		}
 	}
 }
 

@@ -71,7 +71,9 @@ func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, met
 	if !p.gap && (o.active || p.alone() && p.busy) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
-	a.Processes = slices.Grow(a.Processes, max(0, min(len(o.processes)-len(a.Processes), st.room))) // at once, as they come
+	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
+		a.Processes = slices.Grow(a.Processes, more) // at once: a thousand may come together
+	}
 	weights, method := o.inside(p.signal, method)
 	for i, share := range apportion(amount, weights) {
 		st.openProcess(a, o.processes[i].Process, p.from.At.Wall).Energy[method] += share

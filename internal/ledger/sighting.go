@@ -39,6 +39,12 @@ type presence struct {
 	active   bool
 }
 
+// did adds what the process did.
+func (p *presence) did(activity time.Duration, active bool) {
+	p.activity += activity
+	p.active = p.active || active
+}
+
 // newSighting begins with the processes that were there at its start.
 func newSighting(processes []presence) sighting {
 	return sighting{
@@ -81,8 +87,7 @@ func (s *sighting) see(p presence) {
 	}
 	seen := &s.processes[i]
 	seen.Process = p.Process
-	seen.activity += p.activity
-	seen.active = seen.active || p.active
+	seen.did(p.activity, p.active)
 }
 
 // find returns the position of a process, and whether it was there.

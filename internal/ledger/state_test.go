@@ -39,7 +39,7 @@ func TestRecords(t *testing.T) {
 	account := func(c gpu.Container, pids ...uint32) gpu.ContainerAccount {
 		a := gpu.ContainerAccount{AccountKey: gpu.AccountKey{Container: c}}
 		for _, pid := range pids {
-			a.Processes = append(a.Processes, gpu.ProcessAccount{ProcessID: gpu.ProcessID{PID: pid}})
+			a.Processes = append(a.Processes, gpu.ProcessAccount{ProcessID: gpu.ProcessID{PID: pid}, Name: "a b)\n\x00\"\u2028\uFFFD"})
 		}
 		return a
 	}
@@ -97,6 +97,30 @@ func TestPublished(t *testing.T) {
 	for name, a := range map[string]gpu.ContainerAccount{"book": shown.Containers[0], "state": saved.Books[uuid].Containers[0]} {
 		if a.Energy != want || a.Processes[0].Energy != want {
 			t.Errorf("%s: the container has %v now, its process %v; want %v", name, a.Energy, a.Processes[0].Energy, want)
+		}
+	}
+}
+
+// TestPublishedBetween: nor does it change by a look or a settlement alone: a GPU may be
+// looked at before anything of it is settled, and settled when it does not answer.
+func TestPublishedBetween(t *testing.T) {
+	p, late := process(21, in(train)), process(22, gpu.Owner{})
+	tests := map[string]func(*ledger.Ledger){
+		"look":       func(l *ledger.Ledger) { l.Observe(look(3, []*gpu.Process{p, late}, holds(train, 1))) },
+		"settlement": func(l *ledger.Ledger) { l.Settle(at(30), unresolved) },
+	}
+	for name, goOn := range tests {
+		l := newLedger()
+		ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}), look(2, []*gpu.Process{p, late}, holds(train, 1)))
+		shown := *bookOf(l, uuid)
+		want := shown.Containers[0]
+		want.Processes = slices.Clone(want.Processes)
+		goOn(l)
+		if diff := cmp.Diff(want, shown.Containers[0]); diff != "" {
+			t.Errorf("after a %s (-shown +now):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(want, bookOf(l, uuid).Containers[0]); diff == "" {
+			t.Errorf("a %s changes nothing", name)
 		}
 	}
 }
