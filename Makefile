@@ -32,6 +32,10 @@ LAZY := -extldflags=-Wl,-z,lazy
 # the clone of another user.
 BUILD := go build -trimpath -buildvcs=false
 
+# What the tests are of is built before them. Those of whole programs measure time, and a
+# compiler beside them can take a small machine for seconds.
+LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
+
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
@@ -124,6 +128,7 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 
 .PHONY: test
 test: needs ## run all tests; needs no GPU and no cluster
+	@go build $(LIBRARIES)
 	go test -ldflags "$(LAZY)" ./...
 
 .PHONY: check
@@ -238,6 +243,7 @@ binary:
 .PHONY: race
 race:
 	@echo "race: all tests under the race detector"
+	@go build -race $(LIBRARIES)
 	@go test -race -ldflags "$(LAZY)" ./...
 
 .PHONY: real
