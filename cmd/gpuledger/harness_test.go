@@ -96,25 +96,33 @@ func newNode(t testing.TB, scenario string) *simnode.Node {
 // openNode starts a simulated node that lives in real time.
 func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	t.Helper()
-	return openHeldUp(t, sc, host.Now)
-}
-
-// openHeldUp is openNode with a clock that may hold the node up.
-func openHeldUp(t testing.TB, sc simnode.Scenario, now func() gpu.Instant) *simnode.Node {
-	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := simnode.OpenLive(dir, sc, host.Now())
+	n, err := simnode.Open(dir, sc, host.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- n.Live(ctx, now) }()
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case <-ticker.C:
+				if err := n.Step(host.Now()); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
 	t.Cleanup(func() {
-		stop()
+		close(stop)
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

@@ -13,10 +13,12 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
-	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
@@ -78,7 +80,11 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	node, err := simnode.OpenLive(dir, opts.scenario, host.Now())
+	start, err := now()
+	if err != nil {
+		return err
+	}
+	node, err := simnode.Open(dir, opts.scenario, start)
 	if err != nil {
 		return fmt.Errorf("open node: %w", err)
 	}
@@ -91,9 +97,38 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 		return fmt.Errorf("start exporter: %w", err)
 	}
 	group.Go(func() error { return watch(groupCtx, child) })
-	group.Go(func() error { return node.Live(groupCtx, host.Now) })
+	group.Go(func() error { return move(groupCtx, node) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
 	return nil
+}
+
+// move steps the node in real time until the context ends.
+func move(ctx context.Context, node *simnode.Node) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		t, err := now()
+		if err != nil {
+			return err
+		}
+		if err := node.Step(t); err != nil {
+			return fmt.Errorf("step node: %w", err)
+		}
+	}
+}
+
+// now reads both clocks.
+func now() (gpu.Instant, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return gpu.Instant{}, fmt.Errorf("read CLOCK_BOOTTIME: %w", err)
+	}
+	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}, nil
 }

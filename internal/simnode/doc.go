@@ -24,8 +24,5 @@
 // exactly.
 //
 // Time comes in through [Node.Step], so that a test can run a node on an
-// invented clock; with the same scenario and start, every run is the same. A node
-// that is opened with [OpenLive] has the machine's clock. Where such a node is held
-// up, so is whoever asks the driver's library for energy: a board does not stop
-// counting, and no counter leaps.
+// invented clock; with the same scenario and start, every run is the same.
 package simnode

@@ -41,17 +41,12 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteByte('\n')
 }
 
-// driverState renders what the driver shows of the world. Of one that is live it says
-// which moment it is of.
-func driverState(w *world, live bool, e Engine, faults []Fault) []byte {
+// driverState renders what the driver shows of the world.
+func driverState(w *world, e Engine, faults []Fault) []byte {
 	var r record
-	var boot any
-	if live {
-		boot = (w.start.Boot + w.elapsed()).Nanoseconds()
-	}
 	r.line("engine", "now", w.start.Wall.Add(w.elapsed()).UnixMicro(), "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
-		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds(), "boot", boot)
+		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds())
 	for i, b := range w.boards {
 		if b.gone {
 			continue

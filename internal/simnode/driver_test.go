@@ -1,15 +1,12 @@
 package simnode_test
 
 import (
-	"context"
-	"os"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
@@ -137,39 +134,4 @@ func number(t *testing.T, s string) int64 {
 		t.Fatal(err)
 	}
 	return v
-}
-
-// The state of a node that lives by the machine's clock says which moment it is of, until
-// the node stands still. Else nobody may go by it.
-func TestLive(t *testing.T) {
-	dir, err := os.MkdirTemp("", "sim")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	n, err := simnode.OpenLive(dir, simnode.Scenarios()[0], start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	of := func(n *simnode.Node) string { return driverState(t, n)["driver"][0]["boot"] }
-	for _, d := range []time.Duration{0, 300 * time.Millisecond} {
-		if err := n.Step(after(d)); err != nil {
-			t.Fatal(err)
-		}
-		if got := number(t, of(n)); got != after(d).Boot.Nanoseconds() {
-			t.Errorf("after %v the state is of %d ns after boot", d, got)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := n.Live(ctx, func() gpu.Instant { return after(time.Second) }); err != nil {
-		t.Fatal(err)
-	}
-	if got := of(n); got != "" {
-		t.Errorf("a node that stands still is of %s", got)
-	}
-	if got := of(open(t, "idle")); got != "" {
-		t.Errorf("a node on an invented clock is of %s", got)
-	}
 }

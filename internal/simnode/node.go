@@ -1,7 +1,6 @@
 package simnode
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -26,7 +24,6 @@ type Node struct {
 	truth   *truthLog
 	faults  []Fault
 	engine  Engine
-	live    bool // the library's callers go by the same clock
 }
 
 // Open lays out a node in a directory, which must be empty or not exist, and
@@ -34,16 +31,6 @@ type Node struct {
 // it returns. The socket's path must fit into 107 bytes, so the directory's name
 // should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
-	return open(dir, sc, start, false)
-}
-
-// OpenLive is Open for a node that is to live from now on, by the machine's own clock:
-// [Node.Live] moves it.
-func OpenLive(dir string, sc Scenario, now gpu.Instant) (*Node, error) {
-	return open(dir, sc, now, true)
-}
-
-func open(dir string, sc Scenario, start gpu.Instant, live bool) (*Node, error) {
 	if err := sc.validate(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 	}
@@ -56,7 +43,6 @@ func open(dir string, sc Scenario, start gpu.Instant, live bool) (*Node, error) 
 		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new"), private: sc.PrivatePIDs},
 		logs:  logTree{dir: filepath.Join(dir, "log", "containers")},
 		world: newWorld(sc, start),
-		live:  live,
 	}
 	if n.kubelet, err = openKubelet(dir, &n.world.scenario); err != nil {
 		return nil, err
@@ -118,31 +104,6 @@ func (n *Node) begin() error {
 // does nothing until the next step is due.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
-}
-
-// Live steps a node that was opened to live by the machine's clock until the context
-// ends. Then the node stands still.
-func (n *Node) Live(ctx context.Context, now func() gpu.Instant) error {
-	tick := time.NewTicker(step)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return n.standStill()
-		case <-tick.C:
-		}
-		if err := n.Step(now()); err != nil {
-			return err
-		}
-	}
-}
-
-// standStill lets the library answer although the node will not move again.
-func (n *Node) standStill() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.live = false
-	return n.publish()
 }
 
 // Watch is Step, and tells of every step what is true after it and what was done in
@@ -223,7 +184,7 @@ func (n *Node) publish() error {
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
-	if err := replaceFile(n.driverState(), driverState(n.world, n.live, n.engine, n.faults)); err != nil {
+	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
 	}
 	for _, log := range []string{n.driverCalls(), n.engineCalls()} {

@@ -22,8 +22,6 @@
  *
  *   driver   version nvml generation loaded
  *            time                                         ns, of busy times
- *            boot                                         the moment that the state is of, ns since boot: energy
- *                                                         calls wait while that is long ago; absent: never
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
  *            until every nvmlInit was undone by nvmlShutdown and another one
  *            follows, older handles for ever. With loaded=0 everything fails
@@ -83,7 +81,7 @@
 #include <math.h>
 #include <nvml.h>
 
-enum { POLL_MS = 20, MAX_AGE_MS = 200 };
+enum { POLL_MS = 20 };
 
 /* A handle outlives the records: it names its GPU, or its MIG device and the GPU
  * that is on, and the generation it is of. */
@@ -501,27 +499,6 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
 
 /* ---- energy, load and memory ---- */
 
-/* Whether the state is older than a counter may be: its writer is held up. */
-static int outdated(void)
-{
-    const char *boot = get(next("driver", NULL), "boot");
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return boot && now.tv_sec * 1000000000LL + now.tv_nsec - atoll(boot) > MAX_AGE_MS * 1000000LL;
-}
-
-/* Waits for a counter of now. A board goes on counting while the writer of the state is
- * held up, and the caller takes what he is given for the present: if it were an older
- * value, the next one would be a leap. DCGM's values need no such wait, as each comes
- * with the time it is of. */
-static void catch_up(void)
-{
-    pthread_mutex_lock(&lock);
-    while (outdated() && refresh() && outdated())
-        pause_unlocked(POLL_MS);
-    pthread_mutex_unlock(&lock);
-}
-
 /* The energy under key as the faults in force would have it. */
 static unsigned long long energy(const struct call *c, const char *key)
 {
@@ -536,7 +513,6 @@ static unsigned long long energy(const struct call *c, const char *key)
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *out)
 {
     struct call c;
-    catch_up();
     nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetTotalEnergyConsumption", device, "energy");
     if (ret == NVML_SUCCESS) {
         *out = energy(&c, "energy");
@@ -565,7 +541,6 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;
-    catch_up();
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetFieldValues", device.handle);
     if (ret != NVML_SUCCESS)
         return end(&c, ret);
