@@ -43,8 +43,9 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// listed is set if the processes were known then.
 	listed bool
-	// took is by how much the counter may have been read earlier; less than a gap.
-	took time.Duration
+	// age is by how much the counter's value may be older than this moment; a gap at
+	// most.
+	age time.Duration
 }
 
 // has reports whether a process was there.
@@ -111,7 +112,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, age: min(o.Took, gapAfter)}
 		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
@@ -165,8 +166,9 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 }
 
 // accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
-// is longer where the first reading took its time: its value may be that much older, but
-// by no more than a gap, after which nobody can be charged for it.
+// is longer by the age of the first reading's value: the call took its time, or the
+// counter stood still, which no board that draws power does, so it was not refreshed. But
+// no value is older than a gap, after which nobody can be charged for it.
 // A reading outside is held back. If the next one is plausible after the last mark,
 // it was a glitch; if not, but plausible after the suspect, the counter really
 // started anew, and what was consumed between the two is not known: nothing is added.
@@ -217,13 +219,16 @@ func plausible(a, b Mark, maxPower gpu.Watts) bool {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}
-	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.took + counterStep).Seconds() * 1000
+	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.age + counterStep).Seconds() * 1000
 	delta := b.Energy - a.Energy
 	return delta >= 0 && float64(delta) <= limit
 }
 
 // append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
+	if m.Energy == b.last.Energy {
+		m.age = min(m.At.Sub(b.last.At)+b.last.age, gapAfter)
+	}
 	b.pending = append(b.pending, interval{
 		from: *b.last, to: m, energy: energy,
 		sighting: b.since,

@@ -61,6 +61,27 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
+// TestHeldCounter: a counter that was not refreshed for a while catches up, and that is no
+// jump. What it cannot have gained in a gap is one, however long it stood still.
+func TestHeldCounter(t *testing.T) {
+	const power = 700_000 // mW
+	for _, held := range []int{1, 5, 9, 60} {
+		obs := []ledger.Observation{count(look(0, nil), 0)}
+		for s := 1; s <= held; s++ {
+			obs = append(obs, count(look(float64(s), nil), 0))
+		}
+		caughtUp := gpu.Millijoules(power * (held + 1))
+		obs = append(obs, count(look(float64(held+1), nil), caughtUp), count(look(float64(held+2), nil), caughtUp+power))
+		b := ask(t, newLedger(), obs...)
+		if held < 10 && (b.Energy != caughtUp+power || b.Resets+b.Rejected != 0) {
+			t.Errorf("held for %d s: %d mJ of %d, %d resets, %d rejected", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
+		}
+		if held > 15 && (b.Energy != power || b.Resets != 1) {
+			t.Errorf("held for %d s: %d mJ, %d resets", held, b.Energy, b.Resets)
+		}
+	}
+}
+
 // TestReadingOverSleep: a call during which the machine slept for a day excuses no jump.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
