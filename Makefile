@@ -36,6 +36,9 @@ BUILD := go build -trimpath -buildvcs=false
 # compiler beside them can take a small machine for seconds.
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
+# The packages whose tests take longest begin first, beside each other.
+LONGEST := ./cmd/gpuledger ./internal/nvml
+
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
@@ -129,18 +132,27 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 .PHONY: test
 test: needs ## run all tests; needs no GPU and no cluster
 	@go build $(LIBRARIES)
-	go test -ldflags "$(LAZY)" ./...
+	go test -ldflags "$(LAZY)" $(LONGEST) ./...
 
 .PHONY: check
 check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: build ## run everything against real servers: Kubernetes, Prometheus, Thanos
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) $(E2E) -p 3 $(addprefix ./test/e2e/, \
-		deploy reconciler history rules queries dashboards cluster) ./test/alerts
+e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-suites e2e-uninstall
 
 # The parts of e2e, each of which can be run by itself.
+
+.PHONY: e2e-suites
+e2e-suites: build
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+		deploy reconciler history rules queries dashboards cluster) ./test/alerts
+
+# Its cluster is its own: it waits for namespaces to go, a dozen times.
+.PHONY: e2e-uninstall
+e2e-uninstall:
+	@$(IN_SERVERS) $(IN_KUBECTL) $(E2E) -run='^TestUninstall$$' ./test/e2e/deploy
 
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
@@ -244,7 +256,7 @@ binary:
 race:
 	@echo "race: all tests under the race detector"
 	@go build -race $(LIBRARIES)
-	@go test -race -ldflags "$(LAZY)" ./...
+	@go test -race -ldflags "$(LAZY)" $(LONGEST) ./...
 
 .PHONY: real
 real:
