@@ -140,7 +140,8 @@ check: tidy lint generated binary race real fuzz ## run what CI runs after the t
 
 .PHONY: e2e
 e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-suites e2e-uninstall
+	@$(MAKE) --no-print-directory e2e-uninstall & failed=0; \
+		$(MAKE) --no-print-directory e2e-suites || failed=1; wait $$! && exit $$failed
 
 # The parts of e2e, each of which can be run by itself.
 
