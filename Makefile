@@ -131,6 +131,7 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 
 .PHONY: test
 test: needs ## run all tests; needs no GPU and no cluster
+	@echo "test: build what is tested, which takes some minutes for the first time; then two or three for the tests"
 	@go build $(LIBRARIES)
 	go test -ldflags "$(LAZY)" $(LONGEST) ./...
 
