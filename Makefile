@@ -36,8 +36,8 @@ BUILD := go build -trimpath -buildvcs=false
 # compiler beside them can take a small machine for seconds.
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
-# The packages whose tests take longest begin first, beside each other.
-LONGEST := ./cmd/gpuledger ./internal/nvml
+# The packages whose tests take longest begin first: none is alone at the end.
+LONGEST := ./cmd/gpuledger ./internal/nvml ./internal/simnode
 
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
