@@ -28,6 +28,9 @@ export CGO_CFLAGS
 # the binary would then not start without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
+# Tests are linked without what a debugger wants, which takes half of the linker's time.
+TESTS := -w $(LAZY)
+
 # Programs carry their version by the flags below. Go would ask git as well, and fail in
 # the clone of another user.
 BUILD := go build -trimpath -buildvcs=false
@@ -69,7 +72,7 @@ IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
-E2E           = go test -tags e2e -count=1 -timeout 20m $(E2EFLAGS)
+E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
 .PHONY: help
 help: ## list the targets
@@ -133,7 +136,7 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 test: needs ## run all tests; needs no GPU and no cluster
 	@echo "test: build what is tested, which takes some minutes for the first time; then two or three for the tests"
 	@go build $(LIBRARIES)
-	go test -ldflags "$(LAZY)" $(LONGEST) ./...
+	go test -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: check
 check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
@@ -258,12 +261,12 @@ binary:
 race:
 	@echo "race: all tests under the race detector"
 	@go build -race $(LIBRARIES)
-	@go test -race -ldflags "$(LAZY)" $(LONGEST) ./...
+	@go test -race -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: real
 real:
 	@echo "real: processes in real cgroups; a skip says why"
-	@go test -count=1 -ldflags "$(LAZY)" -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
+	@go test -count=1 -ldflags "$(TESTS)" -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
 
 .PHONY: fuzz
 fuzz:
