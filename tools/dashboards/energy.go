@@ -39,7 +39,7 @@ func energy() *dashboard.DashboardBuilder {
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}, pod)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, quarter, "kwatth", boards).
+		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to. Counters that cover a module of several GPUs count once for each GPU, see docs/energy.md.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Charged to pods, full hours", "What the pods of the chosen namespaces are charged for. With all namespaces chosen, the rest of the energy of all GPUs is idle, or used from outside of pods.", noRules}, quarter, "kwatth", charged).
 			Thresholds(from("text")).Decimals(1)).
@@ -66,7 +66,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	workloads := fill(`label_replace(topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (JOULES) > 0) / KWH`, "KWH", kWh,
-		"JOULES", atFullHour(joules(`gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`)))
+		"JOULES", atFullHour(podCounted(allocationEnergy, `{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`, "1h")))
 	return b.
 		WithPanel(rows(words{"Namespaces, full hours", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},

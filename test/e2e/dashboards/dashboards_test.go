@@ -49,6 +49,16 @@ type dashboard struct {
 	}
 }
 
+func read(t *testing.T, path string) (d dashboard) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	check(t, err)
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return d
+}
+
 // variable matches a variable of Grafana in a query.
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
@@ -83,14 +93,7 @@ func TestPanels(t *testing.T) {
 	}
 	for _, path := range files {
 		file := filepath.Base(path[:len(path)-len(".json")])
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d dashboard
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		d := read(t, path)
 		seen := make(map[string]bool)
 		for _, p := range d.Panels {
 			seen[p.Title] = true

@@ -4,9 +4,7 @@ package dashboards_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,68 +18,76 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is when the history of the money panels begins.
+// began is when the histories begin, and end how long they are.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
-// record is two boards of 100 W and their pods over six hours, a sample a minute. The
-// counter of the last pod begins anew.
-func record() []byte {
-	var text strings.Builder
-	counter := func(series string, from, to time.Duration, watts float64) {
-		for at := from; at <= to; at += time.Minute {
-			fmt.Fprintf(&text, "%s %v %d\n", series, watts*(at-from).Seconds(), began.Add(at).Unix())
-		}
+const end = 6 * time.Hour
+
+// What boards and pods that are a hundred days old had before they were first seen.
+const (
+	oldSeconds = 100 * 86400
+	oldJoules  = 100 * oldSeconds
+)
+
+// history is a text of OpenMetrics, a sample a minute.
+type history struct{ strings.Builder }
+
+// counter adds a series that grows by so much in a second.
+func (h *history) counter(series string, from, to time.Duration, start, rate float64) {
+	for at := from; at <= to; at += time.Minute {
+		fmt.Fprintf(h, "%s %f %d\n", series, start+rate*(at-from).Seconds(), began.Add(at).Unix())
 	}
-	const end = 6 * time.Hour
-	pod := func(board, namespace, name string) string {
-		return fmt.Sprintf(`gpuledger_allocation_energy_joules_total{node="a",UUID="GPU-%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, board, board, namespace, name, name)
-	}
-	for _, board := range []string{"S1", "S2"} {
-		counter(fmt.Sprintf(`gpuledger_board_energy_joules_total{node="a",UUID="GPU-%s",serial="%s"}`, board, board), 0, end, 100)
-	}
-	counter(pod("S1", "alpha", "train"), 0, end, 60)
-	counter(pod("S2", "beta", "short"), 150*time.Minute, end, 30)
-	counter(pod("S2", "beta", "reset"), 0, 210*time.Minute, 20)
-	counter(pod("S2", "beta", "reset"), 211*time.Minute, end, 20)
-	text.WriteString("# EOF\n")
-	return []byte(text.String())
+}
+
+func (h *history) board(serial, gpu string, from, to time.Duration, start, watts float64) {
+	h.counter(fmt.Sprintf(`gpuledger_board_energy_joules_total{node="a",UUID="%s",serial="%s"}`, gpu, serial), from, to, start, watts)
+}
+
+// pod adds what a pod is charged on a GPU that it holds. It is as old as it had seconds.
+func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
+	namespace, pod, _ := strings.Cut(name, "/")
+	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
+	h.counter("gpuledger_allocation_energy_joules_total"+labels, from, to, start, watts)
+	h.counter("gpuledger_allocation_seconds_total"+labels, from, to, start/100, 1)
+}
+
+func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
+
+// money is boards of 100 W and their pods. The counter of one pod begins anew, and one
+// board and its pod are old when they are first seen.
+func money() []byte {
+	var h history
+	h.board("S1", "GPU-1", 0, end, 0, 100)
+	h.pod("S1", "GPU-1", "alpha/train", 0, end, 0, 60)
+	h.board("S2", "GPU-2", 0, end, 0, 100)
+	h.pod("S2", "GPU-2", "beta/short", 150*time.Minute, end, 0, 30)
+	h.pod("S2", "GPU-2", "beta/reset", 0, 210*time.Minute, 0, 20)
+	h.pod("S2", "GPU-2", "beta/reset", 211*time.Minute, end, 0, 20)
+	h.board("S3", "GPU-3", 150*time.Minute, end, oldJoules, 100)
+	h.pod("S3", "GPU-3", "gamma/old", 150*time.Minute, end, oldJoules, 50)
+	return h.bytes()
 }
 
 // TestMoney: the totals, the namespaces and the pods of Energy and cost tell the same
 // joules of the same three hours, and the true ones. The hours are asked as Grafana
 // does: up to a millisecond before the last one is over.
 func TestMoney(t *testing.T) {
-	address := backfilled(t)
-	text, err := os.ReadFile("../../../dashboards/energy.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d dashboard
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
-	const train, short, reset = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000 // a minute is lost in the reset
+	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
+	check(t, err)
+	address := backfilled(t, "money", money(), rules)
+	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000 // a minute is lost in the reset
 	want := map[string]map[string]float64{
-		"Energy of all GPUs, full hours": {"": 0.6},
-		"Charged to pods, full hours":    {"": train + short + reset},
-		"Cost of the pods, full hours":   {"": (train + short + reset) * 1.5 * 1.5},
+		"Energy of all GPUs, full hours": {"": 0.6 + 0.25},
+		"Charged to pods, full hours":    {"": train + short + reset + old},
+		"Cost of the pods, full hours":   {"": (train + short + reset + old) * 1.5 * 1.5},
 		"Hours counted":                  {"": 3},
-		"Namespaces, full hours":         {"alpha": train, "beta": short + reset},
-		"Pods, full hours":               {"alpha/train": train, "beta/short": short, "beta/reset": reset},
+		"Namespaces, full hours":         {"alpha": train, "beta": short + reset, "gamma": old},
+		"Pods, full hours":               {"alpha/train": train, "beta/short": short, "beta/reset": reset, "gamma/old": old},
 	}
 	got := make(map[string]map[string]float64)
-	for _, p := range d.Panels {
-		if want[p.Title] == nil {
-			continue
-		}
-		expr := variable.ReplaceAllStringFunc(p.Targets[0].Expr, func(name string) string {
-			if name == "$__range" {
-				return "10800s"
-			}
-			return asked(simnode.Scenario{}, "energy", name[1:])
-		})
-		if got[p.Title], err = values(t.Context(), address, expr, began.Add(5*time.Hour-time.Millisecond)); err != nil {
-			t.Errorf("%s: %v\n%s", p.Title, err, expr)
+	for _, p := range read(t, "../../../dashboards/energy.json").Panels {
+		if want[p.Title] != nil {
+			got[p.Title] = ask(t, address, "energy", p.Targets[0].Expr, began.Add(5*time.Hour-time.Millisecond), map[string]string{"__range": "10800s"})
 		}
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
@@ -89,26 +95,135 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// backfilled starts a Prometheus that has the record, and what the energy rules made of
-// it.
-func backfilled(t *testing.T) (address string) {
+// lives is two boards of 100 W that are old when they are first seen. The first one's
+// counter begins anew after two hours in which nobody looked. The other is a module of two
+// GPUs, each of which has the module's energy, and one is lost at last.
+func lives() []byte {
+	var h history
+	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
+	h.board("S1", "GPU-1", 4*time.Hour, end, 6000, 100)
+	h.pod("S1", "GPU-1", "alpha/old", 0, 2*time.Hour, oldJoules, 60)
+	h.pod("S1", "GPU-1", "alpha/young", 4*time.Hour, end, 6000, 100)
+	for _, gpu := range []string{"GPU-2", "GPU-3"} {
+		h.counter(fmt.Sprintf(`gpuledger_gpu_energy_source_info{node="a",UUID="%s",source="counter",scope="module"}`, gpu), 0, end, 1, 0)
+		h.pod("S2", gpu, "beta/both", 0, 4*time.Hour, oldJoules, 100)
+	}
+	h.board("S2", "GPU-2", 0, end, oldJoules, 100)
+	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 6000, 100)
+	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 100)
+	return h.bytes()
+}
+
+// TestLife: GPU life bills what was used in the time range, on a module once.
+func TestLife(t *testing.T) {
+	address := backfilled(t, "life", lives())
+	life := read(t, "../../../dashboards/gpu-life.json")
+	tests := []struct {
+		name, serial string
+		at           time.Duration
+		want         map[string][]map[string]float64 // by panel, of each query
+	}{
+		{
+			"an old board and pod", "S1", end,
+			map[string][]map[string]float64{
+				"Energy": {{"": 0.2 + 0.2 + 6000/3.6e6}},
+				"Who used it": {
+					2: {"alpha/old": 7200, "alpha/young": 7200 + 60},
+					3: {"alpha/old": 0.12, "alpha/young": 0.2 + 6000/3.6e6},
+				},
+				"Power by pod": {{"alpha/young": 100}, {"": 0}},
+			},
+		},
+		{
+			"a module whose GPUs have one pod", "S2", 4 * time.Hour,
+			map[string][]map[string]float64{
+				"Energy": {{"": 0.4}},
+				"Who used it": {
+					2: {"beta/both": 2 * 4 * 3600},
+					3: {"beta/both": 0.4},
+				},
+				"Power by pod": {{"beta/both": 100}, {"": 0}},
+			},
+		},
+		{
+			"a module of which half is used", "S2", 5 * time.Hour,
+			map[string][]map[string]float64{
+				"Energy": {{"": 0.5}},
+				"Who used it": {
+					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3600},
+					3: {"beta/both": 0.4, "beta/left": 0.1},
+				},
+				"Power by pod": {{"beta/left": 50}, {"": 50}},
+			},
+		},
+		{
+			"a module of which half is lost", "S2", end,
+			map[string][]map[string]float64{
+				"Energy": {{"": 0.6}},
+				"Who used it": {
+					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7200},
+					3: {"beta/both": 0.4, "beta/left": 0.2},
+				},
+				"Power by pod": {{"beta/left": 100}, {"": 0}},
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := make(map[string][]map[string]float64)
+			for _, p := range life.Panels {
+				for i, want := range tt.want[p.Title] {
+					var values map[string]float64
+					if want != nil {
+						values = ask(t, address, "gpu-life", p.Targets[i].Expr, began.Add(tt.at),
+							map[string]string{"__range": "10h", "__rate_interval": "4m", "serial": tt.serial})
+					}
+					got[p.Title] = append(got[p.Title], values)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
+				t.Errorf("seconds, kilowatt-hours, watts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// backfilled starts a Prometheus that has the history, and what the rules made of it.
+func backfilled(t *testing.T, name string, history []byte, rules ...string) (address string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
 	check(t, err)
-	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
-	check(t, err)
 	s := prometheus.Server{
-		Programs: programs, Group: program.OpenFor(t), Name: "money", Address: program.AddressFor(t),
+		Programs: programs, Group: program.OpenFor(t), Name: name, Address: program.AddressFor(t),
 		Flags: []string{"--storage.tsdb.retention.time=100y"},
 	}
-	check(t, s.Load(t.Context(), record()))
-	// The namespaces are made of the workloads, so they come with the second run.
-	for range 2 {
-		check(t, s.Evaluate(t.Context(), rules, began, began.Add(6*time.Hour)))
+	check(t, s.Load(t.Context(), history))
+	for _, file := range rules {
+		// The namespaces are made of the workloads, so they come with the second run.
+		for range 2 {
+			check(t, s.Evaluate(t.Context(), file, began, began.Add(end)))
+		}
 	}
 	_, err = s.Start(t.Context())
 	check(t, err)
 	return s.URL()
+}
+
+// ask asks a query of a dashboard, and returns the values by namespace and pod. The
+// variables that are not given are those of TestPanels.
+func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
+	t.Helper()
+	expr := variable.ReplaceAllStringFunc(query, func(name string) string {
+		if value, ok := given[name[1:]]; ok {
+			return value
+		}
+		return asked(simnode.Scenario{}, file, name[1:])
+	})
+	all, err := values(t.Context(), address, expr, at)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, expr)
+	}
+	return all
 }
 
 // values asks an instant query, and returns the values by namespace and pod.
