@@ -18,10 +18,11 @@ const (
 )
 
 // onModule is the board's GPUs whose counters cover a module: each has the energy of all.
-// The record does not tell them, so they are those that the exporter's own page told in
-// the time range.
-var onModule = fill(`group by (UUID) (last_over_time((gpuledger_gpu_energy_source_info{cluster=~"$cluster", UUID=~"$UUID", scope="module"}
-    and on (cluster, node, UUID) BOARD)[$__range:5m] @ end()))`, "BOARD", boardEnergy)
+// The record does not tell them, so they are those that the exporter's own page tells
+// now, or told in the time range at a full hour. More often would be much to ask of a
+// fleet, as that page does not know whose board a GPU is on.
+var onModule = fill(`group by (UUID) ((INFO @ end() or last_over_time(INFO[$__range:1h] @ end())) and on (cluster, node, UUID) last_over_time(BOARD[$__range] @ end()))`,
+	"INFO", `gpuledger_gpu_energy_source_info{cluster=~"$cluster", UUID=~"$UUID", scope="module"}`, "BOARD", boardEnergy)
 
 // joulesBy adds up the joules of the board's GPUs; of a module's it takes the most that
 // one of them has.

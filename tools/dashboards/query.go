@@ -86,8 +86,8 @@ func boardJoules(counter string) string {
 // or seconds. One that was not there before began with its pod, so all of it counts,
 // unless the pod is older than a day: such a one is only seen for the first time.
 func podCounted(name, selector, back string) string {
-	return fill(counted(name+selector, back, `(min_over_time(COUNTER[$__range]) and min_over_time(gpuledger_allocation_seconds_totalSELECTOR[$__range]) > 86400) or 0 * LAST`),
-		"SELECTOR", selector)
+	return fill(counted(name+selector, back, `(min_over_time(COUNTER[$__range]) and min_over_time(SECONDS[$__range]) > 86400) or 0 * LAST`),
+		"SECONDS", allocationSeconds+selector)
 }
 
 // counted is what each counter counted in the time range, exactly: what it says at the
