@@ -95,20 +95,15 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// A missing folder may be a missing mount: what is given away is not known.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
 	n.pollFails("no kubelet on this host")
 	n.wantStage(stage.PodResources, false)
-	n.wantHeld()
-	if !n.Allocations().NoKubelet {
-		t.Error("there is a kubelet")
-	}
+	n.wantUnknown()
 
 	check(t, os.Mkdir(filepath.Dir(n.socket), 0o755)) // one is being installed
-	n.pollFails("list pod resources")
-	n.wantUnknown()
-	n.remove("kubelet") // gone again, but this is a Kubernetes node now
 	n.pollFails("list pod resources")
 	n.wantUnknown()
 }

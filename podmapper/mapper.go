@@ -79,9 +79,8 @@ type Mapper struct {
 	// lifeTold is set if the Pods API said who lives, not the processes.
 	lifeTold bool
 	// answered is when the kubelet last gave an answer, nil if it never did.
-	answered  *time.Duration
-	noKubelet bool
-	seesHost  *bool // nil until looked at
+	answered *time.Duration
+	seesHost *bool // nil until looked at
 }
 
 // New returns a mapper that has read nothing yet.
@@ -168,7 +167,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(taken, listErr, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
+	m.publish(taken, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
 	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
