@@ -63,6 +63,7 @@ type Mapper struct {
 	scan       podScan
 	identities identities
 	listed     listing            // the kubelet's last answer
+	warned     map[string]bool    // resources that have an id which is not understood
 	uids       map[podName]string // of the pods in it
 	pods       *pods              // the last answer of the Pods API, nil if there was none
 	// polled is closed at the end of the first poll.
@@ -99,6 +100,7 @@ func New(cfg Config) *Mapper {
 		podsAPI:    podsAPI{socket{cfg.PodsAPI, min(callTimeout, cfg.Poll)}},
 		scan:       podScan{proc: proc},
 		identities: make(identities),
+		warned:     make(map[string]bool),
 		polled:     make(chan struct{}),
 		processes:  make(map[gpu.ProcessID]*process),
 	}
@@ -238,8 +240,24 @@ func (m *Mapper) list(ctx context.Context) (taken bool, err error) {
 		return false, nil
 	}
 	m.listed = next
+	m.warnOfIDs()
 	m.names.learnOnly(next.alone)
 	return true, nil
+}
+
+// warnOfIDs says, once for each resource, that an id of its devices is not understood.
+func (m *Mapper) warnOfIDs() {
+	for pod, held := range m.listed.held {
+		for _, d := range held {
+			if d.understood() || m.warned[d.resource] {
+				continue
+			}
+			m.warned[d.resource] = true
+			m.cfg.Log.Warn("device id not understood, so it is not known which GPU was given: its holder is charged for work but not for holding; "+
+				"report the id, or, if that is no GPU, leave the resource out of --kubelet.resource-pattern",
+				"resource", d.resource, "id", d.id[:min(len(d.id), maxOpaque)], "namespace", pod.namespace, "pod", pod.pod, "container", d.container)
+		}
+	}
 }
 
 // doubts reports whether an answer is not taken yet: one without any of the pods
