@@ -212,7 +212,7 @@ var catalogue = [numMetrics]Metric{
 	containerActive: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time the container worked on the GPU.",
+		Help:   "Time the container worked on the GPU, where the driver tells: not for clients of MPS and instances without GPM.",
 	},
 
 	processInfo: {

@@ -40,7 +40,7 @@ func page() []byte {
 		title, about string
 		flags        *flag.FlagSet
 	}{
-		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same, and heeds `--state.path`.", exporter},
+		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same; it removes what `--state.path` holds, and the folder of `--kubelet.pods-api-socket` if that is empty.", exporter},
 		{"gpuledger status", "Prints the state of the node, as a running exporter shows it.", status},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same.", cluster},
 	} {

@@ -24,7 +24,12 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 			}
 			w.put(b, obj, since)
 		},
-		UpdateFunc: func(_, obj any) { w.put(b, obj, time.Time{}) },
+		UpdateFunc: func(old, obj any) {
+			if replaced(old, obj) {
+				w.remove(b, old)
+			}
+			w.put(b, obj, time.Time{})
+		},
 		DeleteFunc: func(obj any) { w.remove(b, obj) },
 	})
 	if ctx.Err() != nil {
@@ -42,6 +47,14 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// replaced reports whether a pod is not the one that had its name before, as it is when
+// the watch broke and both its deletion and the other's creation were missed.
+func replaced(old, obj any) bool {
+	before, ok := old.(*pod)
+	after, still := obj.(*pod)
+	return ok && (!still || before.key() != after.key())
 }
 
 func (w *Workloads) put(b *book, obj any, since time.Time) {

@@ -126,6 +126,38 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
+// TestMissedDeletion: while nobody watched, a pod was deleted and another one got its name.
+func TestMissedDeletion(t *testing.T) {
+	anew := next(gpuPod("p", "1", nil))
+	anew.UID = "uid-anew"
+	without := next(gpuPod("p", "0", nil))
+	without.UID = "uid-anew"
+	for name, tt := range map[string]struct {
+		pod   *corev1.Pod
+		shown int
+	}{"with a GPU": {anew, 1}, "without": {without, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil, gpuPod("p", "1", nil))
+				w.lead()
+				defer w.stop()
+				w.update("pods", tt.pod)
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				if got := w.page(info); len(got) != tt.shown {
+					t.Errorf("a day later: %q", got)
+				}
+				w.delete("pods", "p")
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				if got := w.page(info); len(got) != 0 {
+					t.Errorf("a day after the other was deleted, too: %q", got)
+				}
+			})
+		})
+	}
+}
+
 // TestHandOver: a replica shows nothing before it leads and after, and when it leads
 // again all is rebuilt from the list.
 func TestHandOver(t *testing.T) {

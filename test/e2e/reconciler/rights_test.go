@@ -111,7 +111,7 @@ func TestFence(t *testing.T) {
 		Annotations: map[string]string{"note": "a"},
 	}}
 	must(nodes.Create(t.Context(), node, meta.CreateOptions{}))(t)
-	t.Cleanup(func() { _ = nodes.Delete(t.Context(), "fenced", meta.DeleteOptions{}) })
+	t.Cleanup(func() { check(t, nodes.Delete(context.Background(), "fenced", meta.DeleteOptions{})) })
 
 	tests := []struct {
 		name, patch string
