@@ -55,6 +55,7 @@ type panel struct {
 	Datasource               source
 	Targets                  []struct {
 		Expr       string
+		Interval   string // the least step, which a rate's interval goes by
 		Datasource source
 	}
 	FieldConfig struct {
@@ -135,6 +136,9 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
+// rateOfRecord matches counters that only the record has.
+var rateOfRecord = regexp.MustCompile(`gpuledger_(board|allocation)_`)
+
 func TestPanels(t *testing.T) {
 	files, _ := dashboards(t)
 	for name, f := range files {
@@ -166,6 +170,10 @@ func TestPanels(t *testing.T) {
 			for _, q := range p.Targets {
 				if q.Datasource != own {
 					t.Errorf("%s: data source %v", where, q.Datasource)
+				}
+				// The record is scraped once a minute, of which Grafana knows nothing else.
+				if rateOfRecord.MatchString(q.Expr) && strings.Contains(q.Expr, "$__rate_interval") && q.Interval != "1m" {
+					t.Errorf("%s: the least step is %q, want 1m", where, q.Interval)
 				}
 			}
 		}

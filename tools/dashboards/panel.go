@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -84,10 +86,15 @@ func now(id, expr string) *prometheus.DataqueryBuilder {
 		RefId(id).Expr(expr).Datasource(source).Instant().Format(prometheus.PromQueryFormatTable)
 }
 
-// over is a query over the time range.
+// over is a query over the time range. Of the record, which is scraped once a minute,
+// Grafana is told so: else it would take rates over less than two of its samples.
 func over(id, expr, legend string) *prometheus.DataqueryBuilder {
-	return prometheus.NewDataqueryBuilder().
+	query := prometheus.NewDataqueryBuilder().
 		RefId(id).Expr(expr).Datasource(source).Range().LegendFormat(legend)
+	if strings.Contains(expr, boardEnergy) || strings.Contains(expr, podEnergy) {
+		query = query.Interval("1m")
+	}
+	return query
 }
 
 // from colours values: base below the first step, then each step's colour from its
