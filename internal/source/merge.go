@@ -185,9 +185,11 @@ func (b *board) fill(d *gpu.Device) {
 	d.XIDEvents = d.XIDEvents || library.XIDEvents
 }
 
-// add adds processes to a reading, and what the engine could not tell.
+// add adds processes to a reading, and what the engine could not tell. That includes the
+// board's counter: an engine that has seen an error of the driver answers with blanks.
 func (b *board) add(r, library *gpu.Reading) {
-	if b.meter == own {
+	blank := b.meter == shared && b.common() && r.Energy == nil && library.Energy != nil
+	if b.meter == own || blank {
 		r.Energy, r.At, r.Took = library.Energy, library.At, library.Took
 	}
 	or(&r.Power, library.Power)
