@@ -207,11 +207,12 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// without removes what the engine cannot tell of a GPU, which is the library's part.
+// without removes what the engine cannot tell of a GPU, which is the library's part. It
+// waits for errors of every GPU.
 func without(gpus []gputest.GPU) gputest.Node {
 	var n gputest.Node
 	for _, g := range gpus {
-		g.Device.BoardPartNumber = ""
+		g.Device.BoardPartNumber, g.Device.XIDEvents = "", true
 		g.Reading.Contexts, g.Reading.ContextsKnown, g.Reading.Samples, g.Reading.SamplesKnown = nil, false, nil, false
 		if m := g.Device.MIG; m != nil {
 			m = &gpu.MIG{Slices: m.Slices, Instances: slices.Clone(m.Instances)}

@@ -182,7 +182,9 @@ func (b *board) fill(d *gpu.Device) {
 	or(&d.Platform, library.Platform)
 	or(&d.Fabric, library.Fabric)
 	or(&d.MaxPower, library.MaxPower)
-	d.XIDEvents = d.XIDEvents || library.XIDEvents
+	if library.UUID != "" {
+		d.XIDEvents = library.XIDEvents // an engine waits for errors that a driver may tell no events of
+	}
 }
 
 // add adds processes to a reading, and what the engine could not tell. That includes the

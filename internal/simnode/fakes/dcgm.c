@@ -43,7 +43,8 @@
  * all or nothing; what NVML does not support is a blank with status 0; names of groups
  * are the engine's, as are the 64 of each kind; watches outlive their group, and
  * everything ends with the connection; one bad pair fails a watch that is half done;
- * XIDs are kept as history; global fields are the system's.
+ * XIDs are kept as history, and before the first there is no data; global fields are
+ * the system's.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -678,29 +679,24 @@ static void keep(struct watch *w)
     w->history[w->kept++] = w->last;
 }
 
-/* XIDs come as events: each becomes a sample when it happens. */
+/* XIDs come as events: each becomes a sample when it happens. Before the first there is no
+ * data, as there never is of a GPU that the driver tells no events of. */
 static void update_xids(struct watch *w, int first)
 {
-    struct sample s = {.ts = now()};
-    if (!get(entity(w->pair), "events")) {
-        blank(&s, 2);
-        w->last = s;
-        return;
+    if (first) {
+        w->last = (struct sample){.status = DCGM_ST_NO_DATA, .ts = now()};
+        blank(&w->last, 0);
     }
-    for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
+    for (struct record *x = next("xid", NULL); x && get(entity(w->pair), "events"); x = next("xid", x)) {
         unsigned long long seq = number(x, "seq", 0);
         if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
             continue;
         w->seq = seq;
         if (first)
             continue;
-        s.i64 = (int64_t)number(x, "code", 0);
-        s.ts = w->last.ts >= now() ? w->last.ts + 1 : now();
-        w->last = s;
+        w->last = (struct sample){.i64 = (int64_t)number(x, "code", 0), .ts = w->last.ts >= now() ? w->last.ts + 1 : now()};
         keep(w);
     }
-    if (first)
-        w->last = s; /* no error */
 }
 
 /* Brings a watch up to date if it is due. A GPU that hangs holds it up. */
@@ -729,7 +725,7 @@ static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned sh
     out->fieldId = id;
     out->fieldType = (unsigned short)type_of(id);
     out->status = s->status;
-    out->ts = s->ts;
+    out->ts = s->status == DCGM_ST_NO_DATA ? 0 : s->ts;
     if (type_of(id) == DCGM_FT_STRING)
         snprintf(out->value.str, sizeof out->value.str, "%s", s->str);
     else if (type_of(id) == DCGM_FT_DOUBLE)
