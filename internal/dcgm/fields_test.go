@@ -199,6 +199,31 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestPageXIDs: a GPU without an error has the XID 0, and one with an error keeps it, since
+// nothing renews it. Where the engine waits for none there is no series.
+func TestPageXIDs(t *testing.T) {
+	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
+	s := e.open()
+	check := func(when string, want map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, page(t, s)["DCGM_FI_DEV_XID_ERRORS"], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		e.pass(10 * time.Second)
+	}
+	for range 5 {
+		check("no error", map[string]float64{"0": 0, "1": 0})
+	}
+	e.add("xid\tgpu=%s\tseq=1\tcode=79", e.node.GPUs[0].Device.UUID)
+	for range 8 {
+		check("an error", map[string]float64{"0": 79, "1": 0})
+	}
+	e.fields = "\tgeneration=1\tfield_groups=62" // beside energy and gauges
+	e.write()
+	check("not watched", nil)
+}
+
 // TestPageRefused: one field that cannot be watched does not take the others along.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)
