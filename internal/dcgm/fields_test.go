@@ -224,6 +224,51 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
+// TestLabelLater: a label that could not be told is asked for again, a few times, and what
+// was told stays. A page that was given does not change. A blank is the driver's last word.
+func TestLabelLater(t *testing.T) {
+	for _, tt := range []struct {
+		do    string
+		later bool // whether the label is there later
+	}{{"drop", true}, {"fail:-6", true}, {"blank", false}} {
+		t.Run(tt.do, func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.cfg.Fields = parse(t, "DCGM_FI_DEV_VBIOS_VERSION, label, x\nDCGM_FI_DEV_SERIAL, label, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x")
+			g := e.node.GPUs[0].Device
+			e.fault(g.UUID, "field:53", tt.do)
+			s := e.open()
+			first := gputest.Read(t, s).Fields.Rows
+			e.healed()
+			e.pass(10 * time.Second)
+			e.fault(g.UUID, "field:85", "drop")
+			second := gputest.Read(t, s).Fields.Rows
+			for i, row := range second {
+				want := []string{g.VBIOSVersion, g.Serial}
+				if row.UUID != g.UUID {
+					want[1] = e.node.GPUs[1].Device.Serial
+				} else if first[i].Labels[1] != "" {
+					t.Errorf("row %d: at first the labels are %q", i, first[i].Labels)
+				} else if !tt.later {
+					want[1] = ""
+				}
+				if diff := cmp.Diff(want, row.Labels); diff != "" {
+					t.Errorf("row %d: labels (-want +got):\n%s", i, diff)
+				}
+			}
+
+			e.fault(g.UUID, "field:53", "drop")
+			asked := e.count("dcgmLiveValues -3")
+			for range 10 {
+				e.pass(10 * time.Second)
+				gputest.Read(t, s)
+			}
+			if n := e.count("dcgmLiveValues -3") - asked; n > 10 { // with those for the books
+				t.Errorf("asked %d times in vain", n)
+			}
+		})
+	}
+}
+
 // TestPageRefused: one field that cannot be watched does not take the others along.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)

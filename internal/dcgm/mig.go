@@ -102,7 +102,8 @@ func (d *session) regroup(parts []part, divided map[entity]bool) error {
 		return err
 	}
 	d.watchInstances()
-	return d.watchPage()
+	d.watchPage()
+	return nil
 }
 
 // describeAgain asks for names that could not be told, a few times.

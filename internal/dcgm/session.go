@@ -152,7 +152,8 @@ func (d *session) watch() error {
 		d.watches = append(d.watches, w)
 	}
 	d.watchXIDs()
-	return d.watchPage()
+	d.watchPage()
+	return nil
 }
 
 // watchXIDs has the engine told of errors.
@@ -209,7 +210,7 @@ func (d *session) doWithout(name string, err error) {
 }
 
 // regain tries again what is done without: room that others had, or profiling.
-func (d *session) regain() error {
+func (d *session) regain() {
 	if d.without[xidsWatch] {
 		d.watchXIDs()
 	}
@@ -219,9 +220,8 @@ func (d *session) regain() error {
 		page = page || d.mig.watch != nil // which has the page's watch of activity now
 	}
 	if page {
-		return d.watchPage()
+		d.watchPage()
 	}
-	return nil
 }
 
 // What can be done without, as the groups of the engine are named.
@@ -263,5 +263,6 @@ func (d *session) renew() error {
 	if err := d.describeAgain(); err != nil {
 		return err
 	}
-	return d.regain()
+	d.regain()
+	return nil
 }
