@@ -168,10 +168,13 @@ func (e *engine) watched() map[string]bool {
 	return watched
 }
 
-// checkLeaks: what was taken from the engine was given back, and nothing was called
-// without a connection.
+// checkLeaks: what was taken from the engine was given back, nothing was called without a
+// connection, and nothing asked for that is not watched: the engine logs each as an error.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
+	if n := e.count("dcgmNotWatched -16"); n > 0 {
+		e.t.Errorf("%d values were asked for that are not watched", n)
+	}
 	if left := slices.Sorted(maps.Keys(e.watched())); len(left) > 0 {
 		e.t.Errorf("the engine still watches %v", left)
 	}

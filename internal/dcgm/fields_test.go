@@ -244,11 +244,12 @@ func TestLabelLater(t *testing.T) {
 			second := gputest.Read(t, s).Fields.Rows
 			for i, row := range second {
 				want := []string{g.VBIOSVersion, g.Serial}
-				if row.UUID != g.UUID {
+				switch {
+				case row.UUID != g.UUID:
 					want[1] = e.node.GPUs[1].Device.Serial
-				} else if first[i].Labels[1] != "" {
+				case first[i].Labels[1] != "":
 					t.Errorf("row %d: at first the labels are %q", i, first[i].Labels)
-				} else if !tt.later {
+				case !tt.later:
 					want[1] = ""
 				}
 				if diff := cmp.Diff(want, row.Labels); diff != "" {

@@ -174,7 +174,7 @@ func (d *session) measure(report *gpu.Report) {
 	if d.mig.watch == nil {
 		return
 	}
-	vs, err := d.engine.latest(entities(d.mig.parts), []field{activity})
+	vs, err := d.latest(entities(d.mig.parts), []field{activity})
 	if err != nil {
 		return
 	}

@@ -23,11 +23,11 @@ type page struct {
 	// why, until that was told.
 	metrics, labels []Field
 	unserved        []string
-	whole           *watch // of GPUs
-	divided         *watch // of MIG instances
+	whole           *watch         // of GPUs
+	divided         *watch         // of MIG instances
 	texts           map[key]string // what labels say
 	asks            int            // how often labels may still be asked for
-	read            time.Duration // when latest was made, boot clock
+	read            time.Duration  // when latest was made, boot clock
 	latest          *gpu.FieldPage
 }
 
@@ -205,7 +205,11 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	for _, f := range p.labels {
 		out.Labels = append(out.Labels, f.Name)
 	}
-	vs, err := d.engine.latest(slices.Concat(d.gpus, entities(d.mig.parts)), ids(p.metrics))
+	vs, err := d.latest(d.gpus, ids(p.metrics))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := d.latest(entities(d.mig.parts), ids(p.metrics))
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +220,7 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 		out.Rows = append(out.Rows, row)
 	}
 	for _, i := range d.mig.parts {
-		row := d.row(i.entity, vs, now, d.perInstance)
+		row := d.row(i.entity, parts, now, d.perInstance)
 		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.labelsOf(i.parent)
 		row.GPUInstance, row.Profile = i.instance.ID, i.instance.Profile
 		out.Rows = append(out.Rows, row)

@@ -176,7 +176,7 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	}
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
-		if !w.covers(old) {
+		if !w.covers(old.of) {
 			ended(old.end())
 		}
 	}
@@ -195,6 +195,14 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	}
 	d.watches = append(d.watches, w)
 	return w, nil
+}
+
+// latest asks for the newest values of fields that are watched of some entities, and for
+// no others: the engine writes a line to its log for each.
+func (d *session) latest(of []entity, fields []field) (values, error) {
+	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
+		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
+	}))
 }
 
 // doWithout tells once of what cannot be watched. No error is that it can.

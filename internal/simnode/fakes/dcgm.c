@@ -13,7 +13,9 @@
  *                              that a call gives only energy is written, a line
  *                              each: dcgmLatestEnergy, uuid, 0, mJ. So are the fields
  *                              that a call watches no longer or from now on:
- *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field.
+ *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field; and
+ *                              those that it asks for in vain, since nobody watches
+ *                              them: dcgmNotWatched, uuid, -16, kind/entity/field.
  *
  * Further records of the state file, beside those of the driver:
  *
@@ -739,6 +741,13 @@ static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned sh
     }
 }
 
+static void report_field(const char *name, dcgmGroupEntityPair_t pair, unsigned short id, int ret)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
+    report(name, entity(pair) ? uuid_in(pair) : "-", ret, what);
+}
+
 static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id)
 {
     struct sample none = {.status = DCGM_ST_NOT_WATCHED};
@@ -746,6 +755,8 @@ static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned 
     blank(&none, 0);
     if (w)
         update(w);
+    else
+        report_field("dcgmNotWatched", pair, id, DCGM_ST_NOT_WATCHED);
     fill(out, pair, id, w ? &w->last : &none);
 }
 
@@ -829,13 +840,6 @@ dcgmReturn_t dcgmGetMultipleValuesForField(dcgmHandle_t handle, int gpu, unsigne
 
 /* ---- watches ---- */
 
-static void report_watch(const char *name, dcgmGroupEntityPair_t pair, unsigned short id)
-{
-    char what[64];
-    snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
-    report(name, entity(pair) ? uuid_in(pair) : "-", DCGM_ST_OK, what);
-}
-
 static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long long every)
 {
     struct watch *w = watch_of(pair, id);
@@ -845,7 +849,7 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
         return DCGM_ST_PROFILING_LIBRARY_ERROR;
     if (!w && watch_count == MAX_WATCHES)
         return DCGM_ST_MEMORY;
-    report_watch("dcgmWatch", pair, id);
+    report_field("dcgmWatch", pair, id, DCGM_ST_OK);
     if (w) {
         w->every = every; /* a connection is one watcher: its last word counts */
         return DCGM_ST_OK;
@@ -880,7 +884,7 @@ dcgmReturn_t dcgmUnwatchFields(dcgmHandle_t handle, dcgmGpuGrp_t group, dcgmFiel
             if (!w)
                 continue;
             w->every = 0;
-            report_watch("dcgmUnwatch", w->pair, w->field);
+            report_field("dcgmUnwatch", w->pair, w->field, DCGM_ST_OK);
         }
     return end("dcgmUnwatchFields", ret);
 }
