@@ -61,8 +61,8 @@ var labelCatalogue = []Label{
 	{Name: "resource", Help: "Extended resource the container asked for, such as `nvidia.com/gpu`."},
 	{Name: "claim", Help: "Resource claim of a device that was allocated by DRA."},
 	{
-		Name: "sharing", Help: "How the container holds the GPU; `none` if it uses it without an allocation, empty while it is not known whether it has one.",
-		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMPS), string(gpu.SharingMIG), string(gpu.SharingNone)},
+		Name: "sharing", Help: "How the container holds the GPU: `time-slicing` also by MPS, which the kubelet does not tell apart; `none` if it uses it without an allocation, empty while it is not known whether it has one.",
+		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMIG), string(gpu.SharingNone)},
 	},
 	{
 		Name: "method", Help: "How energy was charged: measured, nobody else was on the GPU; apportioned by measured activity; charged for holding the GPU.",

@@ -31,8 +31,11 @@ type device struct {
 	claim     string // empty for a device plugin's device
 	id        string // without the replica
 	replica   string
-	name      gpu.DeviceName // what the id says
+	name      gpu.DeviceName // what the id says, empty if it is not understood
 }
+
+// understood reports whether it is known what the id means.
+func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
 // listing is what the kubelet says of all pods.
 type listing struct {
@@ -53,7 +56,7 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 		name := podName{p.GetNamespace(), p.GetName()}
 		var held devices
 		for _, c := range p.GetContainers() {
-			held = held.addDevices(c, resources, log)
+			held = held.addDevices(c, resources)
 			held = held.addClaimed(c, log)
 		}
 		held = held.asSet().joinClaims()
@@ -119,22 +122,15 @@ func (d device) same(other device) bool {
 }
 
 // addDevices adds what device plugins gave to a container.
-func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp, log *slog.Logger) devices {
+func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp) devices {
 	for _, d := range c.GetDevices() {
 		if !resources.MatchString(d.GetResourceName()) {
 			continue
 		}
 		for _, id := range d.GetDeviceIds() {
-			name, replica, ok := parseDeviceID(d.GetResourceName(), id)
-			if !ok {
-				log.Debug("device id names no GPU", "resource", d.GetResourceName(), "id", id)
-				continue
-			}
-			plain := id
-			if replica != "" {
-				plain = id[:len(id)-len("::")-len(replica)]
-			}
-			held = append(held, device{container: c.GetName(), resource: d.GetResourceName(), id: plain, replica: replica, name: name})
+			d := parseDeviceID(d.GetResourceName(), id)
+			d.container = c.GetName()
+			held = append(held, d)
 		}
 	}
 	return held

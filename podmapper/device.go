@@ -13,26 +13,38 @@ const ownResources = "nvidia.com/"
 // parseDeviceID reads the id of a device as a device plugin registers it with the
 // kubelet. NVIDIA's are GPU-<uuid>, MIG-<uuid> or, of drivers before R470,
 // MIG-GPU-<uuid>/<GPU instance>/<compute instance>; by the index strategy <GPU> or
-// <GPU>:<n-th MIG device>. Followed by ::<n>, each is the n-th replica of a device
-// that is shared; the replica is empty for a whole device. The ids of other vendors
-// mean nothing to us and are passed on.
-func parseDeviceID(resource, id string) (name gpu.DeviceName, replica string, ok bool) {
-	plain, replica, shared := strings.Cut(id, "::")
-	if !shared || isDigits(replica) {
-		if name, ok = parseUUID(plain); ok {
-			return name, replica, true
+// <GPU>:<n-th MIG device>. Google's plugin on GKE names device nodes: nvidia<minor> or
+// nvidia<minor>/gi<GPU instance>. The ids of other vendors mean nothing to us and are
+// passed on. A device whose id is not understood has no name.
+func parseDeviceID(resource, id string) device {
+	plain, replica := splitReplica(id)
+	name, ok := parseUUID(plain)
+	if !ok {
+		name, ok = parseNode(plain)
+	}
+	switch {
+	case ok:
+	case strings.HasPrefix(resource, ownResources):
+		name, ok = parseIndex(plain)
+	default:
+		plain, replica = id, ""
+		name, ok = parseOpaque(id)
+	}
+	if !ok {
+		return device{resource: resource, id: id}
+	}
+	return device{resource: resource, id: plain, replica: replica, name: name}
+}
+
+// splitReplica splits the number of a replica from the id of a device that is shared:
+// ::<n> by NVIDIA's plugin, /vgpu<n> by Google's. It is empty for a whole device.
+func splitReplica(id string) (plain, replica string) {
+	for _, separator := range []string{"::", "/vgpu"} {
+		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
+			return plain, replica
 		}
 	}
-	if !strings.HasPrefix(resource, ownResources) {
-		return parseOpaque(id)
-	}
-	if shared && !isDigits(replica) {
-		return gpu.DeviceName{}, "", false
-	}
-	if name, ok = parseIndex(plain); !ok {
-		return gpu.DeviceName{}, "", false
-	}
-	return name, replica, true
+	return id, ""
 }
 
 // parseUUID reads GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<gi>/<ci>.
@@ -52,6 +64,24 @@ func parseUUID(id string) (gpu.DeviceName, bool) {
 		return gpu.DeviceName{}, false
 	}
 	return gpu.DeviceName{UUID: part[0], MIG: &gpu.MIGName{Instance: strconv.Itoa(instance)}}, true
+}
+
+// parseNode reads nvidia<minor> and nvidia<minor>/gi<GPU instance>.
+func parseNode(id string) (gpu.DeviceName, bool) {
+	node, part, isMIG := strings.Cut(id, "/")
+	number, isNode := strings.CutPrefix(node, "nvidia")
+	minor, ok := parseNumber(number)
+	if !isNode || !ok {
+		return gpu.DeviceName{}, false
+	}
+	if !isMIG {
+		return gpu.DeviceName{Minor: &minor}, true
+	}
+	instance, isInstance := strings.CutPrefix(part, "gi")
+	if _, ok := parseNumber(instance); !isInstance || !ok {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Minor: &minor, MIG: &gpu.MIGName{Instance: instance}}, true
 }
 
 // parseIndex reads <GPU> and <GPU>:<n-th MIG device>.
@@ -79,13 +109,13 @@ func isMIG(name gpu.DeviceName) bool { return name.MIG != nil || strings.HasPref
 const maxOpaque = 253
 
 // parseOpaque reads the id of another vendor's device, such as a PCI address.
-func parseOpaque(id string) (name gpu.DeviceName, replica string, ok bool) {
+func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators
 	if id == "" || len(id) > maxOpaque || strings.Trim(id, legal) != "" || strings.Trim(id, separators) != id {
-		return gpu.DeviceName{}, "", false
+		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{UUID: id}, "", true
+	return gpu.DeviceName{UUID: id}, true
 }
 
 // parseNumber reads a small decimal number without a sign or leading zeros.

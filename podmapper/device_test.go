@@ -23,75 +23,107 @@ func index(n int) gpu.DeviceName { return gpu.DeviceName{Index: &n} }
 func TestParseDeviceID(t *testing.T) {
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
 	instance := gpu.DeviceName{UUID: gpuID, MIG: &gpu.MIGName{Instance: "7"}}
+	node := gpu.DeviceName{Minor: new(3)}
+	onNode := gpu.DeviceName{Minor: new(3), MIG: &gpu.MIGName{Instance: "7"}}
 	second := gpu.DeviceName{Index: new(0), MIG: &gpu.MIGName{Ordinal: new(1)}}
 	tests := []struct {
 		name, resource, id string
 		want               gpu.DeviceName
 		replica            string
-		ok                 bool
 	}{
-		{"whole", "nvidia.com/gpu", gpuID, byUUID(gpuID), "", true},
-		{"replica", "nvidia.com/gpu.shared", gpuID + "::0", byUUID(gpuID), "0", true},
-		{"replica of many", "nvidia.com/gpu", gpuID + "::11", byUUID(gpuID), "11", true},
-		{"MIG", "nvidia.com/mig-1g.10gb", migID, byUUID(migID), "", true},
-		{"replica of MIG", "nvidia.com/mig-1g.10gb.shared", migID + "::2", byUUID(migID), "2", true},
-		{"old MIG", "nvidia.com/mig-1g.5gb", "MIG-" + gpuID + "/7/0", instance, "", true},
-		{"replica of old MIG", "nvidia.com/mig-1g.5gb", "MIG-" + gpuID + "/7/0::3", instance, "3", true},
-		{"index", "nvidia.com/gpu", "3", index(3), "", true},
-		{"replica of an index", "nvidia.com/gpu", "3::1", index(3), "1", true},
-		{"MIG by index", "nvidia.com/mig-1g.5gb", "0:1", second, "", true},
-		{"replica of MIG by index", "nvidia.com/mig-1g.5gb", "0:1::4", second, "4", true},
-		{"renamed", "example.com/gpu", gpuID, byUUID(gpuID), "", true},
-		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1", true},
-		{"PCI address", "amd.com/gpu", "0000:0b:00.0", byUUID("0000:0b:00.0"), "", true},
-		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), "", true},
-		{"another vendor's number", "amd.com/gpu", "0", byUUID("0"), "", true},
-
-		{"replica without number", "nvidia.com/gpu", gpuID + "::", gpu.DeviceName{}, "", false},
-		{"replica not a number", "nvidia.com/gpu", gpuID + "::a", gpu.DeviceName{}, "", false},
-		{"replica of a replica", "nvidia.com/gpu", gpuID + "::1::2", gpu.DeviceName{}, "", false},
-		{"old MIG without instances", "nvidia.com/gpu", "MIG-" + gpuID, gpu.DeviceName{}, "", false},
-		{"old MIG with one instance", "nvidia.com/gpu", "MIG-" + gpuID + "/1", gpu.DeviceName{}, "", false},
-		{"old MIG with three instances", "nvidia.com/gpu", "MIG-" + gpuID + "/1/0/0", gpu.DeviceName{}, "", false},
-		{"old MIG of a MIG", "nvidia.com/gpu", "MIG-" + migID + "/1/0", gpu.DeviceName{}, "", false},
-		{"bare UUID", "nvidia.com/gpu", plainUUID, gpu.DeviceName{}, "", false},
-		{"short UUID", "nvidia.com/gpu", gpuID[:len(gpuID)-1], gpu.DeviceName{}, "", false},
-		{"not hexadecimal", "nvidia.com/gpu", strings.Replace(gpuID, "5", "x", 1), gpu.DeviceName{}, "", false},
-		{"no GPU", "nvidia.com/gpu", "NIC-" + plainUUID, gpu.DeviceName{}, "", false},
-		{"index with a sign", "nvidia.com/gpu", "-1", gpu.DeviceName{}, "", false},
-		{"index with a zero", "nvidia.com/gpu", "01", gpu.DeviceName{}, "", false},
-		{"index too big", "nvidia.com/gpu", "12345", gpu.DeviceName{}, "", false},
-		{"index without a MIG device", "nvidia.com/gpu", "0:", gpu.DeviceName{}, "", false},
-		{"index and two MIG devices", "nvidia.com/gpu", "0:1:2", gpu.DeviceName{}, "", false},
-		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0", gpu.DeviceName{}, "", false},
-		{"empty", "nvidia.com/gpu", "", gpu.DeviceName{}, "", false},
-		{"another vendor's, empty", "amd.com/gpu", "", gpu.DeviceName{}, "", false},
-		{"another vendor's, with a space", "amd.com/gpu", "card 1", gpu.DeviceName{}, "", false},
-		{"another vendor's, without end", "amd.com/gpu", strings.Repeat("x", 254), gpu.DeviceName{}, "", false},
+		{"whole", "nvidia.com/gpu", gpuID, byUUID(gpuID), ""},
+		{"replica", "nvidia.com/gpu.shared", gpuID + "::0", byUUID(gpuID), "0"},
+		{"replica of many", "nvidia.com/gpu", gpuID + "::11", byUUID(gpuID), "11"},
+		{"MIG", "nvidia.com/mig-1g.10gb", migID, byUUID(migID), ""},
+		{"replica of MIG", "nvidia.com/mig-1g.10gb.shared", migID + "::2", byUUID(migID), "2"},
+		{"old MIG", "nvidia.com/mig-1g.5gb", "MIG-" + gpuID + "/7/0", instance, ""},
+		{"replica of old MIG", "nvidia.com/mig-1g.5gb", "MIG-" + gpuID + "/7/0::3", instance, "3"},
+		{"index", "nvidia.com/gpu", "3", index(3), ""},
+		{"replica of an index", "nvidia.com/gpu", "3::1", index(3), "1"},
+		{"MIG by index", "nvidia.com/mig-1g.5gb", "0:1", second, ""},
+		{"replica of MIG by index", "nvidia.com/mig-1g.5gb", "0:1::4", second, "4"},
+		{"device node", "nvidia.com/gpu", "nvidia3", node, ""},
+		{"replica of a device node", "nvidia.com/gpu", "nvidia3/vgpu12", node, "12"},
+		{"MIG by device node", "nvidia.com/gpu", "nvidia3/gi7", onNode, ""},
+		{"replica of MIG by device node", "nvidia.com/gpu", "nvidia3/gi7/vgpu0", onNode, "0"},
+		{"device node, renamed", "example.com/gpu", "nvidia3/vgpu1", node, "1"},
+		{"renamed", "example.com/gpu", gpuID, byUUID(gpuID), ""},
+		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1"},
+		{"PCI address", "amd.com/gpu", "0000:0b:00.0", byUUID("0000:0b:00.0"), ""},
+		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), ""},
+		{"another vendor's number", "amd.com/gpu", "0", byUUID("0"), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, replica, ok := parseDeviceID(tt.resource, tt.id)
-			if replica != tt.replica || ok != tt.ok {
-				t.Errorf("parseDeviceID(%q, %q) = replica %q, %v, want %q, %v", tt.resource, tt.id, replica, ok, tt.replica, tt.ok)
+			got := parseDeviceID(tt.resource, tt.id)
+			if got.resource != tt.resource || got.replica != tt.replica || !strings.HasPrefix(tt.id, got.id) {
+				t.Errorf("parseDeviceID(%q, %q) = %+v, want replica %q", tt.resource, tt.id, got, tt.replica)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, got.name); diff != "" {
 				t.Errorf("parseDeviceID(%q, %q) (-want +got):\n%s", tt.resource, tt.id, diff)
 			}
 		})
 	}
 }
 
-// spell writes a name as a device plugin would.
+func TestNotUnderstood(t *testing.T) {
+	tests := []struct{ name, resource, id string }{
+		{"replica without number", "nvidia.com/gpu", gpuID + "::"},
+		{"replica not a number", "nvidia.com/gpu", gpuID + "::a"},
+		{"replica of a replica", "nvidia.com/gpu", gpuID + "::1::2"},
+		{"old MIG without instances", "nvidia.com/gpu", "MIG-" + gpuID},
+		{"old MIG with one instance", "nvidia.com/gpu", "MIG-" + gpuID + "/1"},
+		{"old MIG with three instances", "nvidia.com/gpu", "MIG-" + gpuID + "/1/0/0"},
+		{"old MIG of a MIG", "nvidia.com/gpu", "MIG-" + migID + "/1/0"},
+		{"bare UUID", "nvidia.com/gpu", plainUUID},
+		{"short UUID", "nvidia.com/gpu", gpuID[:len(gpuID)-1]},
+		{"not hexadecimal", "nvidia.com/gpu", strings.Replace(gpuID, "5", "x", 1)},
+		{"no GPU", "nvidia.com/gpu", "NIC-" + plainUUID},
+		{"index with a sign", "nvidia.com/gpu", "-1"},
+		{"index with a zero", "nvidia.com/gpu", "01"},
+		{"index too big", "nvidia.com/gpu", "12345"},
+		{"index without a MIG device", "nvidia.com/gpu", "0:"},
+		{"index and two MIG devices", "nvidia.com/gpu", "0:1:2"},
+		{"device node without number", "nvidia.com/gpu", "nvidia"},
+		{"device node, number with a zero", "nvidia.com/gpu", "nvidia01"},
+		{"device node of another name", "nvidia.com/gpu", "nvidiactl"},
+		{"device node with an end", "nvidia.com/gpu", "nvidia0/"},
+		{"device node, instance without number", "nvidia.com/gpu", "nvidia0/gi"},
+		{"device node, compute instance", "nvidia.com/gpu", "nvidia0/gi1/ci0"},
+		{"device node, replica without number", "nvidia.com/gpu", "nvidia0/vgpu"},
+		{"device node, replica before the instance", "nvidia.com/gpu", "nvidia0/vgpu0/gi1"},
+		{"path of a device node", "nvidia.com/gpu", "/dev/nvidia0"},
+		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0"},
+		{"empty", "nvidia.com/gpu", ""},
+		{"another vendor's, empty", "amd.com/gpu", ""},
+		{"another vendor's, with a space", "amd.com/gpu", "card 1"},
+		{"another vendor's, without end", "amd.com/gpu", strings.Repeat("x", 254)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, want := parseDeviceID(tt.resource, tt.id), (device{resource: tt.resource, id: tt.id}); got != want {
+				t.Errorf("parseDeviceID(%q, %q) = %+v, want %+v", tt.resource, tt.id, got, want)
+			}
+		})
+	}
+}
+
+// spell writes the name of a device as a device plugin would, that of an old MIG device
+// without its compute instance.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
-	if n.Index != nil {
+	switch {
+	case n.Index != nil:
 		id = strconv.Itoa(*n.Index)
+	case n.Minor != nil:
+		id = "nvidia" + strconv.Itoa(*n.Minor)
 	}
 	switch {
 	case n.MIG == nil:
 	case n.MIG.Ordinal != nil:
 		id += ":" + strconv.Itoa(*n.MIG.Ordinal)
+	case n.Minor != nil:
+		id += "/gi" + n.MIG.Instance
 	default:
 		id = "MIG-" + id + "/" + n.MIG.Instance + "/"
 	}
@@ -99,36 +131,46 @@ func spell(n gpu.DeviceName) string {
 }
 
 func FuzzDeviceID(f *testing.F) {
-	for _, id := range []string{gpuID, gpuID + "::3", migID, "MIG-" + gpuID + "/1/0", "0:1::2", "7", "0000:0b:00.0"} {
+	for _, id := range []string{
+		gpuID, gpuID + "::3", migID, "MIG-" + gpuID + "/1/0", "0:1::2", "7", "0000:0b:00.0",
+		"nvidia0", "nvidia0/gi7", "nvidia2/vgpu3", "nvidia0/gi1/vgpu0",
+	} {
 		f.Add("nvidia.com/gpu", id)
 		f.Add("amd.com/gpu", id)
 	}
 	f.Fuzz(func(t *testing.T, resource, id string) {
-		name, replica, ok := parseDeviceID(resource, id)
-		if !ok {
-			if diff := cmp.Diff(gpu.DeviceName{}, name); diff != "" || replica != "" {
-				t.Errorf("parseDeviceID(%q, %q) = %+v, %q without ok", resource, id, name, replica)
+		d := parseDeviceID(resource, id)
+		if !d.understood() {
+			if want := (device{resource: resource, id: id}); d != want {
+				t.Errorf("parseDeviceID(%q, %q) = %+v, want %+v", resource, id, d, want)
 			}
 			return
 		}
-		if (name.UUID == "") == (name.Index == nil) || name.Minor != nil {
-			t.Errorf("parseDeviceID(%q, %q) = %+v, which names nothing, or twice", resource, id, name)
+		ways := 0
+		for _, named := range []bool{d.name.UUID != "", d.name.Index != nil, d.name.Minor != nil} {
+			if named {
+				ways++
+			}
 		}
-		again := spell(name)
-		if replica != "" {
-			id = strings.TrimSuffix(id, "::"+replica)
+		if ways != 1 {
+			t.Errorf("parseDeviceID(%q, %q) = %+v, which names nothing, or twice", resource, id, d.name)
 		}
-		if !strings.HasPrefix(id, again) || name.MIG == nil && id != again {
-			t.Errorf("parseDeviceID of %q = %+v, which is %q", id, name, again)
+		if d.replica == "" && d.id != id || d.replica != "" && d.id+"::"+d.replica != id && d.id+"/vgpu"+d.replica != id {
+			t.Errorf("parseDeviceID(%q, %q) = %+v, which is another id", resource, id, d)
+		}
+		old := strings.HasPrefix(d.id, "MIG-GPU-")
+		if again := spell(d.name); d.id != again && !(old && strings.HasPrefix(d.id, again)) {
+			t.Errorf("parseDeviceID(%q, %q) = %+v, which is %q", resource, id, d.name, again)
 		}
 	})
 }
 
-// FuzzListing checks that what the kubelet lists becomes allocations that name a
-// device, of resources that were asked for.
+// FuzzListing checks that what the kubelet lists becomes allocations of resources that
+// were asked for, and that those by a claim name a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draDriver, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draDriver, "gpu-0-mig-1g10gb-19-3", "", "share")
+	f.Add("nvidia.com/gpu", "nvidia0/gi1/vgpu0", "nvidia0", "", "", "", "")
 	f.Add("amd.com/gpu", "0000:0b:00.0", "::", "", "", "=", "")
 	f.Fuzz(func(t *testing.T, resource, id, secondID, driver, name, cdi, share string) {
 		claimed := &podresources.ClaimResource{
@@ -151,7 +193,7 @@ func FuzzListing(f *testing.F) {
 		}
 		for _, a := range list {
 			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Minor != nil
-			if !named || a.Replicas < 1 || a.Live || a.Container.Container != "trainer" {
+			if !named && a.Claim != "" || a.Replicas < 1 || a.Live || a.Container.Container != "trainer" {
 				t.Errorf("allocation %+v", a)
 			}
 			if (a.Resource == "") == (a.Claim == "") || a.Resource != "" && !defaultResources.MatchString(a.Resource) {

@@ -1,7 +1,6 @@
 package podmapper
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -10,7 +9,7 @@ import (
 // publish makes the result of a poll visible. After a failed call, or an answer that
 // was not taken, the one before stands until it is too old, but a pod that died since
 // is not live. lifeTold says that the Pods API told who lives.
-func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found witnesses, lifeTold bool) {
+func (m *Mapper) publish(taken bool, held []gpu.Allocation, found witnesses, lifeTold bool) {
 	of := make(witnesses)
 	for _, a := range held {
 		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
@@ -20,7 +19,6 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.witnesses, m.lifeTold = held, of, lifeTold
-	m.noKubelet = m.cfg.PodResources == "" || errors.Is(listErr, errNoKubelet)
 	if taken {
 		m.answered = new(m.cfg.Now().Boot)
 	}
@@ -30,19 +28,19 @@ func (m *Mapper) publish(taken bool, listErr error, held []gpu.Allocation, found
 // by device and container; the list must not be changed. The container of a claim's
 // device has no name if several of its pod have that claim: it is one of them.
 //
-// The list is known while the answer is at most three polls old. A host that has, and
-// since the start had, neither the kubelet's socket nor its directory is a host
-// without a kubelet, as is one that is said to be: known to have given nothing away, and
-// nobody uses anything without leave. Once the last known process of
+// The list is known while the answer is at most three polls old. A host that is said to
+// have no kubelet is known to have given nothing away, and nobody uses anything there
+// without leave; that no socket is there says nothing, since it may not be mounted. Once
+// the last known process of
 // a pod ended, the next poll comes sooner; until then the pod is not live, unless the
 // Pods API said who lives, which knows of pods between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, of, fresh := m.held, m.witnesses, m.fresh()
-	noKubelet, lifeTold := m.noKubelet, m.lifeTold
+	lifeTold := m.lifeTold
 	m.mu.Unlock()
 	switch {
-	case noKubelet:
+	case m.cfg.PodResources == "":
 		return gpu.Allocations{Known: true, NoKubelet: true}
 	case !fresh:
 		return gpu.Allocations{}

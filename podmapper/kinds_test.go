@@ -1,7 +1,10 @@
 package podmapper_test
 
 import (
+	"log/slog"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
@@ -14,6 +17,7 @@ import (
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
+	onNode := gpu.DeviceName{Minor: new(1), MIG: &gpu.MIGName{Instance: "7"}}
 	tests := []struct {
 		name   string
 		listed *podresources.PodResources
@@ -26,6 +30,11 @@ func TestKindsOfDevices(t *testing.T) {
 		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.MIGName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"index", holder(trainer, "", "2"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), MIG: &gpu.MIGName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"device node", holder(trainer, "", "nvidia1"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
+		{"replicas of a device node", holder(trainer, "", "nvidia1/vgpu3", "nvidia1/vgpu0"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
+		{"MIG by device node", holder(trainer, "", "nvidia1/gi7"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"replica of MIG by device node", holder(trainer, "", "nvidia1/gi7/vgpu0"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 1}},
+		{"not understood", holder(trainer, "", "nvidia1/part0"), gpu.Allocation{Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim of MIG", claimer(trainer, "mine", "gpu-1-mig-1g10gb-19-3"), gpu.Allocation{
 			Device: gpu.DeviceName{Minor: new(1), MIG: &gpu.MIGName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
@@ -102,6 +111,33 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.answer(two, claimer(notebook, claim, "gpu-1"))
 	n.poll()
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
+}
+
+// An id that is not understood is said once for each resource, and nothing is said of others.
+func TestWarnsOnceOfIDs(t *testing.T) {
+	var log strings.Builder
+	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	n.serve(holds(
+		together(holder(trainer, "", gpuA), holder(trainer, "", "part0", "part1"), holder(trainer, "rdma/hca", "part0")),
+		holder(notebook, "nvidia.com/mig-1g.10gb", strings.Repeat("x", 10_000)),
+	))
+	for range 3 {
+		n.poll()
+	}
+	lines := slices.Sorted(strings.Lines(log.String()))
+	if len(lines) != 2 || len(log.String()) > 2000 {
+		t.Fatalf("logged %d lines, want 2:\n%s", len(lines), log.String())
+	}
+	for _, line := range lines {
+		if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "--kubelet.resource-pattern") {
+			t.Errorf("does not say what to do: %s", line)
+		}
+	}
+	for _, want := range []string{"resource=nvidia.com/gpu id=part0 namespace=ml-team", "resource=nvidia.com/mig-1g.10gb id=xxx"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("does not say %s:\n%s", want, log.String())
+		}
+	}
 }
 
 func TestResources(t *testing.T) {

@@ -21,9 +21,6 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// errNoKubelet says that this host has no kubelet, which is no outage.
-var errNoKubelet = errors.New("no kubelet on this host")
-
 // maxAnswer bounds the kubelet's answer, in bytes. A node with many pods passes
 // gRPC's default of 4 MiB.
 const maxAnswer = 64 << 20
@@ -51,19 +48,15 @@ func (s socket) call(ctx context.Context, call func(context.Context, *grpc.Clien
 	return call(ctx, conn)
 }
 
-// kubelet is a client of the pod-resources API (KEP-606). It is not safe for
-// concurrent use.
-type kubelet struct {
-	socket
-	// seen is set once the socket or its directory was there.
-	seen bool
-}
+// kubelet is a client of the pod-resources API (KEP-606).
+type kubelet struct{ socket }
 
 // list asks the kubelet which devices its containers hold.
-func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	if !k.present() {
-		return nil, fmt.Errorf("%w: %s does not exist (in a pod, mount it; on a machine without Kubernetes, say so by an empty --kubelet.pod-resources-socket=)",
-			errNoKubelet, filepath.Dir(k.path))
+func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
+	// A kubelet that is merely down leaves its folder behind.
+	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, say so by an empty --kubelet.pod-resources-socket=)",
+			filepath.Dir(k.path))
 	}
 	var answer *podresources.ListPodResourcesResponse
 	err := k.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
@@ -78,16 +71,6 @@ func (k *kubelet) list(ctx context.Context) ([]*podresources.PodResources, error
 		return nil, fmt.Errorf("list pod resources: %w", err)
 	}
 	return answer.GetPodResources(), nil
-}
-
-// present reports whether the host has a kubelet, or ever had one since we
-// started. A kubelet that is merely down leaves its directory behind.
-func (k *kubelet) present() bool {
-	if !k.seen {
-		_, err := os.Stat(filepath.Dir(k.path))
-		k.seen = !errors.Is(err, fs.ErrNotExist)
-	}
-	return k.seen
 }
 
 // podsAPI is a client of the kubelet's Pods API, which came with Kubernetes 1.37.

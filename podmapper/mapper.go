@@ -63,6 +63,7 @@ type Mapper struct {
 	scan       podScan
 	identities identities
 	listed     listing            // the kubelet's last answer
+	warned     map[string]bool    // resources that have an id which is not understood
 	uids       map[podName]string // of the pods in it
 	pods       *pods              // the last answer of the Pods API, nil if there was none
 	// polled is closed at the end of the first poll.
@@ -78,9 +79,8 @@ type Mapper struct {
 	// lifeTold is set if the Pods API said who lives, not the processes.
 	lifeTold bool
 	// answered is when the kubelet last gave an answer, nil if it never did.
-	answered  *time.Duration
-	noKubelet bool
-	seesHost  *bool // nil until looked at
+	answered *time.Duration
+	seesHost *bool // nil until looked at
 }
 
 // New returns a mapper that has read nothing yet.
@@ -100,6 +100,7 @@ func New(cfg Config) *Mapper {
 		podsAPI:    podsAPI{socket{cfg.PodsAPI, min(callTimeout, cfg.Poll)}},
 		scan:       podScan{proc: proc},
 		identities: make(identities),
+		warned:     make(map[string]bool),
 		polled:     make(chan struct{}),
 		processes:  make(map[gpu.ProcessID]*process),
 	}
@@ -166,7 +167,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(taken, listErr, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
+	m.publish(taken, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
 	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
@@ -239,8 +240,24 @@ func (m *Mapper) list(ctx context.Context) (taken bool, err error) {
 		return false, nil
 	}
 	m.listed = next
+	m.warnOfIDs()
 	m.names.learnOnly(next.alone)
 	return true, nil
+}
+
+// warnOfIDs says, once for each resource, that an id of its devices is not understood.
+func (m *Mapper) warnOfIDs() {
+	for pod, held := range m.listed.held {
+		for _, d := range held {
+			if d.understood() || m.warned[d.resource] {
+				continue
+			}
+			m.warned[d.resource] = true
+			m.cfg.Log.Warn("device id not understood, so it is not known which GPU was given: its holder is charged for work but not for holding; "+
+				"report the id, or, if that is no GPU, leave the resource out of --kubelet.resource-pattern",
+				"resource", d.resource, "id", d.id[:min(len(d.id), maxOpaque)], "namespace", pod.namespace, "pod", pod.pod, "container", d.container)
+		}
+	}
 }
 
 // doubts reports whether an answer is not taken yet: one without any of the pods

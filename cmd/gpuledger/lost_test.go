@@ -119,8 +119,8 @@ func checkResets(t *testing.T, counters map[string][]gpu.Millijoules, p page, de
 		old, fresh := read[:reset], read[reset:]
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		found := false
-		for _, first := range old[:2] {
-			for _, base := range fresh[:min(2, len(fresh))] {
+		for _, first := range old[:min(earliest, len(old))] {
+			for _, base := range fresh[:min(earliest, len(fresh))] {
 				for _, to := range fresh[max(0, len(fresh)-latest):] {
 					found = found || energy == old[len(old)-1]-first+to-base
 				}

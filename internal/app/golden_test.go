@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,12 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return benchOf(t, sc, engine)
+}
+
+// benchOf makes a bench of a scenario that has no name.
+func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
 	if err != nil {
 		t.Fatal(err)
@@ -182,16 +189,44 @@ func TestGoldenByEngine(t *testing.T) {
 			if !strings.Contains(b.page(), `source="dcgm"`) {
 				t.Error("the engine does not serve")
 			}
-			for name, got := range map[string]string{sc.Name: b.page(), sc.Name + ".record": b.record()} {
-				want, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(withoutSources(string(want)), withoutSources(got)); diff != "" {
-					t.Errorf("%s (-NVML +DCGM):\n%s", name, diff)
-				}
-			}
+			b.wantPages(sc.Name, func(golden string) string { return golden })
 		})
+	}
+}
+
+var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
+
+// TestGoldenOnGKE: where Google's device plugin gives out the same devices, the pages are
+// the same but for the resource's name.
+func TestGoldenOnGKE(t *testing.T) {
+	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
+		t.Run(name, func(t *testing.T) {
+			sc, err := simnode.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc.GooglePlugin = true
+			b := benchOf(t, sc, false)
+			b.run(30)
+			b.wantPages(name, func(golden string) string {
+				return resourceLabel.ReplaceAllLiteralString(golden, `resource="nvidia.com/gpu"`)
+			})
+		})
+	}
+}
+
+// wantPages compares both pages with the goldens of a scenario, after an edit of those, but
+// for what is said of the sources.
+func (b *bench) wantPages(scenario string, edit func(golden string) string) {
+	b.t.Helper()
+	for name, got := range map[string]string{scenario: b.page(), scenario + ".record": b.record()} {
+		want, err := os.ReadFile(filepath.Join("testdata", name+".prom"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if diff := cmp.Diff(withoutSources(edit(string(want))), withoutSources(got)); diff != "" {
+			b.t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

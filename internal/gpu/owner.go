@@ -119,8 +119,7 @@ type Sharing string
 // The ways a container can hold a GPU.
 const (
 	SharingExclusive   Sharing = "exclusive"
-	SharingTimeSlicing Sharing = "time-slicing"
-	SharingMPS         Sharing = "mps"
+	SharingTimeSlicing Sharing = "time-slicing" // or MPS: the kubelet does not tell
 	SharingMIG         Sharing = "mig"
 	SharingNone        Sharing = "none" // uses it without an allocation
 	SharingUnknown     Sharing = ""     // uses it; whether it was given it is not known

@@ -46,14 +46,14 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 
 // markAlive notes the accounts whose container was on the GPU in the interval, on
 // whatever instance, or whose end cannot be told: an allocation that is still listed,
-// though its pod does not seem to live, and every account while the kubelet does not
+// though its pod does not seem to live, and whoever held a GPU while the kubelet does not
 // answer.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Containers {
 		a := &b.Containers[i]
 		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
 		present := func(p part) bool { return p.who.has(a.Container) }
-		if !iv.holdersKnown || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
+		if !iv.holdersKnown && a.Allocated > 0 || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
 		for j := range a.Processes {

@@ -112,7 +112,9 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 // note remembers what the ledger was shown. A right reading ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
-	if o.Energy == nil || !right {
+	since := o.At.Boot - b.last.at
+	still := o.Energy != nil && *o.Energy == b.last.counter && since > 0 && since < 8*time.Second
+	if o.Energy == nil || !right || still {
 		b.between = append(b.between, v)
 		return
 	}

@@ -43,9 +43,8 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// listed is set if the processes were known then.
 	listed bool
-	// age is by how much the counter's value may be older than this moment; a gap at
-	// most.
-	age time.Duration
+	// took is by how much the counter may have been read earlier; less than a gap.
+	took time.Duration
 }
 
 // has reports whether a process was there.
@@ -112,7 +111,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, age: min(o.Took, gapAfter)}
+		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
 		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
@@ -166,9 +165,11 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 }
 
 // accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
-// is longer by the age of the first reading's value: the call took its time, or the
-// counter stood still, which no board that draws power does, so it was not refreshed. But
-// no value is older than a gap, after which nobody can be charged for it.
+// is longer where the first reading took its time: its value may be that much older, but
+// by no more than a gap, after which nobody can be charged for it.
+// A counter that stands still was not refreshed, since a board that is on draws power:
+// such a reading is as good as none, and what the counter then catches up is of all the
+// time since it moved.
 // A reading outside is held back. If the next one is plausible after the last mark,
 // it was a glitch; if not, but plausible after the suspect, the counter really
 // started anew, and what was consumed between the two is not known: nothing is added.
@@ -179,7 +180,9 @@ func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 		b.begin(m)
 	case plausible(*b.last, m, maxPower):
 		b.acquit()
-		b.append(m, m.Energy-b.last.Energy, gapAfter)
+		if m.Energy > b.last.Energy || m.At.Sub(b.last.At) >= stillFor(gapAfter) {
+			b.append(m, m.Energy-b.last.Energy, gapAfter)
+		}
 	case s != nil && plausible(s.Mark, m, maxPower):
 		after := b.since
 		b.since, b.suspect = s.before, nil
@@ -207,6 +210,10 @@ func (b *book) acquit() {
 	b.since, b.suspect = b.suspect.before, nil
 }
 
+// stillFor is how long a counter may stand still until that counts: so long that the next
+// look, a fifth of a gap later at most, comes before the gap.
+func stillFor(gapAfter time.Duration) time.Duration { return gapAfter - gapAfter/5 }
+
 // counterStep is how often the board refreshes its counter: a difference may
 // hold that much more than the time between two readings.
 const counterStep = 100 * time.Millisecond
@@ -219,16 +226,13 @@ func plausible(a, b Mark, maxPower gpu.Watts) bool {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}
-	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.age + counterStep).Seconds() * 1000
+	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.took + counterStep).Seconds() * 1000
 	delta := b.Energy - a.Energy
 	return delta >= 0 && float64(delta) <= limit
 }
 
 // append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
-	if m.Energy == b.last.Energy {
-		m.age = min(m.At.Sub(b.last.At)+b.last.age, gapAfter)
-	}
 	b.pending = append(b.pending, interval{
 		from: *b.last, to: m, energy: energy,
 		sighting: b.since,

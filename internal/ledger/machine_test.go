@@ -100,7 +100,11 @@ func (m *machine) event(kind, sight, x, y byte) {
 		m.show(b, m.look(b, sight), true)
 	case 12: // the exporter restarts from its saved state
 		m.restart(sight)
-	case 13: // the counter cannot be read for some ticks
+	case 13: // the counter cannot be read for some ticks, or is not refreshed
+		if y%2 == 1 {
+			m.hold(b, sight, int(x%8), y)
+			return
+		}
 		for i := range int(x % 16) {
 			m.pass(time.Second, 200)
 			m.tick(b, bits.RotateLeft8(sight, i)&^seesEnergy, y)
@@ -220,6 +224,22 @@ func (m *machine) glitch(b *board, sight, x byte) {
 	}
 	m.pass(time.Second, 300)
 	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
+}
+
+// hold lets a board's counter stand still for some ticks, after which it shows the truth.
+func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
+	m.pass(time.Second, 200)
+	m.tick(b, sight|seesEnergy, y)
+	held := b.counter
+	for i := range ticks {
+		m.pass(time.Second, 200)
+		drawn := b.counter
+		b.counter = held
+		m.tick(b, bits.RotateLeft8(sight, i), y)
+		b.counter = drawn
+	}
+	m.pass(time.Second, 200)
+	m.tick(b, sight|seesEnergy, y)
 }
 
 // reload lets a board count anew, unless that could not be told from the old count.

@@ -181,6 +181,31 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
+// TestSilentKubelet: while the kubelet does not answer, a pod that held nothing ends by its
+// processes, and one that held a GPU does not end.
+func TestSilentKubelet(t *testing.T) {
+	l := newLedger()
+	for s := range 400 {
+		o := look(float64(s), nil)
+		switch {
+		case s < 3:
+			o.Allocations = []gpu.Allocation{holds(train, 1)}
+		case s < 50:
+			c := serve
+			c.PodUID = fmt.Sprint("uid-", s)
+			o.Processes = []*gpu.Process{process(uint32(s), in(c))}
+			fallthrough
+		default:
+			o.AllocationsKnown = false
+		}
+		l.Observe(o)
+		l.Settle(o.At, unresolved)
+	}
+	if got := bookOf(l, uuid).Containers; len(got) != 1 || got[0].Container != train {
+		t.Errorf("%d accounts: %+v", len(got), got)
+	}
+}
+
 // TestStillListed: while the kubelet lists an allocation its account stays, though
 // nothing in the pod seems to live.
 func TestStillListed(t *testing.T) {

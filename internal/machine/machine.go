@@ -6,7 +6,8 @@ import "strings"
 
 // ID returns the name under which the provider of a Node knows the machine, from
 // Node.spec.providerID, and the system UUID where nobody provides it: on bare metal
-// the field is empty.
+// the field is empty, or has the Node's own name (k3s, RKE2, kind), which a machine that
+// takes its place gets as well.
 //
 //	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
 //	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2
@@ -19,9 +20,12 @@ import "strings"
 // named by the last part of the path. The names of some providers are used again for
 // another machine; the system UUID is not.
 func ID(providerID, systemUUID string) string {
-	_, path, hasScheme := strings.Cut(strings.TrimSpace(providerID), "://")
-	if !hasScheme {
+	scheme, path, hasScheme := strings.Cut(strings.TrimSpace(providerID), "://")
+	switch {
+	case !hasScheme:
 		path = strings.TrimSpace(providerID)
+	case scheme == "k3s" || scheme == "rke2" || scheme == "kind":
+		return systemUUID
 	}
 	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	if len(parts) == 0 {

@@ -19,7 +19,7 @@ func TestID(t *testing.T) {
 		{"OCI", "ocid1.instance.oc1.phx.anyhqljtxyz", "ocid1.instance.oc1.phx.anyhqljtxyz"},
 		{"OCI with a scheme", "oci://ocid1.instance.oc1.phx.anyhqljtxyz", "ocid1.instance.oc1.phx.anyhqljtxyz"},
 		{"OpenStack", "openstack:///7d9c2f10-3bb6-4a6e-9f6e-1f2c3d4e5f60", "7d9c2f10-3bb6-4a6e-9f6e-1f2c3d4e5f60"},
-		{"k3s", "k3s://gpu-node-17", "gpu-node-17"},
+		{"k3s", "k3s://gpu-node-17", uuid},
 		{"bare metal", "", uuid},
 		{"a scheme and nothing else", "aws:///", uuid},
 		{"spaces", "  ", uuid},

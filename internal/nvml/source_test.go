@@ -200,12 +200,6 @@ func TestNotLoaded(t *testing.T) {
 	}
 }
 
-// TestLateReading reads a GPU that always takes longer than a Read has. What it
-// says late is the reading of the next Read.
-// TestStaleReading lets a reading hang for too long to be of one moment. It is
-// dropped, though the next one is late too, which then tells of its samples.
-// TestLateSamples gives the samples of a late reading together with those of the
-// next one.
 // TestGPUFails answers nothing, except that something is not supported. That is
 // no reading.
 func TestGPUFails(t *testing.T) {
@@ -231,9 +225,6 @@ func TestGPUFails(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs lets the calls hang that concern no single GPU.
-// TestStuckFromTheStart hides a GPU that hangs before it was identified.
-// TestEverythingHangs is the one case in which GPUs that are late are an error.
 // TestCountChanges removes the first GPU from the driver's list, which gives the
 // second one its index.
 func TestCountChanges(t *testing.T) {
@@ -317,8 +308,3 @@ func TestNothingIsForgotten(t *testing.T) {
 		})
 	}
 }
-
-// TestReloadUnderAStuckCall must not shut the driver down under the call, nor
-// open it over the old session, which is of no use. It says so, and goes on when
-// the call returns.
-// TestCloseUnderAStuckCall leaves the driver as it is.

@@ -14,6 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
+// TestLateReading reads a GPU that always takes longer than a Read has. What it
+// says late is the reading of the next Read.
 func TestLateReading(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -37,6 +39,8 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
+// TestStaleReading lets a reading hang for too long to be of one moment. It is
+// dropped, though the next one is late too, which then tells of its samples.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -63,6 +67,8 @@ func TestStaleReading(t *testing.T) {
 	}
 }
 
+// TestLateSamples gives the samples of a late reading together with those of the
+// next one.
 func TestLateSamples(t *testing.T) {
 	const call = "nvmlDeviceGetProcessUtilization"
 	clock := gputest.NewClock()
@@ -95,6 +101,7 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
+// TestOpeningHangs lets the calls hang that concern no single GPU.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -123,6 +130,7 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
+// TestStuckFromTheStart hides a GPU that hangs before it was identified.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
@@ -135,6 +143,7 @@ func TestStuckFromTheStart(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 }
 
+// TestEverythingHangs is the one case in which GPUs that are late are an error.
 func TestEverythingHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -147,6 +156,9 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
+// TestReloadUnderAStuckCall must not shut the driver down under the call, nor
+// open it over the old session, which is of no use. It says so, and goes on when
+// the call returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -183,6 +195,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestCloseUnderAStuckCall leaves the driver as it is.
 func TestCloseUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -130,11 +130,18 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced: a pod that was given a device which the driver does not list may well be on
-// it, and others are not excused. Nobody is charged for holding it.
+// TestUnplaced: a pod that was given a device which the driver does not list, or whose id is
+// not understood, may well be on it, and others are not excused. Nobody is charged for
+// holding it.
 func TestUnplaced(t *testing.T) {
+	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
+		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
+	}
+}
+
+func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	w := newWorld(t)
-	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(9)}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	w.allocations.List = []gpu.Allocation{{Device: device, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
 	w.runs(first, 42, train)
 	w.runs(second, 43, serve)
 	snap := w.ticks(w.sampler(), 3)

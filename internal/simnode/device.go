@@ -115,6 +115,19 @@ func (g *GPU) deviceID(part int) string {
 	}
 }
 
+// nodeID is the id of a part by Google's device plugin on GKE, which names device nodes and
+// offers all of them as nvidia.com/gpu.
+func (g *GPU) nodeID(minor, part int) string {
+	id := "nvidia" + strconv.Itoa(minor)
+	switch {
+	case g.MIG != nil:
+		id += "/gi" + strconv.Itoa(g.MIG.Instances[part].ID)
+	case g.Replicas > 0:
+		id += "/vgpu" + strconv.Itoa(part)
+	}
+	return id
+}
+
 // draName is the name of a part in the pool of NVIDIA's DRA driver, which counts
 // GPUs by their minor numbers.
 func (g *GPU) draName(minor, part int) string {

@@ -73,7 +73,11 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
 		g := &k.scenario.GPUs[d.GPU]
-		out = append(out, &v1.ContainerDevices{ResourceName: g.resource(d.Part), DeviceIds: []string{g.deviceID(d.Part)}})
+		resource, id := g.resource(d.Part), g.deviceID(d.Part)
+		if k.scenario.GooglePlugin {
+			resource, id = "nvidia.com/gpu", g.nodeID(d.GPU, d.Part)
+		}
+		out = append(out, &v1.ContainerDevices{ResourceName: resource, DeviceIds: []string{id}})
 	}
 	shuffle(k.random, out)
 	return out

@@ -24,6 +24,8 @@ type Scenario struct {
 	// Claims are the resource claims that DRA has satisfied. A node has either a
 	// device plugin or a DRA driver: with claims, none of its GPUs is the plugin's.
 	Claims []Claim
+	// GooglePlugin makes the device plugin Google's on GKE, else it is NVIDIA's.
+	GooglePlugin bool
 	// PodsAPI lets the kubelet serve its Pods API, as it does from Kubernetes 1.37.
 	PodsAPI bool
 	// PrivatePIDs puts the exporter's container into a PID namespace of its own,
