@@ -74,10 +74,11 @@ func TestClockStep(t *testing.T) {
 	}
 }
 
-// TestBlanks lets a field after the other be blank, or fail. Nothing else is missing, and
-// no blank is taken for a number.
+// TestBlanks lets a field after the other be blank, or fail, of a GPU that is whole and of
+// one in MIG mode. Nothing else is missing, and no blank is taken for a number.
 func TestBlanks(t *testing.T) {
-	e := newEngine(t, pair()...)
+	gpus := func() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Divided(1)} }
+	e := newEngine(t, gpus()...)
 	tests := map[int]func(*gputest.GPU){
 		155: func(g *gputest.GPU) { g.Reading.Power = nil },
 		156: func(g *gputest.GPU) { g.Reading.Energy = nil },
@@ -95,17 +96,18 @@ func TestBlanks(t *testing.T) {
 	}
 	s := e.open()
 	e.readAll(s)
-	one := e.node.GPUs[0].Device.UUID
 	for id, effect := range tests {
 		for _, do := range []string{"blank", "fail:-6", "fail:-14"} {
-			e.fault(one, fmt.Sprintf("field:%d", id), do)
-			e.pass(time.Second)
-			want := without(pair())
-			effect(&want.GPUs[0])
-			gputest.Check(t, gputest.Read(t, s), want)
-			e.healed()
-			e.pass(time.Second)
-			e.readAll(s)
+			for i, g := range gpus() {
+				e.fault(g.Device.UUID, fmt.Sprintf("field:%d", id), do)
+				e.pass(time.Second)
+				want := without(gpus())
+				effect(&want.GPUs[i])
+				gputest.Check(t, gputest.Read(t, s), want)
+				e.healed()
+				e.pass(time.Second)
+				e.readAll(s)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 // The return codes that mean something here (dcgm_structs.h, dcgmReturn_t).
 const (
 	codeUninitialized = -10
+	codeNoData        = -14
 	codeGPULost       = -18
 	codeNoFunction    = -20
 	codeDisconnected  = -21

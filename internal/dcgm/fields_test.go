@@ -199,6 +199,77 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestPageXIDs: a GPU without an error has the XID 0, and one with an error keeps it, since
+// nothing renews it. Where the engine waits for none there is no series.
+func TestPageXIDs(t *testing.T) {
+	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
+	s := e.open()
+	check := func(when string, want map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, page(t, s)["DCGM_FI_DEV_XID_ERRORS"], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		e.pass(10 * time.Second)
+	}
+	for range 5 {
+		check("no error", map[string]float64{"0": 0, "1": 0})
+	}
+	e.add("xid\tgpu=%s\tseq=1\tcode=79", e.node.GPUs[0].Device.UUID)
+	for range 8 {
+		check("an error", map[string]float64{"0": 79, "1": 0})
+	}
+	e.fields = "\tgeneration=1\tfield_groups=62" // beside energy and gauges
+	e.write()
+	check("not watched", nil)
+}
+
+// TestLabelLater: a label that could not be told is asked for again, a few times, and what
+// was told stays. A page that was given does not change. A blank is the driver's last word.
+func TestLabelLater(t *testing.T) {
+	for _, tt := range []struct {
+		do    string
+		later bool // whether the label is there later
+	}{{"drop", true}, {"fail:-6", true}, {"blank", false}} {
+		t.Run(tt.do, func(t *testing.T) {
+			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
+			e.cfg.Fields = parse(t, "DCGM_FI_DEV_VBIOS_VERSION, label, x\nDCGM_FI_DEV_SERIAL, label, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x")
+			g := e.node.GPUs[0].Device
+			e.fault(g.UUID, "field:53", tt.do)
+			s := e.open()
+			first := gputest.Read(t, s).Fields.Rows
+			e.healed()
+			e.pass(10 * time.Second)
+			e.fault(g.UUID, "field:85", "drop")
+			second := gputest.Read(t, s).Fields.Rows
+			for i, row := range second {
+				want := []string{g.VBIOSVersion, g.Serial}
+				switch {
+				case row.UUID != g.UUID:
+					want[1] = e.node.GPUs[1].Device.Serial
+				case first[i].Labels[1] != "":
+					t.Errorf("row %d: at first the labels are %q", i, first[i].Labels)
+				case !tt.later:
+					want[1] = ""
+				}
+				if diff := cmp.Diff(want, row.Labels); diff != "" {
+					t.Errorf("row %d: labels (-want +got):\n%s", i, diff)
+				}
+			}
+
+			e.fault(g.UUID, "field:53", "drop")
+			asked := e.count("dcgmLiveValues -3")
+			for range 10 {
+				e.pass(10 * time.Second)
+				gputest.Read(t, s)
+			}
+			if n := e.count("dcgmLiveValues -3") - asked; n > 10 { // with those for the books
+				t.Errorf("asked %d times in vain", n)
+			}
+		})
+	}
+}
+
 // TestPageRefused: one field that cannot be watched does not take the others along.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)

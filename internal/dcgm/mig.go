@@ -33,20 +33,32 @@ func (p part) same(q part) bool {
 		p.instance.ProfileID == q.instance.ProfileID && p.instance.Slices == q.instance.Slices
 }
 
-// divide brings up to date how GPUs are divided, which may change at any time.
+// divide brings up to date how GPUs are divided, which may change at any time. What the
+// engine does not say stays as it was known.
 func (d *session) divide(vs values) error {
-	enabled := func(g entity) bool {
-		mode, ok := vs[key{g, godcgm.DCGM_FI_DEV_MIG_MODE}].integer()
-		return ok && mode == 1
+	divided := d.divided()
+	for _, g := range d.gpus {
+		if mode, ok := vs[key{g, godcgm.DCGM_FI_DEV_MIG_MODE}].integer(); ok {
+			divided[g] = mode == 1
+		}
 	}
-	if !slices.ContainsFunc(d.gpus, enabled) {
-		return d.regroup(nil, enabled)
+	if !slices.ContainsFunc(d.gpus, func(g entity) bool { return divided[g] }) {
+		return d.regroup(nil, divided)
 	}
 	parts, err := d.hierarchy()
 	if err != nil {
-		return nil // what was known stays
+		return nil
 	}
-	return d.regroup(parts, enabled)
+	return d.regroup(parts, divided)
+}
+
+// divided returns which GPUs are known to be in MIG mode.
+func (d *session) divided() map[entity]bool {
+	divided := make(map[entity]bool)
+	for _, g := range d.gpus {
+		divided[g] = d.boards[g].device.MIG != nil
+	}
+	return divided
 }
 
 // hierarchy lists the GPU instances.
@@ -68,7 +80,7 @@ func (d *session) hierarchy() (parts []part, err error) {
 }
 
 // regroup takes over how the GPUs are divided now, if that changed.
-func (d *session) regroup(parts []part, enabled func(entity) bool) error {
+func (d *session) regroup(parts []part, divided map[entity]bool) error {
 	for i := range parts {
 		k := slices.IndexFunc(d.mig.parts, func(old part) bool { return parts[i].same(old) })
 		if k >= 0 {
@@ -78,7 +90,7 @@ func (d *session) regroup(parts []part, enabled func(entity) bool) error {
 	unchanged := slices.EqualFunc(parts, d.mig.parts, part.same)
 	d.mig.parts = parts
 	for _, g := range d.gpus {
-		if b := d.boards[g]; enabled(g) != (b.device.MIG != nil) {
+		if b := d.boards[g]; divided[g] != (b.device.MIG != nil) {
 			unchanged = false
 		}
 	}
@@ -86,11 +98,12 @@ func (d *session) regroup(parts []part, enabled func(entity) bool) error {
 		return nil
 	}
 	d.mig.asks = maxAsks
-	if err := d.describe(enabled); err != nil {
+	if err := d.describe(divided); err != nil {
 		return err
 	}
 	d.watchInstances()
-	return d.watchPage()
+	d.watchPage()
+	return nil
 }
 
 // describeAgain asks for names that could not be told, a few times.
@@ -99,26 +112,22 @@ func (d *session) describeAgain() error {
 		return nil
 	}
 	d.mig.asks--
-	divided := make(map[entity]bool)
-	for _, g := range d.gpus {
-		divided[g] = d.boards[g].device.MIG != nil
-	}
-	return d.describe(func(g entity) bool { return divided[g] })
+	return d.describe(d.divided())
 }
 
 // describe asks for the names of profiles, and for what a whole GPU has.
-func (d *session) describe(enabled func(entity) bool) error {
+func (d *session) describe(divided map[entity]bool) error {
 	names, err := d.engine.live(entities(d.mig.parts), godcgm.DCGM_FI_DEV_GPU_NAME)
 	if err != nil {
 		return err
 	}
-	slicesOf, err := d.engine.live(slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return !enabled(g) }), godcgm.DCGM_FI_DEV_MIG_MAX_SLICES)
+	slicesOf, err := d.engine.live(slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return !divided[g] }), godcgm.DCGM_FI_DEV_MIG_MAX_SLICES)
 	if err != nil {
 		return err
 	}
 	for _, g := range d.gpus {
 		d.boards[g].device.MIG = nil
-		if enabled(g) {
+		if divided[g] {
 			m := new(gpu.MIG)
 			n, ok := slicesOf[key{g, godcgm.DCGM_FI_DEV_MIG_MAX_SLICES}].count()
 			assign(&m.Slices, func(n int64) int { return int(n) }, n, ok)
@@ -165,7 +174,7 @@ func (d *session) measure(report *gpu.Report) {
 	if d.mig.watch == nil {
 		return
 	}
-	vs, err := d.engine.latest(entities(d.mig.parts), []field{activity})
+	vs, err := d.latest(entities(d.mig.parts), []field{activity})
 	if err != nil {
 		return
 	}

@@ -23,17 +23,18 @@ type page struct {
 	// why, until that was told.
 	metrics, labels []Field
 	unserved        []string
-	whole           *watch // of GPUs
-	divided         *watch // of MIG instances
-	texts           map[entity][]string
-	read            time.Duration // when latest was made, boot clock
+	whole           *watch         // of GPUs
+	divided         *watch         // of MIG instances
+	texts           map[key]string // what labels say
+	asks            int            // how often labels may still be asked for
+	read            time.Duration  // when latest was made, boot clock
 	latest          *gpu.FieldPage
 }
 
 // watchPage has the fields of the page watched, once the GPUs and instances are known.
-func (d *session) watchPage() error {
+func (d *session) watchPage() {
 	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
-		return nil
+		return
 	}
 	p := &d.page
 	if !p.sorted {
@@ -51,8 +52,7 @@ func (d *session) watchPage() error {
 		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.unserved, "; "))
 		p.unserved = nil
 	}
-	p.latest = nil
-	return d.readTexts()
+	p.latest, p.asks = nil, maxAsks
 }
 
 // ids returns the numbers of fields, each once: an old name and a new one may mean the
@@ -130,10 +130,18 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	return next
 }
 
-// readTexts reads the labels, which do not change.
+// readTexts reads the labels, which do not change. What fails may be asked for again, a few
+// times; a blank is an answer.
 func (d *session) readTexts() error {
 	p := &d.page
-	p.texts = make(map[entity][]string)
+	if p.asks == 0 {
+		return nil
+	}
+	p.asks--
+	if p.texts == nil {
+		p.texts = make(map[key]string)
+	}
+	failed := false
 	system := entity{EntityGroupId: godcgm.FE_NONE}
 	for _, f := range p.labels {
 		of := d.gpus
@@ -149,10 +157,25 @@ func (d *session) readTexts() error {
 			if !ok {
 				v = vs[key{system, f.id}]
 			}
-			p.texts[g] = append(p.texts[g], v.show())
+			if v.status != 0 {
+				failed = true
+				continue
+			}
+			p.texts[key{g, f.id}] = v.show()
 		}
 	}
+	if !failed {
+		p.asks = 0
+	}
 	return nil
+}
+
+// labelsOf returns what the labels say of a GPU.
+func (p *page) labelsOf(g entity) (out []string) {
+	for _, f := range p.labels {
+		out = append(out, p.texts[key{g, f.id}])
+	}
+	return out
 }
 
 // show returns a value as text, empty if there is none.
@@ -172,6 +195,9 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
 		return p.latest, nil
 	}
+	if err := d.readTexts(); err != nil {
+		return nil, err
+	}
 	out := &gpu.FieldPage{}
 	for _, f := range p.metrics {
 		out.Fields = append(out.Fields, gpu.PageField{Name: f.Name, Help: f.Help, Counter: f.Type == Counter})
@@ -179,19 +205,23 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	for _, f := range p.labels {
 		out.Labels = append(out.Labels, f.Name)
 	}
-	vs, err := d.engine.latest(slices.Concat(d.gpus, entities(d.mig.parts)), ids(p.metrics))
+	vs, err := d.latest(d.gpus, ids(p.metrics))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := d.latest(entities(d.mig.parts), ids(p.metrics))
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range d.gpus {
 		device := d.boards[g].device
 		row := d.row(g, vs, now, func(f field) bool { return device.MIG == nil || !d.perInstance(f) })
-		row.UUID, row.Labels = device.UUID, p.texts[g]
+		row.UUID, row.Labels = device.UUID, p.labelsOf(g)
 		out.Rows = append(out.Rows, row)
 	}
 	for _, i := range d.mig.parts {
-		row := d.row(i.entity, vs, now, d.perInstance)
-		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.texts[i.parent]
+		row := d.row(i.entity, parts, now, d.perInstance)
+		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.labelsOf(i.parent)
 		row.GPUInstance, row.Profile = i.instance.ID, i.instance.Profile
 		out.Rows = append(out.Rows, row)
 	}
@@ -205,7 +235,13 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
-		if ok && shown(f.id) && now.Boot-moment(now, v.at).Boot <= retention(pageEvery) {
+		ok = ok && now.Boot-moment(now, v.at).Boot <= retention(pageEvery)
+		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // whose time is that of the error
+			var code int64
+			code, ok = v.xid()
+			n = float64(code)
+		}
+		if ok && shown(f.id) {
 			row.Values[i] = &n
 		}
 	}

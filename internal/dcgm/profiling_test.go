@@ -122,9 +122,9 @@ func TestRoom(t *testing.T) {
 			e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x")
 			s := e.open()
 			for range 3 {
-				gputest.Read(t, s)
-				if w := e.watched(); w["1/0/230"] != (room > 0) || w["1/0/204"] != (room > 1) {
-					t.Errorf("watched: %v", w)
+				d := gputest.Read(t, s).Devices[0]
+				if w := e.watched(); w["1/0/230"] != (room > 0) || w["1/0/204"] != (room > 1) || d.XIDEvents != (room > 0) {
+					t.Errorf("watched: %v, XID events %v", w, d.XIDEvents)
 				}
 				e.pass(10 * time.Second)
 			}

@@ -14,7 +14,7 @@ func (d *session) read() (gpu.Report, error) {
 	if err := d.renew(); err != nil {
 		return gpu.Report{}, err
 	}
-	vs, err := d.engine.latest(d.gpus, readingFields)
+	vs, err := d.latest(d.gpus, readingFields)
 	if err != nil {
 		return gpu.Report{}, err
 	}

@@ -152,7 +152,8 @@ func (d *session) watch() error {
 		d.watches = append(d.watches, w)
 	}
 	d.watchXIDs()
-	return d.watchPage()
+	d.watchPage()
+	return nil
 }
 
 // watchXIDs has the engine told of errors.
@@ -175,7 +176,7 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	}
 	if old != nil {
 		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
-		if !w.covers(old) {
+		if !w.covers(old.of) {
 			ended(old.end())
 		}
 	}
@@ -196,6 +197,14 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
+// latest asks for the newest values of fields that are watched of some entities, and for
+// no others: the engine writes a line to its log for each.
+func (d *session) latest(of []entity, fields []field) (values, error) {
+	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
+		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
+	}))
+}
+
 // doWithout tells once of what cannot be watched. No error is that it can.
 func (d *session) doWithout(name string, err error) {
 	if err == nil {
@@ -209,7 +218,7 @@ func (d *session) doWithout(name string, err error) {
 }
 
 // regain tries again what is done without: room that others had, or profiling.
-func (d *session) regain() error {
+func (d *session) regain() {
 	if d.without[xidsWatch] {
 		d.watchXIDs()
 	}
@@ -219,9 +228,8 @@ func (d *session) regain() error {
 		page = page || d.mig.watch != nil // which has the page's watch of activity now
 	}
 	if page {
-		return d.watchPage()
+		d.watchPage()
 	}
-	return nil
 }
 
 // What can be done without, as the groups of the engine are named.
@@ -263,5 +271,6 @@ func (d *session) renew() error {
 	if err := d.describeAgain(); err != nil {
 		return err
 	}
-	return d.regain()
+	d.regain()
+	return nil
 }

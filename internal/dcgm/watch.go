@@ -103,9 +103,9 @@ func (w *watch) end() (err error) {
 	return err
 }
 
-// covers reports whether a watch is of every entity that another one is of.
-func (w *watch) covers(o *watch) bool {
-	return !slices.ContainsFunc(o.of, func(x entity) bool { return !slices.Contains(w.of, x) })
+// covers reports whether a watch is of every one of some entities.
+func (w *watch) covers(of []entity) bool {
+	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
 // cede is end, but lets the engine go on reading what another watch has taken over: its

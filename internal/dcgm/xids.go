@@ -21,12 +21,22 @@ func newXIDs(since time.Time) xids {
 // maxXIDs is how many errors of a GPU are told in one report at most.
 const maxXIDs = 64
 
+// xid returns the code of a GPU's last error, 0 for none, and whether the engine waits for
+// errors at all. It has no data before the first one, nor ever of a GPU that the driver
+// tells no events of.
+func (v value) xid() (code int64, ok bool) {
+	if v.status == codeNoData {
+		return 0, true
+	}
+	return v.count()
+}
+
 // tellXIDs adds to the report the errors of a GPU that were not told yet. It reports
-// whether the engine delivers errors at all. The newest one is always at hand; if it is
+// whether the engine waits for errors at all. The newest one is always at hand; if it is
 // new, those before it are asked for too.
 func (d *session) tellXIDs(report *gpu.Report, g entity, vs values) bool {
 	v := vs[key{g, godcgm.DCGM_FI_DEV_XID_ERROR}]
-	newest, ok := v.count()
+	newest, ok := v.xid()
 	until := max(d.xids.until[g], d.xids.since)
 	if !ok || newest == 0 || v.at <= until {
 		return ok

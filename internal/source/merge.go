@@ -182,12 +182,16 @@ func (b *board) fill(d *gpu.Device) {
 	or(&d.Platform, library.Platform)
 	or(&d.Fabric, library.Fabric)
 	or(&d.MaxPower, library.MaxPower)
-	d.XIDEvents = d.XIDEvents || library.XIDEvents
+	if library.UUID != "" {
+		d.XIDEvents = library.XIDEvents // an engine waits for errors that a driver may tell no events of
+	}
 }
 
-// add adds processes to a reading, and what the engine could not tell.
+// add adds processes to a reading, and what the engine could not tell. That includes the
+// board's counter: an engine that has seen an error of the driver answers with blanks.
 func (b *board) add(r, library *gpu.Reading) {
-	if b.meter == own {
+	blank := b.meter == shared && b.common() && r.Energy == nil && library.Energy != nil
+	if b.meter == own || blank {
 		r.Energy, r.At, r.Took = library.Energy, library.At, library.Took
 	}
 	or(&r.Power, library.Power)

@@ -81,6 +81,10 @@ func TestLateLibrary(t *testing.T) {
 	for _, lost := range []func(){
 		func() { b.engine.err = errDown },
 		func() { b.engine.of("dcgm", metered(gpu.ScopeUnknown, 3000), b.ago(0)); b.engine.Readings = nil },
+		func() {
+			b.engine.of("dcgm", metered(gpu.ScopeUnknown, 3000), b.ago(0))
+			b.engine.Readings[0].Energy = nil
+		},
 		func() { b.engine.Devices, b.engine.Readings = nil, nil },
 	} {
 		b.clock.Advance(time.Second)
@@ -88,6 +92,39 @@ func TestLateLibrary(t *testing.T) {
 		b.library.of("nvml", metered(gpu.ScopeGPU, 6), b.ago(0))
 		if d, r := b.one(t); r.Energy != nil || d.EnergyScope != gpu.ScopeUnknown {
 			t.Errorf("energy is %v of %q, of another counter", *r.Energy, d.EnergyScope)
+		}
+	}
+}
+
+// TestBlankEngine: an engine whose answers are blank stops no counter that the library reads
+// too, and takes up again when it has values. Where the library has none, the reading has
+// the engine's time.
+func TestBlankEngine(t *testing.T) {
+	for _, scope := range []gpu.EnergyScope{gpu.ScopeUnknown, gpu.ScopeModule, gpu.ScopeGPU} {
+		b := newBoth(false)
+		for i := range 8 {
+			b.clock.Advance(time.Second)
+			theirs, ours := gpu.Millijoules(1000*i), gpu.Millijoules(1000*i+300)
+			want, at := theirs, b.ago(300*time.Millisecond)
+			b.engine.of("dcgm", metered(gpu.ScopeUnknown, theirs), at)
+			b.library.of("nvml", metered(scope, ours), b.ago(0))
+			blank := 2 <= i && i < 5
+			if blank {
+				b.engine.Readings[0].Energy = nil
+			}
+			if blank || scope == gpu.ScopeGPU {
+				want, at = ours, b.ago(0)
+			}
+			if d, r := b.one(t); r.Energy == nil || *r.Energy != want || r.At != at || d.EnergyScope != scope {
+				t.Errorf("%s, tick %d: %q, reading %+v", scope, i, d.EnergyScope, r)
+			}
+		}
+		b.clock.Advance(time.Second)
+		b.engine.of("dcgm", metered(gpu.ScopeUnknown, 0), b.ago(300*time.Millisecond))
+		b.library.of("nvml", metered(scope, 0), b.ago(0))
+		b.engine.Readings[0].Energy, b.library.Readings[0].Energy = nil, nil
+		if _, r := b.one(t); r.Energy != nil || scope != gpu.ScopeGPU && r.At != b.ago(300*time.Millisecond) {
+			t.Errorf("%s: nobody has a value: %+v", scope, r)
 		}
 	}
 }

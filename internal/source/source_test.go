@@ -50,11 +50,11 @@ func newMachine(t *testing.T, n gputest.Node, clock gpu.Clock, shown func(gputes
 	return m
 }
 
-// unseen is what the library must say, since the engine cannot: who is on the GPU, and
-// the names of MIG devices. All the rest is the engine's.
+// unseen is what the library must say, since the engine cannot: who is on the GPU, the
+// names of MIG devices, and whether the driver tells events. All the rest is the engine's.
 func unseen(g gputest.GPU) gputest.GPU {
 	d, r := g.Device, g.Reading
-	g.Device = gpu.Device{UUID: d.UUID, Index: d.Index, BoardPartNumber: d.BoardPartNumber, MIG: d.MIG}
+	g.Device = gpu.Device{UUID: d.UUID, Index: d.Index, BoardPartNumber: d.BoardPartNumber, MIG: d.MIG, XIDEvents: d.XIDEvents}
 	g.Reading = gpu.Reading{Contexts: r.Contexts, ContextsKnown: r.ContextsKnown, Samples: r.Samples, SamplesKnown: r.SamplesKnown}
 	return g
 }

@@ -45,6 +45,28 @@ func TestErrorsOnce(t *testing.T) {
 	}
 }
 
+// TestWaiting: an engine waits for errors of every GPU, and knows of none that the driver
+// tells no events. Without the library's word it is taken at its own.
+func TestWaiting(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		b := newBoth(false)
+		b.says(&b.engine, "dcgm", []uint64{})
+		b.library.err = errDown
+		if d, _ := b.one(t); !d.XIDEvents {
+			t.Error("the engine waits for errors alone, and nobody does")
+		}
+		b.says(&b.library, "nvml", []uint64{})
+		b.library.Devices[0].XIDEvents = told
+		if d, _ := b.one(t); d.XIDEvents != told {
+			t.Errorf("events are told: %v, and the report says %v", told, d.XIDEvents)
+		}
+		b.engine.Devices[0].XIDEvents = false
+		if d, _ := b.one(t); d.XIDEvents != told {
+			t.Errorf("events are told: %v, the engine waits for none, and the report says %v", told, d.XIDEvents)
+		}
+	}
+}
+
 // says lets a driver say of a GPU that it had errors just now.
 func (b *both) says(s *said, name string, codes []uint64) {
 	g := gputest.Plain(0)

@@ -13,7 +13,9 @@
  *                              that a call gives only energy is written, a line
  *                              each: dcgmLatestEnergy, uuid, 0, mJ. So are the fields
  *                              that a call watches no longer or from now on:
- *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field.
+ *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field; and
+ *                              those that it asks for in vain, since nobody watches
+ *                              them: dcgmNotWatched, uuid, -16, kind/entity/field.
  *
  * Further records of the state file, beside those of the driver:
  *
@@ -43,7 +45,8 @@
  * all or nothing; what NVML does not support is a blank with status 0; names of groups
  * are the engine's, as are the 64 of each kind; watches outlive their group, and
  * everything ends with the connection; one bad pair fails a watch that is half done;
- * XIDs are kept as history; global fields are the system's.
+ * XIDs are kept as history, and before the first there is no data; global fields are
+ * the system's.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -678,29 +681,24 @@ static void keep(struct watch *w)
     w->history[w->kept++] = w->last;
 }
 
-/* XIDs come as events: each becomes a sample when it happens. */
+/* XIDs come as events: each becomes a sample when it happens. Before the first there is no
+ * data, as there never is of a GPU that the driver tells no events of. */
 static void update_xids(struct watch *w, int first)
 {
-    struct sample s = {.ts = now()};
-    if (!get(entity(w->pair), "events")) {
-        blank(&s, 2);
-        w->last = s;
-        return;
+    if (first) {
+        w->last = (struct sample){.status = DCGM_ST_NO_DATA, .ts = now()};
+        blank(&w->last, 0);
     }
-    for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
+    for (struct record *x = next("xid", NULL); x && get(entity(w->pair), "events"); x = next("xid", x)) {
         unsigned long long seq = number(x, "seq", 0);
         if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
             continue;
         w->seq = seq;
         if (first)
             continue;
-        s.i64 = (int64_t)number(x, "code", 0);
-        s.ts = w->last.ts >= now() ? w->last.ts + 1 : now();
-        w->last = s;
+        w->last = (struct sample){.i64 = (int64_t)number(x, "code", 0), .ts = w->last.ts >= now() ? w->last.ts + 1 : now()};
         keep(w);
     }
-    if (first)
-        w->last = s; /* no error */
 }
 
 /* Brings a watch up to date if it is due. A GPU that hangs holds it up. */
@@ -729,7 +727,7 @@ static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned sh
     out->fieldId = id;
     out->fieldType = (unsigned short)type_of(id);
     out->status = s->status;
-    out->ts = s->ts;
+    out->ts = s->status == DCGM_ST_NO_DATA ? 0 : s->ts;
     if (type_of(id) == DCGM_FT_STRING)
         snprintf(out->value.str, sizeof out->value.str, "%s", s->str);
     else if (type_of(id) == DCGM_FT_DOUBLE)
@@ -743,6 +741,13 @@ static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned sh
     }
 }
 
+static void report_field(const char *name, dcgmGroupEntityPair_t pair, unsigned short id, int ret)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
+    report(name, entity(pair) ? uuid_in(pair) : "-", ret, what);
+}
+
 static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned short id)
 {
     struct sample none = {.status = DCGM_ST_NOT_WATCHED};
@@ -750,6 +755,8 @@ static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned 
     blank(&none, 0);
     if (w)
         update(w);
+    else
+        report_field("dcgmNotWatched", pair, id, DCGM_ST_NOT_WATCHED);
     fill(out, pair, id, w ? &w->last : &none);
 }
 
@@ -833,13 +840,6 @@ dcgmReturn_t dcgmGetMultipleValuesForField(dcgmHandle_t handle, int gpu, unsigne
 
 /* ---- watches ---- */
 
-static void report_watch(const char *name, dcgmGroupEntityPair_t pair, unsigned short id)
-{
-    char what[64];
-    snprintf(what, sizeof what, "%d/%u/%d", (int)pair.entityGroupId, (unsigned int)pair.entityId, id);
-    report(name, entity(pair) ? uuid_in(pair) : "-", DCGM_ST_OK, what);
-}
-
 static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long long every)
 {
     struct watch *w = watch_of(pair, id);
@@ -849,7 +849,7 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
         return DCGM_ST_PROFILING_LIBRARY_ERROR;
     if (!w && watch_count == MAX_WATCHES)
         return DCGM_ST_MEMORY;
-    report_watch("dcgmWatch", pair, id);
+    report_field("dcgmWatch", pair, id, DCGM_ST_OK);
     if (w) {
         w->every = every; /* a connection is one watcher: its last word counts */
         return DCGM_ST_OK;
@@ -884,7 +884,7 @@ dcgmReturn_t dcgmUnwatchFields(dcgmHandle_t handle, dcgmGpuGrp_t group, dcgmFiel
             if (!w)
                 continue;
             w->every = 0;
-            report_watch("dcgmUnwatch", w->pair, w->field);
+            report_field("dcgmUnwatch", w->pair, w->field, DCGM_ST_OK);
         }
     return end("dcgmUnwatchFields", ret);
 }
