@@ -31,9 +31,9 @@ func (m *Mapper) publish(taken bool, held []gpu.Allocation, found witnesses, lif
 // The list is known while the answer is at most three polls old. A host that is said to
 // have no kubelet is known to have given nothing away, and nobody uses anything there
 // without leave; that no socket is there says nothing, since it may not be mounted. Once
-// the last known process of
-// a pod ended, the next poll comes sooner; until then the pod is not live, unless the
-// Pods API said who lives, which knows of pods between two runs of their containers.
+// the last known process of a pod ended, the next poll comes sooner; until then the pod is
+// not live, unless the Pods API said who lives, which knows of pods between two runs of
+// their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
 	held, of, fresh := m.held, m.witnesses, m.fresh()
