@@ -74,6 +74,10 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controll
 		return a.self, a.controller, a.why
 	}
 	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
+		// Another's flight may have landed since.
+		if a, ok := l.recall(of); ok {
+			return a, nil
+		}
 		a := l.ask(ctx, of)
 		l.remember(of, a)
 		return a, nil
