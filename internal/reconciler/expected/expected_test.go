@@ -1,7 +1,6 @@
 package expected_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,7 +92,7 @@ func TestList(t *testing.T) {
 		},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
+		var logged lines
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -108,21 +108,41 @@ func TestList(t *testing.T) {
 			if got := show(t, list); got != step.page {
 				t.Errorf("%s: the page shows\n%s\nwant\n%s", step.name, got, step.page)
 			}
+			text := logged.take()
 			for _, want := range step.logged {
-				if !strings.Contains(logged.String(), want) {
-					t.Errorf("%s: logged %q, want %q", step.name, logged.String(), want)
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: logged %q, want %q", step.name, text, want)
 				}
 			}
-			if len(step.logged) == 0 && logged.Len() > 0 {
-				t.Errorf("%s: logged %q", step.name, logged.String())
+			if len(step.logged) == 0 && text != "" {
+				t.Errorf("%s: logged %q", step.name, text)
 			}
-			logged.Reset()
 		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns what was logged since it was last asked.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }
 
 // families gathers a page.
