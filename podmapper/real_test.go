@@ -27,6 +27,11 @@ func TestRealCgroups(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Skip(err)
 	}
+	// Names of its own: this test may run twice on a machine, and sees all its processes.
+	trainer, trains := trainer, trains
+	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
+	trainer.PodUID = uid
+	trains.Container, trains.ContainerID = trainer, id
 	slice := strings.ReplaceAll(uid, "-", "_")
 	tests := []struct {
 		name, path string
