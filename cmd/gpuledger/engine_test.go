@@ -39,16 +39,10 @@ func TestChangeOver(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "timeslice", "mig", "gb200"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, scenario)
-			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=500ms")...)
-			last := e.scrapeUntil("the engine serves", servedBy("dcgm"))
-			for i := range 4 {
-				setEngine(t, n, simnode.Engine{Down: true, Starts: i})
-				last = e.scrapeUntilRising(last, "the library serves", servedBy("nvml"))
-				last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
-				setEngine(t, n, simnode.Engine{Starts: i + 1})
-				last = e.scrapeUntilRising(last, "the engine serves again", servedBy("dcgm"))
-				last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
+			n, last := changeOver(t, scenario)
+			for again := 0; n.Late() > 200*time.Millisecond && again < 3; again++ {
+				t.Logf("the simulated node was held up for %v, and its counters jumped: once more", n.Late())
+				n, last = changeOver(t, scenario)
 			}
 			checkBalance(t, last)
 			for _, name := range []string{"gpuledger_gpu_energy_resets_total", "gpuledger_gpu_readings_rejected_total"} {
@@ -67,6 +61,24 @@ func TestChangeOver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// changeOver has the engine of a new node come and go four times, and returns the last
+// page.
+func changeOver(t *testing.T, scenario string) (*simnode.Node, page) {
+	t.Helper()
+	n := newNode(t, scenario)
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=500ms")...)
+	last := e.scrapeUntil("the engine serves", servedBy("dcgm"))
+	for i := range 4 {
+		setEngine(t, n, simnode.Engine{Down: true, Starts: i})
+		last = e.scrapeUntilRising(last, "the library serves", servedBy("nvml"))
+		last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
+		setEngine(t, n, simnode.Engine{Starts: i + 1})
+		last = e.scrapeUntilRising(last, "the engine serves again", servedBy("dcgm"))
+		last = e.scrapeUntilRising(last, "time has passed", after(2*time.Second))
+	}
+	return n, last
 }
 
 // after is true some time after its first call.

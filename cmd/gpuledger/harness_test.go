@@ -72,10 +72,10 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// eventually waits for a condition, for at most half a minute.
+// eventually waits for a condition, for at most two minutes.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)
 		}

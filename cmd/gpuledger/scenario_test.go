@@ -51,9 +51,10 @@ func testScenario(t *testing.T, scenario string, w way) {
 	if by := p.Matches("gpuledger_driver_info", map[string]string{"source": w.name}); len(by) != 1 {
 		t.Errorf("%s does not serve", w.name)
 	}
+	counters := w.counters(t, n) // before time passes
 	checkBalance(t, p)
 	checkRecord(t, e)
-	spans := checkCounters(t, w.counters(t, n), p)
+	spans := checkCounters(t, counters, p)
 	switch scenario {
 	case "dgx-h100", "gb200":
 		checkNothingLeft(t, p)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -22,6 +23,7 @@ type Node struct {
 	world   *world
 	kubelet *kubelet
 	truth   *truthLog
+	late    time.Duration
 	faults  []Fault
 	engine  Engine
 }
@@ -115,6 +117,7 @@ func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 	if due <= n.world.steps {
 		return nil
 	}
+	n.late = max(n.late, time.Duration(due-n.world.steps-1)*step)
 	for n.world.steps < due {
 		if err := n.apply(n.world.advance()); err != nil {
 			return err
@@ -129,6 +132,14 @@ func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 		tell(row, n.world.activity())
 	}
 	return n.publish()
+}
+
+// Late returns for how long the node stood still at most when a step was due, because
+// nobody called Step. Its counters jumped by as much, which those of a board never do.
+func (n *Node) Late() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.late
 }
 
 // apply brings the files of pods in line with the world.
