@@ -27,7 +27,8 @@ func hash(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// A Link is shown at the end of the page.
+// A Link is shown at the end of the page. It is relative: the page may be seen through a
+// proxy that has it under another path.
 type Link struct{ Path, Text, About string }
 
 var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
