@@ -40,6 +40,12 @@ func gpuTable(p *Page) *table {
 		g := &p.GPUs[i]
 		t.add(g.Number(), g.State(), g.LastAnswer(), watts(g.PowerWatts), or(g.Serial), or(g.PCIBusID))
 		t.note(g.what())
+		if load := g.load(); load != "" {
+			t.note(load)
+		}
+		if g.MIG != nil {
+			t.note("MIG instances " + g.instances())
+		}
 		holders, _ := g.holders()
 		for _, c := range holders {
 			who := c.PodName() + " " + or(c.Container)
@@ -66,6 +72,17 @@ func (g *GPU) what() string {
 	}
 	if position := g.Position(); position != "" {
 		parts = append(parts, position)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// load says what is going on on the GPU, or nothing.
+func (g *GPU) load() string {
+	var parts []string
+	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
+		if part.value != "" {
+			parts = append(parts, part.name+part.value)
+		}
 	}
 	return strings.Join(parts, ", ")
 }
