@@ -1,8 +1,11 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,7 +47,7 @@ func gpuTable(p *Page) *table {
 			t.note(load)
 		}
 		if g.MIG != nil {
-			t.note("MIG instances " + g.instances())
+			t.note("MIG instances: " + g.profiles())
 		}
 		holders, _ := g.holders()
 		for _, c := range holders {
@@ -85,6 +88,20 @@ func (g *GPU) load() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// profiles counts the MIG instances of a GPU in MIG mode by their profile: a list of all
+// does not fit on a line.
+func (g *GPU) profiles() string {
+	counts := make(map[string]int)
+	for _, i := range *g.MIG {
+		counts[i.Profile]++
+	}
+	var parts []string
+	for _, profile := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d of %s", counts[profile], or(profile)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // energyTable has a row for each GPU, and below it those that it is the sum of.
