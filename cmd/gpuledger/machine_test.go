@@ -49,6 +49,9 @@ func TestWithoutKubernetes(t *testing.T) {
 	if s := string(out); err != nil || !strings.HasPrefix(s, "gpu-host-1: 8 GPUs present") || strings.Contains(s, "\n! ") || strings.Contains(s, "DOWN") {
 		t.Errorf("gpuledger status: %v\n%s", err, s)
 	}
+	if first := e.logged()[0]; !strings.Contains(first, `"msg":"starting","version":`) {
+		t.Errorf("the log begins with %s", first)
+	}
 	for _, line := range e.logged() {
 		if !strings.Contains(line, `"level":"INFO"`) {
 			t.Errorf("log: %s", line)

@@ -42,7 +42,7 @@ func TestPageForPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1761925340118", "1820925190655", "research/moe-train-0", `<a href="/metrics">`} {
+	for _, want := range []string{"1761925340118", "1820925190655", "research/moe-train-0", `<a href="./metrics">`} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/common/version"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -70,6 +71,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		<-ctx.Done()
 		return nil
 	}
+	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	node := NewNode(cfg, host.Now, log)
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, log)
 	g, ctx := errgroup.WithContext(ctx)

@@ -17,7 +17,7 @@ import (
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
-	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the pod that holds each GPU; needs --dcgm.fields"},
+	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the pod that holds each GPU; empty without --dcgm.fields"},
 	{Path: status.Path, Text: "Status", About: "this page as JSON"},
 	{Path: "/inventory", Text: "Inventory", About: "the GPUs' identity as JSON, in the driver's own words"},
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/common/version"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
@@ -39,6 +40,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 
 // run serves. An API server that is missing or refuses does not end it.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
 		cfg: cfg, log: log,
 		election:  election{lease: cfg.Lease, log: log},

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -9,7 +8,6 @@ import (
 	"html/template"
 	"io"
 	"strconv"
-	"strings"
 )
 
 //go:embed page.html
@@ -27,7 +25,8 @@ func hash(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// A Link is shown at the end of the page.
+// A Link is shown at the end of the page. It is relative: the page may be seen through a
+// proxy that has it under another path.
 type Link struct{ Path, Text, About string }
 
 var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
@@ -173,15 +172,10 @@ func facts(p *Page, g *GPU) []fact {
 		}
 		add("Power", power)
 	}
-	if g.UtilizationRatio != nil {
-		add("Busy", fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio))
-	}
-	if g.MemoryUsedBytes != nil && g.MemoryTotalBytes != nil {
-		const gib = 1 << 30
-		add("Memory", fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib))
-	}
-	if g.TemperatureCelsius != nil {
-		add("Temperature", fmt.Sprintf("%.0f °C", *g.TemperatureCelsius))
+	for _, f := range []fact{{"Busy", g.busy(), ""}, {"Memory", g.memory(), ""}, {"Temperature", g.temperature(), ""}} {
+		if f.Value != "" {
+			out = append(out, f)
+		}
 	}
 	switch {
 	case g.Errors() != "":
@@ -197,11 +191,7 @@ func facts(p *Page, g *GPU) []fact {
 		out = append(out, fact{"Memory rows", rows, "warn"})
 	}
 	if g.MIG != nil {
-		var instances []string
-		for _, i := range *g.MIG {
-			instances = append(instances, printable(i.ID+" ("+i.Profile+")"))
-		}
-		add("MIG instances", cmp.Or(strings.Join(instances, ", "), "none"))
+		add("MIG instances", g.instances())
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,40 @@ func (g *GPU) answered() string {
 		return "never answered"
 	}
 	return "last answered " + g.LastAnswer()
+}
+
+// busy says for what part of the time the GPU works, or nothing where it does not say.
+func (g *GPU) busy() string {
+	if g.UtilizationRatio == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio)
+}
+
+// memory says how much memory is in use, or nothing.
+func (g *GPU) memory() string {
+	if g.MemoryUsedBytes == nil || g.MemoryTotalBytes == nil {
+		return ""
+	}
+	const gib = 1 << 30
+	return fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib)
+}
+
+// temperature says how warm the GPU is, or nothing.
+func (g *GPU) temperature() string {
+	if g.TemperatureCelsius == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f °C", *g.TemperatureCelsius)
+}
+
+// instances lists the MIG instances of a GPU in MIG mode.
+func (g *GPU) instances() string {
+	var list []string
+	for _, i := range *g.MIG {
+		list = append(list, printable(i.ID+" ("+i.Profile+")"))
+	}
+	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
 // onBoardOf names the other GPUs on the board of one, or nothing.

@@ -27,9 +27,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	}
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
-		if kubeletDown(s.Stages) {
-			g.accuseNobody()
-		}
+		g.excuse(s.GPUs[i].Processes, s.Stages)
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		p.GPUs = append(p.GPUs, g)
 	}
@@ -41,22 +39,36 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	return p
 }
 
-// kubeletDown reports whether the kubelet did not say who was given which device when it
-// was last asked.
-func kubeletDown(stages []gpu.Stage) bool {
-	return slices.ContainsFunc(stages, func(s gpu.Stage) bool {
-		return s.Name == string(stage.PodResources) && !s.Up
-	})
-}
+// startGrain allows for the start of a process, which is known to the second, and for the
+// time that the kubelet takes for an answer.
+const startGrain = 2 * time.Second
 
-// accuseNobody takes back that containers were not given what they use: they may have been
-// given it since the kubelet last said something.
-func (g *GPU) accuseNobody() {
+// excuse takes back that containers were not given what they use where they may have been
+// given it since the kubelet last said something: it does not answer, or they began later.
+func (g *GPU) excuse(processes []gpu.LiveProcess, stages []gpu.Stage) {
+	i := slices.IndexFunc(stages, func(s gpu.Stage) bool { return s.Name == string(stage.PodResources) })
+	if i < 0 {
+		return
+	}
+	kubelet := stages[i]
 	for i := range g.Containers {
-		if c := &g.Containers[i]; c.Sharing == gpu.SharingNone {
+		if c := &g.Containers[i]; c.Sharing == gpu.SharingNone && (!kubelet.Up || c.began(processes).After(kubelet.LastSuccess.Add(-startGrain))) {
 			c.Sharing = ""
 		}
 	}
+}
+
+// began returns when the oldest process of the container on the GPU began, zero if that is
+// not known.
+func (c *Container) began(processes []gpu.LiveProcess) time.Time {
+	var oldest time.Time
+	for _, p := range processes {
+		mine := p.Owner.Kind == gpu.OwnerContainer && shown(p.Owner.Container.PodUID) == c.PodUID && shown(p.Owner.Container.Container) == c.Container
+		if mine && (oldest.IsZero() || p.StartTime.Before(oldest)) {
+			oldest = p.StartTime
+		}
+	}
+	return oldest
 }
 
 func newGPU(g *gpu.GPU, fresh bool) GPU {

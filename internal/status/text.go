@@ -1,8 +1,11 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -40,6 +43,12 @@ func gpuTable(p *Page) *table {
 		g := &p.GPUs[i]
 		t.add(g.Number(), g.State(), g.LastAnswer(), watts(g.PowerWatts), or(g.Serial), or(g.PCIBusID))
 		t.note(g.what())
+		if load := g.load(); load != "" {
+			t.note(load)
+		}
+		if g.MIG != nil {
+			t.note("MIG instances: " + g.profiles())
+		}
 		holders, _ := g.holders()
 		for _, c := range holders {
 			who := c.PodName() + " " + or(c.Container)
@@ -68,6 +77,31 @@ func (g *GPU) what() string {
 		parts = append(parts, position)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// load says what is going on on the GPU, or nothing.
+func (g *GPU) load() string {
+	var parts []string
+	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
+		if part.value != "" {
+			parts = append(parts, part.name+part.value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// profiles counts the MIG instances of a GPU in MIG mode by their profile: a list of all
+// does not fit on a line.
+func (g *GPU) profiles() string {
+	counts := make(map[string]int)
+	for _, i := range *g.MIG {
+		counts[i.Profile]++
+	}
+	var parts []string
+	for _, profile := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d of %s", counts[profile], or(profile)))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // energyTable has a row for each GPU, and below it those that it is the sum of.

@@ -1,0 +1,68 @@
+package status_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// TestGet: what is no page of an exporter is not shown as one, and the error says what to do.
+func TestGet(t *testing.T) {
+	tests := []struct {
+		name   string
+		server func(http.Handler) *httptest.Server
+		status int
+		body   string
+		want   string
+	}{
+		{"another program's page", httptest.NewServer, http.StatusOK, "<html>", "is not the page of an exporter: invalid character"},
+		{"another program's JSON", httptest.NewServer, http.StatusOK, `{"status":"ok"}`, "is not the page of an exporter: it has no version"},
+		{"another version", httptest.NewServer, http.StatusOK, `{"version":2}`, "use the program of the exporter's own image"},
+		{"too long", httptest.NewServer, http.StatusOK, "[" + strings.Repeat(" ", 17<<20) + "]", "is not the page of an exporter"},
+		{"a long complaint", httptest.NewServer, http.StatusInternalServerError, "x" + strings.Repeat("é", 300), "500 Internal Server Error: xéé"},
+		{"no password", httptest.NewServer, http.StatusUnauthorized, "", "as basic_auth, by --http.config.file"},
+		{"a certificate that nobody vouches for", httptest.NewTLSServer, http.StatusOK, "", "as tls_config, by --http.config.file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := tt.server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body) // who has read enough goes away
+			}))
+			defer server.Close()
+			_, err := status.Get(t.Context(), http.DefaultClient, server.URL)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !utf8.ValidString(err.Error()) {
+				t.Errorf("error %q, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestGetSilence: who does not answer, or not to the end, is not waited for.
+func TestGetSilence(t *testing.T) {
+	for name, begins := range map[string]bool{"no answer": false, "half an answer": true} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if begins {
+					_, _ = io.WriteString(w, "{")
+					w.(http.Flusher).Flush()
+				}
+				<-r.Context().Done()
+			}))
+			defer server.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_, err := status.Get(ctx, http.DefaultClient, server.URL)
+			if err == nil || !strings.Contains(err.Error(), "does not answer in time") {
+				t.Errorf("error %q", err)
+			}
+		})
+	}
+}
