@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
-	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
@@ -80,11 +79,7 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	start, err := now()
-	if err != nil {
-		return err
-	}
-	node, err := simnode.Open(dir, opts.scenario, start)
+	node, err := simnode.Open(dir, opts.scenario, host.Now())
 	if err != nil {
 		return fmt.Errorf("open node: %w", err)
 	}
@@ -114,21 +109,8 @@ func move(ctx context.Context, node *simnode.Node) error {
 			return nil
 		case <-tick.C:
 		}
-		t, err := now()
-		if err != nil {
-			return err
-		}
-		if err := node.Step(t); err != nil {
+		if err := node.Step(host.Now()); err != nil {
 			return fmt.Errorf("step node: %w", err)
 		}
 	}
-}
-
-// now reads both clocks.
-func now() (gpu.Instant, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return gpu.Instant{}, fmt.Errorf("read CLOCK_BOOTTIME: %w", err)
-	}
-	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}, nil
 }

@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/simnode":               {"internal/gpu"},
 	"internal/simnode/fakes":         {},
 	"internal/simnode/fakes/compile": {"internal/simnode/fakes"},
-	"cmd/simnode":                    {"internal/simnode", "internal/gpu"},
+	"cmd/simnode":                    {"internal/simnode", "internal/host"},
 	"internal/gpu/gputest":           {"internal/gpu"},
 	"test/exposition":                {"internal/gpu"},
 	"test/promdoc":                   {},
