@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/status"
 )
@@ -32,7 +33,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slo
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
 	mux.Handle("GET "+collector.FieldsPath, metrics.Page(prometheus.ToTransactionalGatherer(fields)))
-	mux.Handle("GET /inventory", inventoryHandler(latest))
+	mux.Handle("GET "+inventory.Path, inventoryHandler(latest))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if latest() == nil {

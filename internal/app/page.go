@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
@@ -19,7 +20,7 @@ var links = []status.Link{
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "what is worth keeping for years: placement and energy per pod, with serial numbers"},
 	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the pod that holds each GPU; empty without --dcgm.fields"},
 	{Path: status.Path, Text: "Status", About: "this page as JSON"},
-	{Path: "/inventory", Text: "Inventory", About: "the GPUs' identity as JSON, in the driver's own words"},
+	{Path: inventory.Path, Text: "Inventory", About: "the GPUs' identity as JSON, in the driver's own words"},
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 

@@ -13,6 +13,9 @@ import (
 // change it.
 const Version = 1
 
+// Path is where the exporter serves the page.
+const Path = "/inventory"
+
 // Page is what an exporter says of its node.
 type Page struct {
 	Version int       `json:"version"`

@@ -66,7 +66,7 @@ func NewClient(o Options) (*Client, error) {
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	where := url.URL{Scheme: c.scheme, Host: t.Address, Path: "/inventory"}
+	where := url.URL{Scheme: c.scheme, Host: t.Address, Path: inventory.Path}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), http.NoBody)
 	if err != nil {
 		return inventory.Page{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
