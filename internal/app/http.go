@@ -1,6 +1,8 @@
 package app
 
 import (
+	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 
@@ -33,13 +35,40 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slo
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
 	mux.Handle("GET "+collector.FieldsPath, metrics.Page(prometheus.ToTransactionalGatherer(fields)))
-	mux.Handle("GET "+inventory.Path, inventoryHandler(latest))
+	mux.Handle("GET "+inventory.Path, withSnapshot(latest, showInventory))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if latest() == nil {
-			return "nothing was read yet"
+			return nothingYet
 		}
 		return ""
 	}))
 	return mux
+}
+
+// nothingYet is why there is no answer before the first tick.
+const nothingYet = "nothing was read yet"
+
+// withSnapshot answers with what show makes of the latest snapshot, once there is one.
+func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *gpu.Snapshot)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := latest()
+		if s == nil {
+			http.Error(w, "not ready: "+nothingYet, http.StatusServiceUnavailable)
+			return
+		}
+		show(w, s)
+	})
+}
+
+func showInventory(w http.ResponseWriter, s *gpu.Snapshot) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = writeJSON(w, inventory.New(s)) // an error here is the client's going away
+}
+
+// writeJSON writes a value for programs, so that people can read it too.
+func writeJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 
@@ -24,15 +23,10 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus answers with what show makes of the state of the node, once there is one.
-// The answer is complete before it is sent.
+// withStatus answers with what show makes of the state of the node. The answer is complete
+// before it is sent.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		s := latest()
-		if s == nil {
-			http.Error(w, "not ready: nothing was read yet", http.StatusServiceUnavailable)
-			return
-		}
+	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		var body bytes.Buffer
 		if err := show(&body, new(status.New(s, now()))); err != nil {
 			log.Error("show the state of the node", "err", err)
@@ -50,8 +44,4 @@ func showHTML(w *bytes.Buffer, p *status.Page) error {
 	return status.HTML(w, p, version.Info(), links)
 }
 
-func showJSON(w *bytes.Buffer, p *status.Page) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(p)
-}
+func showJSON(w *bytes.Buffer, p *status.Page) error { return writeJSON(w, p) }

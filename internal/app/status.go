@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -48,9 +47,7 @@ func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
 		return fmt.Errorf("--url: %w", err)
 	}
 	if cfg.JSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(p)
+		return writeJSON(out, p)
 	}
 	return status.Write(out, p)
 }
