@@ -1,0 +1,53 @@
+package flags_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/flags"
+)
+
+func TestList(t *testing.T) {
+	l := flags.List{"a default"}
+	if err := l.UnmarshalText([]byte(" a, b c ,,d,")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(flags.List{"a", "b c", "d"}, l); diff != "" {
+		t.Errorf("words (-want +got):\n%s", diff)
+	}
+	if text, err := l.MarshalText(); err != nil || string(text) != "a,b c,d" {
+		t.Errorf("text is %q, %v", text, err)
+	}
+	if err := l.UnmarshalText(nil); err != nil || len(l) != 0 {
+		t.Errorf("nothing gives %q, %v", l, err)
+	}
+}
+
+func TestPattern(t *testing.T) {
+	tests := []struct {
+		text string
+		want string // in the error; none if it is empty
+	}{
+		{`^nvidia\.com/gpu$`, ""},
+		{"^$", ""},
+		{"(", "missing closing"},
+		{"", "is empty"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			var p flags.Pattern
+			err := p.UnmarshalText([]byte(tt.text))
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error is %v, want %q in it", err, tt.want)
+				}
+				return
+			}
+			if text, again := p.MarshalText(); err != nil || again != nil || string(text) != tt.text {
+				t.Errorf("text is %q, %v, %v", text, err, again)
+			}
+		})
+	}
+}

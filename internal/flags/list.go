@@ -1,0 +1,21 @@
+package flags
+
+import "strings"
+
+// List is a flag with commas between its words. Spaces around a word are no part of it,
+// and what is empty is no word.
+type List []string
+
+// MarshalText implements [encoding.TextMarshaler].
+func (l List) MarshalText() ([]byte, error) { return []byte(strings.Join(l, ",")), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (l *List) UnmarshalText(text []byte) error {
+	*l = nil
+	for word := range strings.SplitSeq(string(text), ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			*l = append(*l, word)
+		}
+	}
+	return nil
+}
