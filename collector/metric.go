@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // Page is a page that the exporter serves. Each has metrics of its own, so that no
@@ -84,19 +82,3 @@ func (m Metric) Series() int {
 
 // TypeName returns the type as the metrics page spells it.
 func (m Metric) TypeName() string { return strings.ToLower(m.Type.ToDTO().String()) }
-
-func methods() []string {
-	var names []string
-	for m := range gpu.NumMethods {
-		names = append(names, m.String())
-	}
-	return names
-}
-
-func reasons() []string {
-	var names []string
-	for r := range gpu.NumReasons {
-		names = append(names, r.String())
-	}
-	return names
-}

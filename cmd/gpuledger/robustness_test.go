@@ -24,6 +24,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--tick=1m"}, "--tick=1m0s: want at most 30s"},
 		{[]string{"--retention=-1s"}, "--retention=-1s"},
 		{[]string{"--kubelet.pod-resources-socket=kubelet.sock"}, "--kubelet.pod-resources-socket=kubelet.sock: want an absolute path"},
+		{[]string{"--kubelet.resource-pattern=("}, `"(" for flag -kubelet.resource-pattern`},
+		{[]string{"--kubelet.resource-pattern="}, "-kubelet.resource-pattern: is empty"},
 		{[]string{"--state.path=state"}, "--state.path=state"},
 		{[]string{"--nvml.library=libnvidia-ml.so.1"}, "--nvml.library=libnvidia-ml.so.1"},
 		{[]string{"--web.listen-address=9840"}, `"9840" for flag -web.listen-address`},

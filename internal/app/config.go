@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/flags"
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/podmapper"
@@ -29,7 +29,7 @@ type Config struct {
 	PodLogs       string
 	PodResources  string
 	PodsAPI       string
-	Resources     pattern
+	Resources     flags.Pattern
 	StatePath     string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
@@ -62,7 +62,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`folder` of the kubelet's container log links")
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`folder` of the pods' logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used where it exists")
-	fs.TextVar(&c.Resources, "kubelet.resource-pattern", &pattern{regexp.MustCompile(podmapper.DefaultResources)}, "`regexp` that matches the names of the resources whose devices are GPUs")
+	fs.TextVar(&c.Resources, "kubelet.resource-pattern", flags.MustPattern(podmapper.DefaultResources), "`regexp` that matches the names of the resources whose devices are GPUs")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty on a machine without Kubernetes: nothing of it is looked for then")
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
@@ -142,19 +142,4 @@ func (c *Config) validate() error {
 	}
 	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
-}
-
-// pattern is a flag that holds a regular expression.
-type pattern struct{ *regexp.Regexp }
-
-func (p pattern) MarshalText() ([]byte, error) {
-	if p.Regexp == nil {
-		return nil, nil
-	}
-	return []byte(p.String()), nil
-}
-
-func (p *pattern) UnmarshalText(text []byte) (err error) {
-	p.Regexp, err = regexp.Compile(string(text))
-	return err
 }

@@ -27,13 +27,14 @@ var allowed = map[string][]string{
 	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
-		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/serve", "internal/logs",
+		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/flags", "internal/serve", "internal/logs",
 	},
 	"cmd/gpuledger": {"internal/app", "internal/footprint", "internal/logs"},
 
 	// What both programs share.
 	"internal/inventory":  {"internal/gpu"},
 	"internal/labelvalue": {},
+	"internal/flags":      {},
 	"internal/serve":      {},
 	"internal/footprint":  {},
 	"internal/logs":       {},
@@ -41,19 +42,18 @@ var allowed = map[string][]string{
 	// The reconciler.
 	"internal/nodelabel":           {"internal/gpu", "internal/inventory"},
 	"internal/machine":             {},
-	"internal/reconciler/words":    {},
-	"internal/reconciler/exporter": {"internal/inventory", "internal/reconciler/words"},
+	"internal/reconciler/exporter": {"internal/inventory", "internal/flags"},
 	"internal/reconciler/verdict":  {"internal/inventory", "internal/nodelabel"},
 	"internal/reconciler/watch":    {"collector"},
 	"internal/reconciler/nodes": {
 		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
-		"internal/reconciler/watch", "internal/reconciler/words", "collector",
+		"internal/reconciler/watch", "internal/flags", "collector",
 	},
-	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/reconciler/words", "internal/labelvalue", "collector"},
+	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/flags", "internal/labelvalue", "collector"},
 	"internal/reconciler/expected":  {"collector"},
 	"internal/reconciler": {
-		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch", "internal/reconciler/words",
-		"internal/serve", "internal/logs", "collector",
+		"internal/reconciler/nodes", "internal/reconciler/workloads", "internal/reconciler/expected", "internal/reconciler/watch",
+		"internal/flags", "internal/serve", "internal/logs", "collector",
 	},
 	"cmd/gpuledger-reconciler": {"internal/reconciler", "internal/footprint", "internal/logs"},
 

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/flags"
 	"github.com/gpuledger/gpuledger/internal/logs"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
-	"github.com/gpuledger/gpuledger/internal/reconciler/words"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -29,7 +29,7 @@ type Config struct {
 	Log   logs.Config
 
 	Kubeconfig string
-	Enable     words.List
+	Enable     flags.List
 	Lease      Lease
 
 	Labels    nodes.Options
@@ -45,7 +45,7 @@ type Config struct {
 // Flags returns the flag set of the reconciler, bound to a configuration that holds
 // the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
-	c := &Config{Enable: words.List{partLabels, partWorkloads}}
+	c := &Config{Enable: flags.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 

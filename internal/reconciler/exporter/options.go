@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gpuledger/gpuledger/internal/reconciler/words"
+	"github.com/gpuledger/gpuledger/internal/flags"
 )
 
 // Options is what the flags say of the exporters.
@@ -94,7 +94,7 @@ func (d daemonSets) MarshalText() ([]byte, error) {
 
 func (d *daemonSets) UnmarshalText(text []byte) error {
 	*d = make(daemonSets)
-	var list words.List
+	var list flags.List
 	if err := list.UnmarshalText(text); err != nil {
 		return err
 	}

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gpuledger/gpuledger/internal/reconciler/words"
+	"github.com/gpuledger/gpuledger/internal/flags"
 )
 
 // The modes of snapshots.
@@ -31,11 +30,11 @@ const (
 type Options struct {
 	// Resources matches the names of extended resources that are GPUs, and
 	// DeviceClasses those of device classes of claims.
-	Resources, DeviceClasses pattern
+	Resources, DeviceClasses flags.Pattern
 	// Retention is how long the series of a pod stay after it ended.
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the keys that are shown.
-	PodLabels, PodAnnotations words.List
+	PodLabels, PodAnnotations flags.List
 	// Events says whether events are written, Snapshots whether with the whole pod.
 	Events    bool
 	Snapshots string
@@ -45,11 +44,11 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.TextVar(&o.Resources, "resource-pattern", &pattern{regexp.MustCompile(DefaultResources)}, "`regexp` that matches the names of the extended resources that are GPUs")
-	fs.TextVar(&o.DeviceClasses, "device-class-pattern", &pattern{regexp.MustCompile(DefaultDeviceClasses)}, "`regexp` that matches the names of the device classes whose devices are GPUs")
+	fs.TextVar(&o.Resources, "resource-pattern", flags.MustPattern(DefaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
+	fs.TextVar(&o.DeviceClasses, "device-class-pattern", flags.MustPattern(DefaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
-	fs.TextVar(&o.PodLabels, "pod-labels", words.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
-	fs.TextVar(&o.PodAnnotations, "pod-annotations", words.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
+	fs.TextVar(&o.PodLabels, "pod-labels", flags.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
+	fs.TextVar(&o.PodAnnotations, "pod-annotations", flags.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
 	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
 }
@@ -91,24 +90,4 @@ func (o *Options) output() io.Writer {
 		return os.Stdout
 	}
 	return o.Output
-}
-
-// pattern is a flag that holds a regular expression.
-type pattern struct{ *regexp.Regexp }
-
-func (p pattern) MarshalText() ([]byte, error) {
-	if p.Regexp == nil {
-		return nil, nil
-	}
-	return []byte(p.String()), nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler]. An empty expression would match
-// whatever there is.
-func (p *pattern) UnmarshalText(text []byte) (err error) {
-	if len(text) == 0 {
-		return errors.New("is empty, which matches everything; for nothing write ^$")
-	}
-	p.Regexp, err = regexp.Compile(string(text))
-	return err
 }
