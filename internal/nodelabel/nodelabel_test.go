@@ -174,7 +174,7 @@ func compare(t *testing.T, rules nodelabel.Rules, page inventory.Page, want map[
 	if diff := cmp.Diff(prefixed, got.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if len(page.GPUs) == 0 != got.Empty() || len(page.GPUs) == 0 != (got.Annotations == nil) {
+	if len(page.GPUs) == 0 != got.Equal(nodelabel.Desired{}) || len(page.GPUs) == 0 != (got.Annotations == nil) {
 		t.Errorf("%d GPUs give %v", len(page.GPUs), got)
 	}
 }

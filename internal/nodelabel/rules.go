@@ -3,6 +3,7 @@ package nodelabel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"unique"
 
@@ -52,8 +53,10 @@ type Desired struct {
 	Lost []string
 }
 
-// Empty reports whether the Node should bear nothing.
-func (d Desired) Empty() bool { return len(d.Labels) == 0 && len(d.Annotations) == 0 }
+// Equal reports whether a Node should bear the same by both.
+func (d Desired) Equal(o Desired) bool {
+	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
+}
 
 // InventoryKey is the key of the annotation. It stays under our own prefix in the
 // scheme of gpuid, which had no annotation.

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -101,7 +100,7 @@ func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 }
 
 func (r *remembered) like(n *node, want nodelabel.Desired) bool {
-	return r.uid == n.UID && maps.Equal(r.want.Labels, want.Labels) && maps.Equal(r.want.Annotations, want.Annotations)
+	return r.uid == n.UID && r.want.Equal(want)
 }
 
 // right remembers that a Node is as it should be, and its identity. It may not stay so:

@@ -116,7 +116,7 @@ func (j *Judge) believe(name string, n *node, exporter string, page inventory.Pa
 	n.words[exporter] = word{at: now, desired: desired}
 	maps.DeleteFunc(n.words, func(_ string, w word) bool { return now.Sub(w.at) > j.lapse })
 	for _, w := range n.words {
-		if !same(w.desired, desired) {
+		if !w.desired.Equal(desired) {
 			n.state, n.detail, n.first = Disagreement, "two exporters on the node say different things", reading{}
 			return
 		}
@@ -141,19 +141,15 @@ func (j *Judge) Unheard(name, exporter string) {
 func (n *node) hear(r reading) {
 	n.detail = ""
 	switch {
-	case n.settled != nil && same(*n.settled, r.desired):
+	case n.settled != nil && n.settled.Equal(r.desired):
 		n.state, n.first = Settled, reading{}
-	case n.state == Unconfirmed && same(n.first.desired, r.desired):
+	case n.state == Unconfirmed && n.first.desired.Equal(r.desired):
 		if !n.first.at.Equal(r.at) {
 			n.state, n.settled, n.first = Settled, &r.desired, reading{}
 		}
 	default:
 		n.state, n.first = Unconfirmed, r
 	}
-}
-
-func same(a, b nodelabel.Desired) bool {
-	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
 // Want returns what a Node should bear, and whether that is known: what was settled

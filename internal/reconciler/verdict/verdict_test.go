@@ -124,7 +124,7 @@ func TestZeroGPUs(t *testing.T) {
 	c.settles("a", "1")
 	c.hears("a", c.page(), verdict.Unconfirmed)
 	c.hears("a", c.page(), verdict.Settled)
-	if d, known := c.judge.Want("a", c.now); !known || !d.Empty() {
+	if d, known := c.judge.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
 		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
 	}
 }
