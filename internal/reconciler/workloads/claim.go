@@ -65,7 +65,7 @@ func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAll
 		count = allocated
 	}
 	if count > 0 {
-		c.asks = append(c.asks, ask{one(class), float64(count)})
+		c.asks = append(c.asks, ask{shared(class), float64(count)})
 	}
 }
 

@@ -24,7 +24,7 @@ type reference struct {
 // than a label value may be: the API server bounds only the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
-		apiVersion: one(labelvalue.Valid(owner.APIVersion)), kind: one(labelvalue.Valid(owner.Kind)), namespace: one(namespace),
+		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
 		name: strings.Clone(labelvalue.Valid(owner.Name)), uid: types.UID(strings.Clone(labelvalue.Valid(string(owner.UID)))),
 	}
 }

@@ -57,9 +57,9 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		return nil, false
 	}
 	p := &pod{
-		namespace: one(from.Namespace), name: from.Name, uid: from.UID,
+		namespace: shared(from.Namespace), name: from.Name, uid: from.UID,
 		version: from.ResourceVersion, generation: from.Generation, created: from.CreationTimestamp.Time,
-		node:        one(from.Spec.NodeName),
+		node:        shared(from.Spec.NodeName),
 		owner:       ownerOf(from),
 		asks:        asks,
 		claims:      claims,

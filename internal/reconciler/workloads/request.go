@@ -24,7 +24,7 @@ func (w *Workloads) requests(p *corev1.Pod) []ask {
 	var asks []ask
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
 		if n := quantity.Value(); n > 0 && w.isGPU(string(name)) {
-			asks = append(asks, ask{one(string(name)), float64(n)})
+			asks = append(asks, ask{shared(string(name)), float64(n)})
 		}
 	}
 	slices.SortFunc(asks, func(a, b ask) int { return cmp.Compare(a.resource, b.resource) })

@@ -42,7 +42,7 @@ type ending struct {
 
 func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	s := &status{
-		phase: one(string(from.Status.Phase)), reason: one(from.Status.Reason),
+		phase: shared(string(from.Status.Phase)), reason: shared(from.Status.Reason),
 		conditions: make([]condition, 0, len(from.Status.Conditions)),
 		spec:       specHash(from),
 	}
@@ -53,7 +53,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	}
 	for c := range statuses(from) {
 		s.containers = append(s.containers, container{
-			name: one(c.Name), restarts: c.RestartCount, ended: w.endingOf(c),
+			name: shared(c.Name), restarts: c.RestartCount, ended: w.endingOf(c),
 		})
 	}
 	return s
@@ -67,7 +67,7 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	if t == nil {
 		return nil
 	}
-	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: one(t.Reason), at: t.FinishedAt.Time}
+	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: shared(t.Reason), at: t.FinishedAt.Time}
 }
 
 // condition returns the state of the named condition, zero if there is none of that
