@@ -15,15 +15,15 @@ import (
 
 // The modes of snapshots.
 const (
-	SnapshotsNone = "none"
-	SnapshotsLog  = "log"
+	snapshotsNone = "none"
+	snapshotsLog  = "log"
 )
 
 // What asks for a GPU unless the flags say otherwise: the resources of NVIDIA's
 // device plugin, and the device classes of its DRA driver.
 const (
-	DefaultResources     = `^nvidia\.com/(gpu|gpu\.shared|mig-.+)$`
-	DefaultDeviceClasses = `^(gpu|mig|vfio)\.nvidia\.com$`
+	defaultResources     = `^nvidia\.com/(gpu|gpu\.shared|mig-.+)$`
+	defaultDeviceClasses = `^(gpu|mig|vfio)\.nvidia\.com$`
 )
 
 // Options is what the flags say of the workloads.
@@ -44,13 +44,13 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.TextVar(&o.Resources, "resource-pattern", flags.MustPattern(DefaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
-	fs.TextVar(&o.DeviceClasses, "device-class-pattern", flags.MustPattern(DefaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
+	fs.TextVar(&o.Resources, "resource-pattern", flags.MustPattern(defaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
+	fs.TextVar(&o.DeviceClasses, "device-class-pattern", flags.MustPattern(defaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", flags.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", flags.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
-	fs.StringVar(&o.Snapshots, "snapshots", SnapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
+	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
 }
 
 // Validate checks what the flag package cannot.
@@ -60,9 +60,9 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--retention=%v: want at least 1s", o.Retention))
 	}
 	switch {
-	case o.Snapshots != SnapshotsNone && o.Snapshots != SnapshotsLog:
+	case o.Snapshots != snapshotsNone && o.Snapshots != snapshotsLog:
 		errs = append(errs, fmt.Errorf("--snapshots=%s: want none or log", o.Snapshots))
-	case o.Snapshots == SnapshotsLog && !o.Events:
+	case o.Snapshots == snapshotsLog && !o.Events:
 		errs = append(errs, errors.New("--snapshots=log: needs --events"))
 	}
 	return errors.Join(append(errs,

@@ -70,7 +70,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 	if w.opts.Events {
 		p.status = w.keepStatus(from)
 	}
-	if w.opts.Snapshots == SnapshotsLog && (w.listed.Load() || time.Since(p.changed()) < recently) {
+	if w.opts.Snapshots == snapshotsLog && (w.listed.Load() || time.Since(p.changed()) < recently) {
 		p.full = from // of a list, only those with something to tell: all would be too much
 	}
 	return p, true
