@@ -52,7 +52,10 @@ func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	if errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("it is empty; want at least the line node,serial")
 	}
-	columns, err := columnsOf(head, err)
+	if err != nil {
+		return nil, nil, err
+	}
+	columns, err := columnsOf(head)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,10 +93,7 @@ func blank(record []string) bool {
 // columns says at which position each known column is.
 type columns map[string]int
 
-func columnsOf(head []string, err error) (columns, error) {
-	if err != nil {
-		return nil, err
-	}
+func columnsOf(head []string) (columns, error) {
 	c := make(columns)
 	for i, name := range head {
 		name = strings.ToLower(strings.TrimSpace(name))

@@ -1,5 +1,6 @@
-// Package watch tells of resources that cannot be listed or watched. The informers try
-// again by themselves, without end and ever more slowly; here is only what is said of it.
+// Package watch is about the resources that the informers watch: it waits for those that
+// the API server may not serve, and says and counts what cannot be listed or watched. The
+// informers try that again by themselves, without end and ever more slowly.
 package watch
 
 import (
