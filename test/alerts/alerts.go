@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -115,15 +114,4 @@ func Runbook(alert string) string {
 		name.WriteRune(unicode.ToLower(r))
 	}
 	return "gpuledger" + name.String() + ".md"
-}
-
-var block = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
-
-// Queries returns the blocks of PromQL of a document.
-func Queries(document string) []string {
-	var queries []string
-	for _, m := range block.FindAllStringSubmatch(document, -1) {
-		queries = append(queries, m[1])
-	}
-	return queries
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/test/alerts"
+	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/promql"
 )
 
@@ -175,7 +176,7 @@ func TestRunbooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, query := range alerts.Queries(string(text)) {
+		for _, query := range promdoc.Blocks(string(text)) {
 			for _, m := range promql.Metrics(query) {
 				if !exists(m) {
 					t.Errorf("%s: there is no metric %s", filepath.Base(file), m)

@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/gpuledger/gpuledger/test/alerts"
+	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
@@ -32,7 +32,7 @@ func TestQueries(t *testing.T) {
 				t.Fatal(err)
 			}
 			var list []map[string]string
-			for i, query := range alerts.Queries(string(text)) {
+			for i, query := range promdoc.Blocks(string(text)) {
 				list = append(list, map[string]string{"record": "query:" + strings.Repeat("x", i+1), "expr": query})
 			}
 			if len(list) == 0 {

@@ -50,6 +50,18 @@ func Read(file string) (Doc, error) {
 	return doc, nil
 }
 
+var block = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
+
+// Blocks returns the blocks of PromQL in a document that asks no questions by headings,
+// such as a runbook, wherever they stand.
+func Blocks(document string) []string {
+	var queries []string
+	for _, m := range block.FindAllStringSubmatch(document, -1) {
+		queries = append(queries, m[1])
+	}
+	return queries
+}
+
 // Part returns the queries of one part of the document.
 func (d Doc) Part(heading string) Doc {
 	var part Doc

@@ -75,3 +75,10 @@ func TestReadRefusesTwoAnswers(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestBlocks(t *testing.T) {
+	runbook := "1. Ask:\n\n   ```promql\n   up == 0\n   ```\n\n   ```sh\n   ls\n   ```\n\n```promql\nsum(up)\n```\n"
+	if diff := cmp.Diff([]string{"   up == 0\n", "sum(up)\n"}, promdoc.Blocks(runbook)); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
