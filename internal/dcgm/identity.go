@@ -92,16 +92,12 @@ func (b *board) settle(i int, of func(field) value) {
 func (b *board) learn(of func(field) value) {
 	d := &b.device
 	d.Vendor = "NVIDIA"
-	text := func(to *string, f field) {
-		v, ok := of(f).word()
-		assign(to, itself, v, ok)
-	}
-	text(&d.UUID, godcgm.DCGM_FI_DEV_GPU_UUID)
-	text(&d.Model, godcgm.DCGM_FI_DEV_GPU_NAME)
-	text(&d.Serial, godcgm.DCGM_FI_DEV_BOARD_SERIAL)
-	text(&d.PCIBusID, godcgm.DCGM_FI_DEV_PCI_BUS_ID)
-	text(&d.VBIOSVersion, godcgm.DCGM_FI_DEV_VBIOS_VERSION)
-	text(&d.Platform.ChassisSerial, godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER)
+	of(godcgm.DCGM_FI_DEV_GPU_UUID).setWord(&d.UUID)
+	of(godcgm.DCGM_FI_DEV_GPU_NAME).setWord(&d.Model)
+	of(godcgm.DCGM_FI_DEV_BOARD_SERIAL).setWord(&d.Serial)
+	of(godcgm.DCGM_FI_DEV_PCI_BUS_ID).setWord(&d.PCIBusID)
+	of(godcgm.DCGM_FI_DEV_VBIOS_VERSION).setWord(&d.VBIOSVersion)
+	of(godcgm.DCGM_FI_DEV_PLATFORM_CHASSIS_SERIAL_NUMBER).setWord(&d.Platform.ChassisSerial)
 	index, ok := of(godcgm.DCGM_FI_DEV_NVML_INDEX).count()
 	assign(&d.Index, func(n int64) int { return int(n) }, index, ok)
 	minor, ok := of(godcgm.DCGM_FI_DEV_GPU_MINOR_NUMBER).count()
@@ -132,8 +128,7 @@ func (b *board) learnFabric(of func(field) value) {
 		return
 	}
 	f := &gpu.Fabric{State: fabricStates[status]}
-	cluster, ok := of(godcgm.DCGM_FI_DEV_FABRIC_CLUSTER_UUID).word()
-	assign(&f.ClusterUUID, itself, cluster, ok)
+	of(godcgm.DCGM_FI_DEV_FABRIC_CLUSTER_UUID).setWord(&f.ClusterUUID)
 	clique, ok := of(godcgm.DCGM_FI_DEV_FABRIC_CLIQUE_ID).integer()
 	assign(&f.CliqueID, func(n int64) uint32 { return uint32(n) }, clique, ok)
 	b.device.Fabric = f

@@ -136,8 +136,7 @@ func (d *session) describe(divided map[entity]bool) error {
 	}
 	for i := range d.mig.parts {
 		p := &d.mig.parts[i]
-		name, ok := names[key{p.entity, godcgm.DCGM_FI_DEV_GPU_NAME}].word()
-		assign(&p.instance.Profile, itself, name, ok)
+		names[key{p.entity, godcgm.DCGM_FI_DEV_GPU_NAME}].setWord(&p.instance.Profile)
 		if b := d.boards[p.parent]; b.device.MIG != nil {
 			b.device.MIG.Instances = append(b.device.MIG.Instances, p.instance)
 		}

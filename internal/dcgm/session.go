@@ -84,10 +84,8 @@ func (d *session) begin() error {
 	if vs[key{system, driverVersion}].status == codeNoDriver {
 		return errors.New("the host engine has no driver")
 	}
-	v, ok := vs[key{system, driverVersion}].word()
-	assign(&d.driver.DriverVersion, itself, v, ok)
-	v, ok = vs[key{system, nvmlVersion}].word()
-	assign(&d.driver.NVMLVersion, itself, v, ok)
+	vs[key{system, driverVersion}].setWord(&d.driver.DriverVersion)
+	vs[key{system, nvmlVersion}].setWord(&d.driver.NVMLVersion)
 	if err := d.identify(); err != nil {
 		return err
 	}
@@ -96,8 +94,6 @@ func (d *session) begin() error {
 	}
 	return d.watch()
 }
-
-func itself(s string) string { return s }
 
 // count lists the GPUs.
 func (d *session) count() (gpus []entity, err error) {

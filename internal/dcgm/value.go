@@ -67,6 +67,13 @@ func (v value) word() (string, bool) {
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
+// setWord sets *to to the value of a field of text, if there is one.
+func (v value) setWord(to *string) {
+	if s, ok := v.word(); ok {
+		*to = s
+	}
+}
+
 // key is what a value is found by: never by its place, which the engine changes.
 type key struct {
 	entity
@@ -76,12 +83,11 @@ type key struct {
 // values are the answers of one question.
 type values map[key]value
 
-// assign sets *to to a value that there is, converted, and reports whether there is.
-func assign[T, U any](to *T, convert func(U) T, v U, ok bool) bool {
+// assign sets *to to a value, converted, if there is one.
+func assign[T, U any](to *T, convert func(U) T, v U, ok bool) {
 	if ok {
 		*to = convert(v)
 	}
-	return ok
 }
 
 // latest asks for the newest values that the engine keeps of fields that are watched.
