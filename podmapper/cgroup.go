@@ -114,8 +114,9 @@ var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
 // podOfSegment returns the pod's UID, not yet checked, if the segment is the
 // cgroup of a pod: kubepods[-<class>]-pod<uid>.slice by the systemd driver, with
-// the UID's dashes as underscores or escaped as systemd does, or pod<uid> below kubepods[/<class>] by the
-// cgroupfs driver. Elsewhere, "pod" inside a name means nothing.
+// the UID's dashes as underscores or escaped as systemd does, or pod<uid> below
+// kubepods[/<class>] by the cgroupfs driver. Elsewhere, "pod" inside a name means
+// nothing.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")

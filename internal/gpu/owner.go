@@ -77,8 +77,8 @@ func (k OwnerKind) String() string {
 type Allocation struct {
 	// Device is the device in the kubelet's words.
 	Device DeviceName
-	// UUID is the GPU that is, GPUInstance its MIG instance, empty for a whole GPU.
-	// Both are empty until the name was looked up among the driver's devices.
+	// UUID is the GPU that this names, GPUInstance its MIG instance, empty for a whole
+	// GPU. Both are empty until the name was looked up among the driver's devices.
 	UUID        string
 	GPUInstance string
 	// Container has an empty PodUID as long as that is not known, and an empty name

@@ -185,8 +185,9 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish tells the kubelet the pods, stops or starts it, and writes the truth and then the driver's state, so that whatever counter
-// is read through the driver has its row in the truth.
+// publish tells the kubelet the pods, stops or starts it, and writes the truth and then
+// the driver's state, so that whatever counter is read through the driver has its row in
+// the truth.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.run(n.world.kubelet); err != nil {

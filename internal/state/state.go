@@ -34,6 +34,10 @@ var ErrLocked = errors.New("locked by another gpuledger on this node")
 // caller closes it and opens it anew.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
+// ErrStale is wrapped by the error of Save if an older file could not even be
+// removed. A restart would continue from it, so nothing newer may be shown.
+var ErrStale = errors.New("an older state is still there")
+
 // ErrUnusable is wrapped by the errors of Load for a file that is there, but
 // cannot be continued: corrupt, or of another boot or version.
 var ErrUnusable = errors.New("unusable")
@@ -157,10 +161,6 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 	}
 	return err
 }
-
-// ErrStale is wrapped by the error of Save if an older file could not even be
-// removed. A restart would continue from it, so nothing newer may be shown.
-var ErrStale = errors.New("an older state is still there")
 
 // ours reports whether the locked file is still the one at its path.
 func (d *Dir) ours() bool {
