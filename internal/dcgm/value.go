@@ -2,7 +2,6 @@ package dcgm
 
 import (
 	"encoding/binary"
-	"maps"
 	"math"
 	"strings"
 
@@ -88,66 +87,4 @@ func assign[T, U any](to *T, convert func(U) T, v U, ok bool) {
 	if ok {
 		*to = convert(v)
 	}
-}
-
-// latest asks for the newest values that the engine keeps of fields that are watched.
-func (e *engine) latest(of []entity, fields []field) (values, error) {
-	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
-}
-
-// live lets the engine ask the driver. It fails as a whole over one value that there
-// is none of: then every entity is asked alone, and then for each field alone. An
-// error means that the engine is gone, or knows no such question.
-func (e *engine) live(of []entity, fields ...field) (values, error) {
-	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
-	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)
-	if err == nil || gone(err) || code(err) == codeNoFunction {
-		return vs, err
-	}
-	if len(of) == 1 && len(fields) == 1 {
-		return values{key{of[0], fields[0]}: {status: code(err)}}, nil
-	}
-	merged := make(values)
-	add := func(of []entity, fields ...field) error {
-		some, err := e.live(of, fields...)
-		maps.Copy(merged, some)
-		return err
-	}
-	if len(of) > 1 {
-		for i := range of {
-			if err := add(of[i:i+1], fields...); err != nil {
-				return nil, err
-			}
-		}
-		return merged, nil
-	}
-	for _, f := range fields {
-		if err := add(of, f); err != nil {
-			return nil, err
-		}
-	}
-	return merged, nil
-}
-
-// maxFields is how many fields the library takes in one question.
-const maxFields = 128
-
-func (e *engine) ask(name string, of []entity, fields []field, flags uint) (values, error) {
-	out := make(values, len(of)*len(fields))
-	for len(fields) > 0 && len(of) > 0 {
-		some := fields[:min(len(fields), maxFields)]
-		fields = fields[len(some):]
-		err := e.do(name, func() error {
-			vs, err := godcgm.EntitiesGetLatestValues(of, some, flags)
-			for i := range vs {
-				v := &vs[i]
-				out[key{entity{EntityGroupId: v.EntityGroupId, EntityId: v.EntityID}, v.FieldID}] = newValue(v)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
