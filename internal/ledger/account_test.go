@@ -1,0 +1,161 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestBirth: an account is open at zero before it is charged anything.
+func TestBirth(t *testing.T) {
+	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
+	want := []gpu.ContainerAccount{{AccountKey: gpu.AccountKey{Container: train}, Opened: at(0).Wall}}
+	ignore := cmpopts.IgnoreFields(gpu.ContainerAccount{}, "LastAlive", "Energy", "Allocated")
+	if diff := cmp.Diff(want, b.Containers, ignore); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+	l := newLedger()
+	l.Observe(look(0, nil))
+	l.Observe(look(1, nil, holds(train, 1)))
+	if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	}
+}
+
+// TestBirthAfterGap: so is one of a pod that came while nobody was looking, though the
+// gap waits for the owner of its process.
+func TestBirthAfterGap(t *testing.T) {
+	p := process(31, gpu.Owner{})
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	ask(t, l, look(61, []*gpu.Process{p}, holds(serve, 1)))
+	b := ask(t, l, look(62, []*gpu.Process{p}, holds(serve, 1)))
+	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	}
+	o := look(63, []*gpu.Process{p}, holds(serve, 1))
+	l.Observe(o)
+	l.Settle(o.At, func(gpu.ProcessID) gpu.Owner { return in(serve) })
+	want := amounts{"energy": 63 * 300_000, "idle": 300_000, "gap": 60 * 300_000, "serve exclusive": 600_000}
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
+		t.Errorf("once it is settled (-want +got):\n%s", diff)
+	}
+}
+
+// TestBirthAfterLongGap: an account that is open stays open, also where a gap before it that
+// is longer than the retention time is settled first.
+func TestBirthAfterLongGap(t *testing.T) {
+	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
+	l := newLedger()
+	ask(t, l, look(0, nil), look(1, nil))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	ask(t, l, look(601, []*gpu.Process{p}))
+	told := func(id gpu.ProcessID) gpu.Owner {
+		if id == p.ID {
+			return in(train)
+		}
+		return gpu.Owner{}
+	}
+	for s := range 4 {
+		o := look(602+float64(s), []*gpu.Process{p, q}, holds(serve, 1))
+		l.Observe(o)
+		owners := unresolved
+		if s > 0 {
+			owners = told // the gap is settled, what comes after it waits
+		}
+		l.Settle(o.At, owners)
+		if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Container != serve {
+			t.Errorf("%d s after the gap: %+v", 1+s, b.Containers)
+		}
+	}
+}
+
+// TestPIDReuse: a held account is closed when its PID belongs to another process
+// of the same container, since both would be one series.
+func TestPIDReuse(t *testing.T) {
+	p := process(21, in(train))
+	again := new(*p)
+	again.ID.Start += 5
+	b := ask(t, newLedger(),
+		look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)),
+		look(2, []*gpu.Process{again}, holds(train, 1)), look(3, []*gpu.Process{again}, holds(train, 1)))
+	ps := b.Containers[0].Processes
+	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
+		t.Errorf("process accounts: %+v", ps)
+	}
+	if b.Containers[0].Energy.Sum() != 900_000 {
+		t.Errorf("the container was charged %d mJ, want 900000", b.Containers[0].Energy.Sum())
+	}
+}
+
+// TestPIDReuseAtCap: one that takes over a PID takes over the room of its account.
+func TestPIDReuseAtCap(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	again := new(*p)
+	again.ID.Start += 5
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
+	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
+	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Containers[0].Processes
+	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}
+
+// TestPIDReuseUnlisted: a list that is not renewed does not bring back a process
+// whose PID another one has by now: its account would fall.
+func TestPIDReuseUnlisted(t *testing.T) {
+	p := process(21, in(train))
+	again := new(*p)
+	again.ID.Start += 5
+	looks := []ledger.Observation{look(0, []*gpu.Process{p})}
+	for s := 1.0; s <= 3; s++ {
+		o := look(s, nil)
+		o.ProcessesKnown, o.Activity = false, []ledger.Activity{worked(again, 1)}
+		looks = append(looks, o)
+	}
+	ps := ask(t, newLedger(), looks...).Containers[0].Processes
+	if len(ps) != 2 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() != 900_000 || !ps[1].Folded {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}
+
+func TestProcessCap(t *testing.T) {
+	var all []*gpu.Process
+	for pid := range uint32(10) {
+		all = append(all, process(pid+1, in(train)))
+	}
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 4})
+	b := ask(t, l, look(0, all, holds(train, 1)), look(1, all, holds(train, 1)))
+	var sum, folded gpu.Millijoules
+	for _, p := range b.Containers[0].Processes {
+		sum += p.Energy.Sum()
+		if p.Folded {
+			folded += p.Energy.Sum()
+		}
+	}
+	if len(b.Containers[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
+		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Containers[0].Processes), sum, folded)
+	}
+}
+
+// TestFoldedContainer: a container lives as long as its processes do, also if none
+// of them has an account of its own.
+func TestFoldedContainer(t *testing.T) {
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
+	p, q := process(21, in(train)), process(31, in(serve))
+	var b *gpu.Book
+	for s := 0.0; s <= 120; s++ {
+		o := look(s, []*gpu.Process{p, q})
+		o.Activity = []ledger.Activity{worked(p, 1), worked(q, 1)}
+		b = ask(t, l, o)
+	}
+	if len(b.Containers) != 2 || b.Retired != 0 || b.Containers[1].Energy[gpu.Shared] != 120*150_000 {
+		t.Errorf("book: %+v", b)
+	}
+}
