@@ -6,5 +6,3 @@
 // labels of every metric. Descriptors, docs/metrics.md and the tests come from
 // it, and no other file names a metric.
 package collector
-
-//go:generate go run ./gendocs ../docs/metrics.md

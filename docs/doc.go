@@ -1,5 +1,5 @@
 // Package docs is the folder of the documentation. It holds its tests and no code but
-// what writes a page of it.
+// what writes two pages of it.
 package docs
 
-//go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./gen flags.md
+//go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./gen .

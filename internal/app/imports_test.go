@@ -80,12 +80,11 @@ var allowed = map[string][]string{
 	"test/pictures":                  {"internal/simnode", "test/fleet"},
 	"dashboards":                     {},
 	"docs":                           {},
-	"docs/gen":                       {"internal/app", "internal/reconciler"},
+	"docs/gen":                       {"collector", "internal/app", "internal/reconciler"},
 	"test/markdown":                  {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode", "test/markdown"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy", "test/markdown"},
 	"test/cost":                      {"collector", "internal/footprint", "internal/gpu", "internal/host", "internal/ledger", "internal/sampler", "internal/serve", "internal/stage", "test/markdown"},
-	"collector/gendocs":              {"collector", "internal/reconciler"},
 
 	"internal/simnode/fakes/nodestate": {"internal/gpu", "internal/gpu/gputest"},
 }

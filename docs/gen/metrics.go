@@ -1,12 +1,9 @@
-// Gendocs writes docs/metrics.md from the catalogues of both programs and from the
-// template beside it.
 package main
 
 import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"text/template"
@@ -16,26 +13,7 @@ import (
 )
 
 //go:embed metrics.md.tmpl
-var page string
-
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gendocs <file>")
-		os.Exit(2)
-	}
-	if err := write(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "gendocs:", err)
-		os.Exit(1)
-	}
-}
-
-func write(file string) error {
-	text, err := render()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, 0o644)
-}
+var metricsTemplate string
 
 // family is the metrics under one heading.
 type family struct {
@@ -52,8 +30,8 @@ type cost struct {
 	Flag   string
 }
 
-// metricsPage is the metrics of one page of the exporter.
-type metricsPage struct {
+// exporterPage is the metrics of one page of the exporter.
+type exporterPage struct {
 	Families []family
 	Costs    []cost
 }
@@ -64,8 +42,9 @@ type part struct {
 	Labels   []collector.Label
 }
 
-func render() ([]byte, error) {
-	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(page)
+// metricsPage is docs/metrics.md, from the catalogues of both programs and the template.
+func metricsPage() ([]byte, error) {
+	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(metricsTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("parse template: %w", err)
 	}
@@ -79,9 +58,9 @@ func render() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func pageOf(p collector.Page) metricsPage {
+func pageOf(p collector.Page) exporterPage {
 	metrics := slices.DeleteFunc(collector.Catalogue(), func(m collector.Metric) bool { return m.Page != p })
-	return metricsPage{families(metrics), costs(metrics)}
+	return exporterPage{families(metrics), costs(metrics)}
 }
 
 func parts() []part {
