@@ -50,6 +50,9 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
+	// Counter names the counter that Energy is of, where the board has several; may be
+	// empty. Two of them count from different moments, or different things.
+	Counter string
 	// MaxPower is the most that the counter's scope can draw; 0 if unknown.
 	MaxPower gpu.Watts
 	// Utilization of the GPU, 0 to 1; nil if unknown.
