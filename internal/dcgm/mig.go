@@ -185,15 +185,18 @@ func (d *session) measure(report *gpu.Report) {
 				parts = append(parts, p)
 			}
 		}
-		r.Instances, r.InstancesKnown = busy(parts, vs, d.cfg.Now(), retention(d.cfg.Tick))
+		r.Instances, r.InstancesKnown = busy(parts, vs, d.moments, d.cfg.Now(), retention(d.cfg.Tick))
 	}
 }
 
 // busy returns how busy the instances of a GPU were, if the engine measured all of them
 // since it was last asked. It measures over the time from one update to the next; the
 // newest one is taken for all of them since, for the longest time at most.
-func busy(parts []*part, vs values, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample, known bool) {
-	at := func(p *part) time.Duration { return moment(now, vs[key{p.entity, activity}].at).Boot }
+func busy(parts []*part, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample, known bool) {
+	at := func(p *part) time.Duration {
+		k := key{p.entity, activity}
+		return m.of(k, vs[k], now).Boot
+	}
 	if slices.ContainsFunc(parts, func(p *part) bool { return at(p)-p.read <= shortest }) {
 		return nil, false
 	}

@@ -235,7 +235,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
-		ok = ok && now.Boot-moment(now, v.at).Boot <= retention(pageEvery)
+		ok = ok && now.Boot-d.moments.of(key{of, f.id}, v, now).Boot <= retention(pageEvery)
 		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // whose time is that of the error
 			var code int64
 			code, ok = v.xid()

@@ -89,13 +89,14 @@ func (d *session) reading(g entity, vs values) (r gpu.Reading, fresh, blank bool
 	if failed, ok := of(godcgm.DCGM_FI_DEV_ROW_REMAP_FAILED).integer(); ok && known {
 		r.RowRemap = &gpu.RowRemap{Pending: pending != 0, Failed: failed != 0}
 	}
-	d.readEnergy(b, &r, of(godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION), now)
+	d.readEnergy(g, &r, vs, now)
 	blank = true
 	for _, f := range slices.Concat(energyFields, gaugeFields) {
 		v := of(f)
 		_, ok := v.number()
 		blank = blank && !ok
-		fresh = fresh || v.status == 0 && moment(now, v.at).Boot >= now.Boot-d.stale()
+		at := d.moments.of(key{g, f}, v, now) // of every value, or it would count as first seen later
+		fresh = fresh || v.status == 0 && at.Boot >= now.Boot-d.stale()
 	}
 	return r, fresh, blank
 }
@@ -106,14 +107,39 @@ func (d *session) stale() time.Duration { return max(3*time.Second, 3*d.cfg.Tick
 
 // readEnergy takes over the board's counter, and the time at which the engine read it.
 // DCGM does not say what else than the GPU the counter covers.
-func (d *session) readEnergy(b *board, r *gpu.Reading, v value, now gpu.Instant) {
-	mj, ok := v.count()
-	at := moment(now, v.at)
+func (d *session) readEnergy(g entity, r *gpu.Reading, vs values, now gpu.Instant) {
+	k := key{g, godcgm.DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION}
+	mj, ok := vs[k].count()
+	at := d.moments.of(k, vs[k], now)
 	if !ok || at.Boot < now.Boot-d.stale() {
 		return
 	}
+	b := d.boards[g]
 	b.device.EnergySource, b.device.EnergyScope = gpu.EnergyCounter, gpu.ScopeUnknown
 	r.Energy, r.At = new(gpu.Millijoules(mj)), at
+}
+
+// moments remember the values that the engine dates after now, and when each was first
+// seen, which is when it was read as far as can be told. The engine keeps values in the
+// order of their times: once the wall clock was set back, its newest one is that of before
+// until the clock comes there again.
+type moments map[key]glimpse
+
+type glimpse struct {
+	us    int64 // µs of the wall clock, as the engine says
+	first gpu.Instant
+}
+
+// of returns when the engine read a value.
+func (m moments) of(k key, v value, now gpu.Instant) gpu.Instant {
+	if !time.UnixMicro(v.at).After(now.Wall) {
+		delete(m, k)
+		return moment(now, v.at)
+	}
+	if m[k].us != v.at {
+		m[k] = glimpse{v.at, now}
+	}
+	return m[k].first
 }
 
 // moment returns when the engine read a value, which was not after now: clocks may

@@ -71,6 +71,41 @@ func TestClockStep(t *testing.T) {
 	}
 }
 
+// TestClockStepThatStays: an engine whose newest values stay those of before the clock was
+// set back gives no readings, once they are old.
+func TestClockStepThatStays(t *testing.T) {
+	e := newEngine(t, pair()...)
+	back := time.Duration(0)
+	e.cfg.Now = func() gpu.Instant {
+		now := e.clock.Now()
+		now.Wall = now.Wall.Add(-back)
+		return now
+	}
+	s := e.open()
+	e.readAll(s)
+	back = time.Hour
+	began := e.clock.Now().Boot
+	for _, g := range e.node.GPUs { // the engine's values stay those of before
+		e.fault(g.Device.UUID, "*", "hang")
+	}
+	for passed := range 6 {
+		want := 2
+		if passed > 3 {
+			want = 0
+		}
+		r := gputest.Read(t, s)
+		if len(r.Devices) != 2 || len(r.Readings) != want {
+			t.Errorf("after %d s: %d devices, %d readings; want 2, %d", passed, len(r.Devices), len(r.Readings), want)
+		}
+		for _, r := range r.Readings {
+			if r.Energy != nil && r.At.Boot != began {
+				t.Errorf("after %d s: energy of %v, want %v", passed, r.At.Boot, began)
+			}
+		}
+		e.pass(time.Second)
+	}
+}
+
 // TestBlanks lets a field after the other be blank, or fail, of a GPU that is whole and of
 // one in MIG mode. Nothing else is missing, and no blank is taken for a number.
 func TestBlanks(t *testing.T) {

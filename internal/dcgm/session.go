@@ -27,6 +27,7 @@ type session struct {
 	watches []*watch
 	// without names what is done without for now, as it was told.
 	without map[string]bool
+	moments moments
 	counted time.Duration // when the GPUs were last counted, boot clock
 	xids    xids
 	mig     mig
@@ -39,7 +40,7 @@ func open(cfg Config) (*session, error) {
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
 		return nil, err
 	}
-	d := &session{cfg: cfg, engine: e, without: make(map[string]bool), driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
+	d := &session{cfg: cfg, engine: e, without: make(map[string]bool), moments: make(moments), driver: gpu.Driver{Source: "dcgm", DCGMVersion: e.version, DCGMLibraryVersion: e.library}}
 	d.xids = newXIDs(cfg.Now().Wall)
 	if err := d.begin(); err != nil {
 		d.leave()

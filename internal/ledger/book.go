@@ -39,6 +39,7 @@ type book struct {
 type Mark struct {
 	At        gpu.Instant      `json:"at"`
 	Energy    gpu.Millijoules  `json:"energy"`
+	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// listed is set if the processes were known then.
@@ -111,7 +112,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
 		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
@@ -223,6 +224,9 @@ const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether b can follow a on one counter.
 func plausible(a, b Mark, maxPower gpu.Watts) bool {
+	if a.Counter != b.Counter && a.Counter != "" && b.Counter != "" {
+		return false
+	}
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}

@@ -50,6 +50,9 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
+	// Counter names the counter that Energy is of, where the board has several; may be
+	// empty. Two of them count from different moments, or different things.
+	Counter string
 	// MaxPower is the most that the counter's scope can draw; 0 if unknown.
 	MaxPower gpu.Watts
 	// Utilization of the GPU, 0 to 1; nil if unknown.
@@ -179,10 +182,11 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check reports whether the state can be continued: every book balances, no amount
-// is negative, the accounts stand in order, and the base is where the book ends. What the
-// board counted from a base of nowhere on would be charged to somebody.
-func (s State) Check() error {
+// Check reports whether the state can be continued at a time on the boot clock: every book
+// balances, no amount is negative, the accounts stand in order, and the base is where the
+// book ends, which is not in the future. What the board counted from a base of nowhere on
+// would be charged to somebody, and a book would stand still until its base is reached.
+func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
 			return fmt.Errorf("check the book of %s: there is none", uuid)
@@ -190,6 +194,9 @@ func (s State) Check() error {
 		err := check(&b.Book)
 		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
 			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
+		}
+		if err == nil && b.Settled.Boot > now {
+			err = fmt.Errorf("settled up to %v after the boot, which was only %v ago", b.Settled.Boot, now)
 		}
 		if err != nil {
 			return fmt.Errorf("check the book of %s: %w", uuid, err)

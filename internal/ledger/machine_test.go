@@ -271,7 +271,7 @@ func (m *machine) restart(sight byte) {
 		}
 	}
 	s := saved.State
-	if err := s.Check(); err != nil {
+	if err := s.Check(m.now); err != nil {
 		m.t.Fatal(err)
 	}
 	m.l = ledger.Restore(m.cfg, s)

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -123,6 +124,47 @@ func TestHeldOverRestart(t *testing.T) {
 	see(7, 4_900_000)
 	if b := bookOf(l, uuid); b.Energy != 4_900_000 || b.Resets+b.Rejected != 0 {
 		t.Errorf("%d mJ, %d resets, %d rejected", b.Energy, b.Resets, b.Rejected)
+	}
+}
+
+// TestAnotherCounter: what one counter shows says nothing of another one's energy, however
+// little lies between them, also over a restart. Where it was not said which one it was,
+// it is taken for the same.
+func TestAnotherCounter(t *testing.T) {
+	tests := map[string]struct {
+		before, after string
+		energy        gpu.Millijoules
+		resets        uint64
+	}{
+		"the same":         {"board", "board", 900_000, 0},
+		"another":          {"power", "board", 300_000, 1},
+		"it was not said":  {"", "board", 900_000, 0},
+		"it is not said":   {"gpu", "", 900_000, 0},
+		"one of less":      {"gpu", "board", 300_000, 1},
+		"none was told of": {"", "", 900_000, 0},
+	}
+	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
+	for name, tt := range tests {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %v", name, restart), func(t *testing.T) {
+				l := ledger.New(cfg)
+				see := func(s float64, counter string, mJ gpu.Millijoules) {
+					o := count(look(s, nil), mJ)
+					o.Counter = counter
+					l.Observe(o)
+					l.Settle(o.At, unresolved)
+				}
+				see(0, tt.before, 5000)
+				if restart {
+					l = ledger.Restore(cfg, l.State())
+				}
+				see(1, tt.after, 605_000)
+				see(2, tt.after, 905_000)
+				if b := bookOf(l, uuid); b.Energy != tt.energy || b.Resets != tt.resets || b.Rejected != 0 {
+					t.Errorf("got %d mJ, %d resets, %d rejected; want %d, %d, 0", b.Energy, b.Resets, b.Rejected, tt.energy, tt.resets)
+				}
+			})
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
-	if err := state.Check(); err != nil {
+	if err := state.Check(m.now); err != nil {
 		m.t.Fatalf("a restart now would begin with clean books: %v", err)
 	}
 	books, accounts := state.Books, 0

@@ -133,7 +133,7 @@ func TestNoBase(t *testing.T) {
 	b := saved.Books[uuid]
 	b.Base = ledger.Mark{}
 	saved.Books[uuid] = b
-	if err := saved.Check(); err == nil {
+	if err := saved.Check(at(9).Boot); err == nil {
 		b := ask(t, ledger.Restore(ledger.Config{Tick: time.Second, Retention: time.Minute}, saved), look(2, nil))
 		t.Errorf("continued with %d mJ, saved were %d", b.Energy, saved.Books[uuid].Energy)
 	}
@@ -158,6 +158,7 @@ func TestCheck(t *testing.T) {
 		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
 		{"one key twice", func(b *ledger.BookState) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},
 		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "settled up to 1h0m0s after the boot, but the base is 0 mJ at 0s"},
+		{"of the future", func(b *ledger.BookState) { b.Settled, b.Base.At = at(10), at(10) }, "settled up to 1h0m10s after the boot, which was only 1h0m9s ago"},
 		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "settled up to 1h0m0s after the boot, but the base is -1 mJ at 1h0m0s"},
 	}
 	for _, tt := range tests {
@@ -168,7 +169,7 @@ func TestCheck(t *testing.T) {
 			}}}
 			tt.spoil(&b)
 			got := ""
-			if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: &b}}).Check(); err != nil {
+			if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: &b}}).Check(at(9).Boot); err != nil {
 				got = strings.TrimPrefix(err.Error(), "check the book of "+uuid+": ")
 			}
 			if got != tt.want {
@@ -176,7 +177,7 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-	if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: nil}}).Check(); err == nil {
+	if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: nil}}).Check(at(9).Boot); err == nil {
 		t.Error("a GPU without a book can be continued")
 	}
 }

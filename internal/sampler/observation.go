@@ -12,7 +12,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.attendance[r.UUID]
 	o := ledger.Observation{
 		UUID: r.UUID, At: r.At, Took: r.Took,
-		Energy: r.Energy, MaxPower: maxPower(d), Utilization: r.Utilization,
+		Energy: r.Energy, Counter: counter(d), MaxPower: maxPower(d), Utilization: r.Utilization,
 		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
@@ -26,6 +26,18 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		}
 	}
 	return o
+}
+
+// counter names the counter that the energy of a GPU is read from: a sum of power, the
+// GPU's own, or the board's, of which a driver may say or not that it is the module's.
+func counter(d gpu.Device) string {
+	switch {
+	case d.EnergySource != gpu.EnergyCounter:
+		return string(d.EnergySource)
+	case d.EnergyScope == gpu.ScopeGPU:
+		return "gpu"
+	}
+	return "board"
 }
 
 // instances returns how long each MIG instance was busy.

@@ -237,15 +237,14 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 
 // keepBooks adds the books. While the state can be neither saved nor removed, a
 // restart would continue from an older one: then what a restart would count back is
-// shown as it was shown last, books and errors.
+// shown as it was shown last, books and errors, and no book if none was.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
-		if s.store.stale && last != nil {
-			j := slices.IndexFunc(last.GPUs, func(old gpu.GPU) bool { return old.UUID == g.UUID })
-			if j >= 0 {
-				g.Book, g.XIDs = last.GPUs[j].Book, last.GPUs[j].XIDs
+		if s.store.stale {
+			if old := shownOf(last, g.UUID); old != nil {
+				g.Book, g.XIDs = old.Book, old.XIDs
 			}
 			continue
 		}
@@ -253,6 +252,18 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 			g.Book = &b.Book
 		}
 	}
+}
+
+// shownOf returns a GPU as it was shown, or nil.
+func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
+	if last == nil {
+		return nil
+	}
+	i := slices.IndexFunc(last.GPUs, func(old gpu.GPU) bool { return old.UUID == uuid })
+	if i < 0 {
+		return nil
+	}
+	return &last.GPUs[i]
 }
 
 // Close gives the state directory free for another exporter. Run must have

@@ -89,6 +89,40 @@ func TestEnergyScope(t *testing.T) {
 	}
 }
 
+// TestAnotherCounter: a GPU whose energy is read from another counter than before the
+// restart is charged nothing for what lies between the two. That the driver says more of
+// what a counter covers makes it no other one.
+func TestAnotherCounter(t *testing.T) {
+	type counter struct {
+		source gpu.EnergySource
+		scope  gpu.EnergyScope
+	}
+	power, own := counter{gpu.EnergyPower, gpu.ScopeUnknown}, counter{gpu.EnergyCounter, gpu.ScopeGPU}
+	board, module := counter{gpu.EnergyCounter, gpu.ScopeUnknown}, counter{gpu.EnergyCounter, gpu.ScopeModule}
+	tests := map[string]struct {
+		before, after counter
+		resets        uint64
+	}{
+		"power, then the board's counter": {power, board, 1},
+		"the GPU's own, then the board's": {own, module, 1},
+		"the board's, which is a module":  {board, module, 0},
+		"the same":                        {own, own, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			d := &w.devices[0]
+			d.EnergySource, d.EnergyScope = tt.before.source, tt.before.scope
+			s := w.sampler()
+			w.ticks(s, 2)
+			d.EnergySource, d.EnergyScope = tt.after.source, tt.after.scope
+			if b := w.ticks(w.restarted(s), 2).GPUs[0].Book; b.Resets != tt.resets || b.Rejected != 0 {
+				t.Errorf("%d resets, %d rejected; want %d, 0", b.Resets, b.Rejected, tt.resets)
+			}
+		})
+	}
+}
+
 // TestDriverDown: nothing live is shown, and nothing is forgotten.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)

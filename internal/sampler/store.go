@@ -124,7 +124,7 @@ func (s *store) load(began gpu.Instant) map[string]entry {
 	if err != nil {
 		gpus = nil // what was read of it is worth nothing
 	} else {
-		err = c.books.State.Check()
+		err = c.books.State.Check(began.Boot)
 	}
 	if err != nil {
 		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("start with clean books: %w", err))

@@ -119,6 +119,26 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
+// TestStaleFromStart: an exporter that could never save shows no book, nor the one it found
+// with what came since: a restart would count that back.
+func TestStaleFromStart(t *testing.T) {
+	w := newWorld(t)
+	file := filepath.Join(w.root, "state", "ledger.json")
+	w.write("state/ledger.json/stuck", "")
+	s := w.sampler()
+	for range 3 {
+		if g := w.ticks(s, 1).GPUs[0]; g.Book != nil {
+			t.Errorf("%d mJ are shown, and none were saved", g.Book.Energy)
+		}
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != 300_000 {
+		t.Errorf("after the folder went: %+v, want 300000 mJ", g.Book)
+	}
+}
+
 // TestCorruptState: a file that cannot be continued means clean books.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {

@@ -11,6 +11,7 @@ package state
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,6 +55,10 @@ type header struct {
 	Version int    `json:"version"`
 	BootID  string `json:"boot_id"`
 }
+
+// maxHeader is more than any header takes, in bytes. What is no file of ours may be of any
+// size, and must not be in memory as a whole.
+const maxHeader = 4096
 
 // footer is the last line. A file without it was cut off.
 type footer struct {
@@ -102,9 +107,13 @@ func (d *Dir) Load(add func(record json.RawMessage) error) error {
 }
 
 func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
-	lines := json.NewDecoder(file)
+	buffer := bufio.NewReaderSize(file, maxHeader)
+	first, err := buffer.ReadSlice('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read header of at most %d bytes: %w", maxHeader, err)
+	}
 	var h header
-	if err := lines.Decode(&h); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(first)).Decode(&h); err != nil {
 		return fmt.Errorf("read header: %w", err)
 	}
 	switch {
@@ -113,6 +122,7 @@ func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
 	case h.BootID != d.boot:
 		return errors.New("written in another boot")
 	}
+	lines := json.NewDecoder(buffer)
 	var last json.RawMessage
 	for n := 0; ; n++ {
 		var line json.RawMessage

@@ -1,12 +1,14 @@
 package state_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +93,7 @@ func TestUnusable(t *testing.T) {
 		{"another boot", `{"version":2,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
 		{"newer version", `{"version":3,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 3, this program writes 2"},
 		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "version 1, this program writes 2"},
+		{"a long header", `{"version":1,"boot_id":"boot-1","data":"` + strings.Repeat("x", 5000) + `"}` + "\n", "read header of at most 4096 bytes: bufio: buffer full"},
 		{"other content", header + "[1]\n" + `{"records":1}`, "read record 0: json: cannot unmarshal array"},
 	}
 	for _, tt := range tests {
@@ -107,6 +110,31 @@ func TestUnusable(t *testing.T) {
 				t.Errorf("save after it: %v", err)
 			}
 		})
+	}
+}
+
+// TestLargeFile: a file of any size that is not ours takes no more memory than its header.
+func TestLargeFile(t *testing.T) {
+	path := t.TempDir()
+	file, err := os.Create(filepath.Join(path, "ledger.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 64 << 20
+	_, err1 := file.WriteString(`{"version":1,"data":"`)
+	_, err2 := file.Write(bytes.Repeat([]byte("x"), size))
+	if err := errors.Join(err1, err2, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, path, "boot-1")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := load(d); !errors.Is(err, state.ErrUnusable) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("%d bytes of memory for a file of %d", took, size)
 	}
 }
 
