@@ -124,7 +124,11 @@ func (l *lookup) forget() {
 
 // ask reads one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
-	defer func() { l.count(a.result()) }()
+	defer func() {
+		if a.why != failed || ctx.Err() == nil { // the end of a term is no failure
+			l.count(a.result())
+		}
+	}()
 	a.self = of
 	gv, ok := of.groupVersion()
 	if !ok {

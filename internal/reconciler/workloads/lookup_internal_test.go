@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // TestLookupForgets: what is remembered does not grow with the namespaces that come and go.
@@ -65,4 +68,30 @@ func TestKindsReadAnewForAll(t *testing.T) {
 		})
 	}
 	looking.Wait()
+}
+
+// TestTermEndsUnderALookup: a look-up that the end of a term cuts off has no result.
+func TestTermEndsUnderALookup(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
+	objects.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		end()
+		return true, nil, context.Canceled
+	})
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
+	l := newLookup(objects, resettable{kinds}, func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
+	job := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
+	if _, _, why := l.controllerOf(ctx, job); why != failed {
+		t.Errorf("the owner is said to be %q", why)
+	}
+}
+
+// resettable is kinds that do not change.
+type resettable struct{ *meta.DefaultRESTMapper }
+
+func (resettable) ResetWithContext(context.Context) {}
+
+func (r resettable) RESTMappingWithContext(_ context.Context, gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return r.RESTMapping(gk, versions...)
 }
