@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,27 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 )
+
+// journal is what was logged. That time has passed in a test's bubble makes what was done
+// before it known to nobody: who writes and who reads need the lock.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+// take returns what was logged since it was last asked.
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer j.text.Reset()
+	return j.text.String()
+}
 
 // TestList follows a folder through what is done to it: what the page shows and what is
 // logged after each step.
@@ -92,8 +114,8 @@ func TestList(t *testing.T) {
 		},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var logged bytes.Buffer
-		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
+		var log journal
+		list := expected.New(folder, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		// The first look is at once, and each step is followed by one more.
@@ -108,15 +130,15 @@ func TestList(t *testing.T) {
 			if got := show(t, list); got != step.page {
 				t.Errorf("%s: the page shows\n%s\nwant\n%s", step.name, got, step.page)
 			}
+			logged := log.take()
 			for _, want := range step.logged {
-				if !strings.Contains(logged.String(), want) {
-					t.Errorf("%s: logged %q, want %q", step.name, logged.String(), want)
+				if !strings.Contains(logged, want) {
+					t.Errorf("%s: logged %q, want %q", step.name, logged, want)
 				}
 			}
-			if len(step.logged) == 0 && logged.Len() > 0 {
-				t.Errorf("%s: logged %q", step.name, logged.String())
+			if len(step.logged) == 0 && logged != "" {
+				t.Errorf("%s: logged %q", step.name, logged)
 			}
-			logged.Reset()
 		}
 		stop()
 		if err := <-ended; err != nil {
