@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -139,9 +136,7 @@ type exporter struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	url string
-
-	mu  sync.Mutex
-	log []string
+	log string // the file that it writes its log to
 
 	listening chan string // its address, once
 	exited    chan struct{}
@@ -183,14 +178,21 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
 	e.cmd = exec.Command(binary, append([]string{"--web.listen-address=127.0.0.1:0", "--log.format=json"}, flags...)...)
 	e.cmd.Env = env
-	stderr, err := e.cmd.StderrPipe()
+	e.log = filepath.Join(t.TempDir(), "log")
+	stderr, err := os.Create(e.log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer stderr.Close()
+	e.cmd.Stderr = stderr
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go e.follow(stderr)
+	go e.follow()
+	go func() {
+		e.err = e.cmd.Wait()
+		close(e.exited)
+	}()
 	t.Cleanup(func() {
 		_ = e.cmd.Process.Kill()
 		<-e.exited
@@ -201,26 +203,29 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// follow reads the log, where the address is found, and then waits for the process.
-func (e *exporter) follow(stderr io.Reader) {
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		e.mu.Lock()
-		e.log = append(e.log, lines.Text())
-		e.mu.Unlock()
-		var line struct{ Msg, Address string }
-		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Listening on" {
-			e.listening <- line.Address
+// follow looks in the log for the address.
+func (e *exporter) follow() {
+	for {
+		for _, text := range e.logged() {
+			var line struct{ Msg, Address string }
+			if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "Listening on" {
+				e.listening <- line.Address
+				return
+			}
+		}
+		select {
+		case <-e.exited:
+			return
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	e.err = e.cmd.Wait()
-	close(e.exited)
 }
 
-// logged returns the lines of the log so far.
+// logged returns the lines of the log so far: all that were written before what was
+// served, which a reader of a pipe may not have seen yet.
 func (e *exporter) logged() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.log)
+	log, _ := os.ReadFile(e.log)
+	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
 }
 
 func (e *exporter) get(path string) (status int, body []byte) {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,15 +72,8 @@ func TestStatus(t *testing.T) {
 	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {
 		t.Errorf("status --json says:\n%s", said)
 	}
-	nobody, err := net.Listen("tcp", "127.0.0.1:0") // an address where soon nobody listens
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := nobody.Close(); err != nil {
-		t.Fatal(err)
-	}
 	tests := []struct{ flag, want string }{
-		{"--url=http://" + nobody.Addr().String(), "no exporter listens there"},
+		{"--url=http://" + nobodyListens(t), "no exporter listens there"},
 		{"--url=" + e.url + "/wrong", "there is no such page"},
 		{"--url=" + e.url + "/metrics?", "there is no such page"},
 		{"--url=127.0.0.1:9840", "want an address of an exporter such as http://127.0.0.1:9840"},
@@ -90,6 +84,25 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: said %q, want one line with %q", tt.flag, said, tt.want)
 		}
 	}
+}
+
+// nobodyListens returns an address where nobody listens, nor can before the test ends:
+// other tests start exporters meanwhile, on any port that is free.
+func nobodyListens(t *testing.T) string {
+	t.Helper()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(socket) })
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
 }
 
 // status runs the command, and returns what it says. On stderr it says something if

@@ -40,6 +40,7 @@ func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
 	o.driver = newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	o.driver.fields[o.uuid] = "accounting=1"
+	o.driver.hurries()
 	o.source = o.driver.open(o.clock.Now)
 	o.list(7, 8)
 	o.keep(accounts)

@@ -84,6 +84,7 @@ func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDriver(t, pair())
+			d.hurries()
 			s := d.open(gputest.NewClock().Now)
 			watch(t, s)
 			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })

@@ -221,6 +221,7 @@ func TestOneBufferOnly(t *testing.T) {
 func TestBuffersOfAStuckCall(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
+	d.hurries()
 	s := d.open(clock.Now)
 	gputest.Read(t, s)
 	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
@@ -272,6 +273,7 @@ func TestStaleInstances(t *testing.T) {
 		t.Run("after "+call, func(t *testing.T) {
 			clock, n := gputest.NewClock(), working()
 			d := newDriver(t, n)
+			d.hurries()
 			s := d.open(clock.Now)
 			readWorking(t, s, clock, n)
 			readWorking(t, s, clock, n)
@@ -304,6 +306,7 @@ func TestLateInstances(t *testing.T) {
 		t.Run(soon.String(), func(t *testing.T) {
 			clock, n := gputest.NewClock(), working()
 			d := newDriver(t, n)
+			d.hurries()
 			s := d.open(clock.Now)
 			readWorking(t, s, clock, n)
 			began := clock.Now().Boot

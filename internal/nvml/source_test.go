@@ -254,6 +254,7 @@ func TestNoGPUTwice(t *testing.T) {
 			n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1), gputest.Full(2)}}
 			stuck, lost, well := &n.GPUs[0], &n.GPUs[1], &n.GPUs[2]
 			d := newDriver(t, n)
+			d.hurries()
 			s := d.open(clock.Now)
 			gputest.Check(t, gputest.Read(t, s), n)
 			stuck.Stuck, lost.Lost = true, true

@@ -19,6 +19,7 @@ import (
 func TestLateReading(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
+	d.hurries()
 	s := d.open(clock.Now)
 	gputest.Read(t, s)
 	d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", fmt.Sprintf("delay:%d", (3*callTimeout/2).Milliseconds()))
@@ -46,6 +47,7 @@ func TestStaleReading(t *testing.T) {
 		t.Run(age.String(), func(t *testing.T) {
 			clock := gputest.NewClock()
 			d := newDriver(t, pair())
+			d.hurries()
 			s := d.open(clock.Now)
 			gputest.Read(t, s)
 			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetProcessUtilization", "hang")
@@ -74,6 +76,7 @@ func TestLateSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
 	d := newDriver(t, n)
+	d.hurries()
 	s := d.open(clock.Now)
 	gputest.Read(t, s)
 	clock.Advance(time.Second)
@@ -106,6 +109,7 @@ func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
 			d := newDriver(t, pair())
+			d.hurries()
 			d.fault(anyGPU, call, "hang")
 			s := d.open(gputest.NewClock().Now)
 			for range 3 {
@@ -135,6 +139,7 @@ func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
 	d := newDriver(t, n)
+	d.hurries()
 	s := d.open(gputest.NewClock().Now)
 	for range 3 {
 		gputest.Check(t, gputest.Read(t, s), gputest.Node{GPUs: n.GPUs[1:]})
@@ -146,6 +151,7 @@ func TestStuckFromTheStart(t *testing.T) {
 // TestEverythingHangs is the one case in which GPUs that are late are an error.
 func TestEverythingHangs(t *testing.T) {
 	d := newDriver(t, pair())
+	d.hurries()
 	s := d.open(gputest.NewClock().Now)
 	gputest.Read(t, s)
 	d.fault(anyGPU, "*", "hang")
@@ -161,6 +167,7 @@ func TestEverythingHangs(t *testing.T) {
 // the call returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
+	d.hurries()
 	s := d.open(gputest.NewClock().Now)
 	gputest.Read(t, s)
 	d.fault(d.node.GPUs[0].Device.UUID, "nvmlDeviceGetTemperature", "hang")
@@ -198,6 +205,7 @@ func TestClose(t *testing.T) {
 // TestCloseUnderAStuckCall leaves the driver as it is.
 func TestCloseUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
+	d.hurries()
 	s := d.open(gputest.NewClock().Now)
 	gputest.Read(t, s)
 	d.fault(d.node.GPUs[0].Device.UUID, "*", "hang")

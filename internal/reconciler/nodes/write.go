@@ -67,6 +67,8 @@ func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.D
 	switch {
 	case errors.Is(err, errNothing):
 		return true // the Node's update is on its way
+	case err != nil && ctx.Err() != nil:
+		return true // the term ends
 	case err != nil:
 		t.memory.missed(n, time.Now())
 	case kind != kindTakeOver:

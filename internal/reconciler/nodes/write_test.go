@@ -1,15 +1,23 @@
 package nodes
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
@@ -55,5 +63,32 @@ func TestNothingToTakeOver(t *testing.T) {
 		if action.GetVerb() == "patch" {
 			t.Errorf("request: %v", action)
 		}
+	}
+}
+
+// TestTermEndsUnderAWrite: a write that is in flight when the term ends is no failure.
+func TestTermEndsUnderAWrite(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	released := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		end()
+		<-released
+	}))
+	defer server.Close()
+	defer close(released)
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trm := &term{
+		kube: kube, opts: *testOptions(nodelabel.Own, "gpuledger.io"), log: slog.New(slog.DiscardHandler),
+		counts: newCounts(), memory: newMemory(), writeRate: rate.NewLimiter(rate.Inf, 1),
+	}
+	if !trm.write(ctx, &node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u1"}}, kindFirst, desired("1")) {
+		t.Error("it would be tried again")
+	}
+	var failures dto.Metric
+	if err := trm.counts.writeFailures.WithLabelValues("error").Write(&failures); err != nil || failures.Counter.GetValue() != 0 {
+		t.Errorf("%v failures are counted (%v)", failures.Counter.GetValue(), err)
 	}
 }

@@ -40,10 +40,12 @@ type lookup struct {
 	// closed holds until when a kind is not asked for in a namespace, because RBAC
 	// forbade it: a cluster has thousands of Jobs, and one right for them all.
 	closed map[scope]time.Time
-	// reset is when the kinds were last read anew.
-	reset time.Time
 	// said holds what was logged, so that it is said once.
 	said map[string]bool
+
+	renewal sync.Mutex
+	// reset is when the kinds were last read anew.
+	reset time.Time
 }
 
 // scope is a kind in a namespace, which is empty for kinds that have none.
@@ -122,7 +124,11 @@ func (l *lookup) forget() {
 
 // ask reads one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
-	defer func() { l.count(a.result()) }()
+	defer func() {
+		if a.why != failed || ctx.Err() == nil { // the end of a term is no failure
+			l.count(a.result())
+		}
+	}()
 	a.self = of
 	gv, ok := of.groupVersion()
 	if !ok {
@@ -182,22 +188,24 @@ func (a answer) result() string {
 // mapping returns how a kind is served. An unknown one may have been installed since
 // the kinds were read; they are read anew once in a while.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
+	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
-	if !meta.IsNoMatchError(err) || !l.mayReset() {
+	if !meta.IsNoMatchError(err) || !l.renewed(ctx, looked) {
 		return m, err
 	}
-	l.kinds.ResetWithContext(ctx)
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-func (l *lookup) mayReset() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.reset) < refusedFor {
-		return false
+// renewed reports whether the kinds were read anew since somebody looked, which it has
+// done unless they were lately.
+func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
+	l.renewal.Lock()
+	defer l.renewal.Unlock()
+	if time.Since(l.reset) >= refusedFor {
+		l.kinds.ResetWithContext(ctx)
+		l.reset = time.Now()
 	}
-	l.reset = time.Now()
-	return true
+	return !l.reset.Before(looked)
 }
 
 func (l *lookup) isClosed(at scope) bool {

@@ -1,13 +1,20 @@
 package workloads
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // TestLookupForgets: what is remembered does not grow with the namespaces that come and go.
@@ -25,4 +32,66 @@ func TestLookupForgets(t *testing.T) {
 			t.Errorf("%d refusals and %d answers are remembered", len(l.closed), len(l.known))
 		}
 	})
+}
+
+// installed is the kinds of an API server, of which one was installed after they were
+// read. All who look at first do so before anybody has them read again.
+type installed struct {
+	meta.ResettableRESTMapperWithContext
+	first sync.WaitGroup
+	fresh atomic.Bool
+}
+
+func (k *installed) ResetWithContext(context.Context) { k.fresh.Store(true) }
+
+func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	if k.fresh.Load() {
+		return &meta.RESTMapping{}, nil
+	}
+	k.first.Done()
+	k.first.Wait()
+	return nil, &meta.NoKindMatchError{GroupKind: gk}
+}
+
+// TestKindsReadAnewForAll: of those who look for a new kind at one time, one has the kinds
+// read anew, and all find it.
+func TestKindsReadAnewForAll(t *testing.T) {
+	kinds := &installed{}
+	l := newLookup(nil, kinds, nil, slog.New(slog.DiscardHandler))
+	var looking sync.WaitGroup
+	kinds.first.Add(tracers)
+	for range tracers {
+		looking.Go(func() {
+			if _, err := l.mapping(t.Context(), schema.GroupKind{Group: "workload.example", Kind: "TrainJob"}, "v1"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	looking.Wait()
+}
+
+// TestTermEndsUnderALookup: a look-up that the end of a term cuts off has no result.
+func TestTermEndsUnderALookup(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
+	objects.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		end()
+		return true, nil, context.Canceled
+	})
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
+	l := newLookup(objects, resettable{kinds}, func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
+	job := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
+	if _, _, why := l.controllerOf(ctx, job); why != failed {
+		t.Errorf("the owner is said to be %q", why)
+	}
+}
+
+// resettable is kinds that do not change.
+type resettable struct{ *meta.DefaultRESTMapper }
+
+func (resettable) ResetWithContext(context.Context) {}
+
+func (r resettable) RESTMappingWithContext(_ context.Context, gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	return r.RESTMapping(gk, versions...)
 }
