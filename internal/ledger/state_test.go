@@ -62,6 +62,25 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestSomeRecords: who cannot write a record takes no more of them.
+func TestSomeRecords(t *testing.T) {
+	p := process(21, in(train))
+	l := newLedger()
+	ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
+	const all = 3 // the book, its account, its process
+	for most := 1; most <= all; most++ {
+		got := 0
+		for range l.State().Records() {
+			if got++; got == most {
+				break
+			}
+		}
+		if got != most {
+			t.Errorf("%d records, want %d", got, most)
+		}
+	}
+}
+
 // TestStrayRecords: a piece that has no place is no state.
 func TestStrayRecords(t *testing.T) {
 	book, container, process := ledger.Record{UUID: uuid, Book: &ledger.BookState{}}, ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
@@ -72,6 +91,7 @@ func TestStrayRecords(t *testing.T) {
 		"a process without a container": {book, process},
 		"a second book":                 {book, book},
 		"nothing":                       {book, {}},
+		"nothing in a container":        {book, container, {}},
 	}
 	for name, records := range tests {
 		var b ledger.Builder
@@ -154,6 +174,7 @@ func TestCheck(t *testing.T) {
 		{"idle", func(b *ledger.BookState) { b.Containers[0].Idle = -1 }, "an amount is negative"},
 		{"allocated", func(b *ledger.BookState) { b.Containers[0].Allocated = -1 }, "an amount is negative"},
 		{"active", func(b *ledger.BookState) { b.Containers[0].Active = -1 }, "an amount is negative"},
+		{"unsampled", func(b *ledger.BookState) { b.Unsampled = new(time.Duration(-1)) }, "an amount is negative"},
 		{"process", func(b *ledger.BookState) { b.Containers[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
 		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
 		{"one key twice", func(b *ledger.BookState) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},
