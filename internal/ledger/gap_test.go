@@ -83,6 +83,22 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
+// TestGapBeforeKubelet: after a restart the kubelet's word comes later than the first look,
+// and is of the gap's end all the same.
+func TestGapBeforeKubelet(t *testing.T) {
+	p := []*gpu.Process{process(21, in(train))}
+	l := newLedger()
+	ask(t, l, look(0, p, holds(train, 1)))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	early := look(60, p)
+	early.AllocationsKnown = false
+	b := ask(t, l, early, look(61, p, holds(train, 1)))
+	want := amounts{"energy": 61 * 300_000, "train exclusive": 61 * 300_000}
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" || b.Containers[0].Allocated != 61*time.Second {
+		t.Errorf("held for %v; (-want +got):\n%s", b.Containers[0].Allocated, diff)
+	}
+}
+
 // TestInsideGap: over a gap only its ends count, so that what is remembered does
 // not grow while the counter cannot be read, or cannot be believed.
 func TestInsideGap(t *testing.T) {

@@ -139,6 +139,9 @@ func TestOwners(t *testing.T) {
 		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
+		{"no signal, two containers of a pod, one of them holds", func(s float64) ledger.Observation {
+			return mute(look(s, []*gpu.Process{first, beside}, holds(train, 1)))
+		}, amounts{"train allocated": 300_000}},
 		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},

@@ -218,6 +218,30 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
+// TestSamplesOfOneThatReturned: who left and was on the GPU again did its work after that.
+func TestSamplesOfOneThatReturned(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
+	tests := []struct {
+		name string
+		now  []*gpu.Process
+		from float64 // of its samples
+	}{
+		{"is there", both, 0.9},
+		{"was there between two looks", rest, 1.2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			now := look(2, tt.now)
+			now.Activity = []ledger.Activity{{Process: p, Span: gpu.Span{From: at(tt.from).Boot, To: at(1.9).Boot}, Busy: 500 * time.Millisecond}}
+			want := []gpu.ByMethod{{gpu.Shared: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
+			if diff := cmp.Diff(want, energies(ask(t, newLedger(), look(0, both), look(1, rest), now))); diff != "" {
+				t.Errorf("charged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestLateWorkIsNotIdle: an interval of which only late samples tell that there was work
 // in it has no idle energy, though the utilisation was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
@@ -252,8 +276,8 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 
 // TestActiveBetweenReadings: work is work, though the next look in the interval saw none.
 func TestActiveBetweenReadings(t *testing.T) {
-	p, q := process(21, in(train)), process(31, in(serve))
-	both := []*gpu.Process{p, q}
+	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
+	both := []*gpu.Process{p, mate, q}
 	b := ask(t, newLedger(), look(0, both), unread(saw(look(0.5, both), p)), look(1, both))
 	if b.Containers[0].Active != time.Second || b.Containers[1].Active != 0 {
 		t.Errorf("active for %v and %v", b.Containers[0].Active, b.Containers[1].Active)

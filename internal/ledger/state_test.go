@@ -31,6 +31,16 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestNotOpen: a GPU whose counter was never read has no book yet.
+func TestNotOpen(t *testing.T) {
+	l := newLedger()
+	l.Observe(unread(look(0, nil)))
+	l.Settle(at(0), unresolved)
+	if b := bookOf(l, uuid); b != nil {
+		t.Errorf("book: %+v", b)
+	}
+}
+
 // TestRecords: every piece of a state is saved, and in its place.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.ContainerAccount) *ledger.BookState {
