@@ -76,8 +76,15 @@ func TestRecords(t *testing.T) {
 func TestSomeRecords(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
-	ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
-	const all = 3 // the book, its account, its process
+	for second := range 2 {
+		for _, of := range []string{uuid, "GPU-other"} {
+			o := look(float64(second), []*gpu.Process{p})
+			o.UUID = of
+			l.Observe(o)
+		}
+	}
+	l.Settle(at(1), unresolved)
+	const all = 6 // of each GPU the book, its account, its process
 	for most := 1; most <= all; most++ {
 		got := 0
 		for range l.State().Records() {
