@@ -16,6 +16,7 @@ func TestValid(t *testing.T) {
 		{"too long", strings.Repeat("a", 257), strings.Repeat("a", 256)},
 		{"cut before a rune", strings.Repeat("a", 255) + "é", strings.Repeat("a", 255)},
 		{"no UTF-8", "a\xff\xfeb", "a\uFFFDb"},
+		{"too long, and no rune begins", strings.Repeat("\x80", 300), "\uFFFD"},
 		{"longer once it is valid", strings.Repeat("a\xff", 128), strings.Repeat("a\uFFFD", 64)},
 	}
 	for _, tt := range tests {

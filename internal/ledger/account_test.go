@@ -102,7 +102,7 @@ func TestPIDReuseAtCap(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
 	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Containers[0].Processes
-	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID {
+	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID || ps[1].Energy.Sum() != 100_000+150_000 {
 		t.Errorf("process accounts: %+v", ps)
 	}
 }

@@ -145,6 +145,5 @@ func (iv *interval) unchanged(parts []part) bool {
 		len(before) == 1 && len(after) == 1 &&
 		before[0].Sharing == gpu.SharingExclusive && after[0].Sharing == gpu.SharingExclusive &&
 		before[0].Container == after[0].Container &&
-		parts[0].alone() && parts[0].who.list[0].kind == gpu.OwnerContainer &&
-		parts[0].who.list[0].container.OfPod() == after[0].Container.OfPod()
+		parts[0].alone() && parts[0].who.list[0].container.OfPod() == after[0].Container.OfPod()
 }

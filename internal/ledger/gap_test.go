@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
@@ -11,7 +13,7 @@ import (
 // TestGap: energy over a restart stays with a container only if nothing changed,
 // and time only with those that held the GPU before.
 func TestGap(t *testing.T) {
-	p, hog := process(21, in(train)), process(31, in(serve))
+	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
 	again.ID.Start++
 	sidecar := train
@@ -30,6 +32,10 @@ func TestGap(t *testing.T) {
 		{"process of another pod", look(0, []*gpu.Process{hog}, holds(train, 1)), look(60, []*gpu.Process{hog}, holds(train, 1)), 0, time.Minute},
 		{"PID reused", own, look(60, []*gpu.Process{again}, holds(train, 1)), 0, time.Minute},
 		{"another process joined", own, look(60, []*gpu.Process{p, worker}, holds(train, 1)), 0, time.Minute},
+		{"beside a process of another pod", look(0, []*gpu.Process{p, hog}, holds(train, 1)), look(60, []*gpu.Process{p, hog}, holds(train, 1)), 0, time.Minute},
+		{"two processes, listed in another order", look(0, []*gpu.Process{p, mate}, holds(train, 1)), look(60, []*gpu.Process{mate, p}, holds(train, 1)), 60 * 300_000, time.Minute},
+		{"no process at both ends, but samples of one", look(0, nil, holds(train, 1)), saw(look(60, nil, holds(train, 1)), p), 0, time.Minute},
+		{"held by another pod before", look(0, []*gpu.Process{p}, holds(serve, 1)), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
 		{"process gone", own, look(60, nil, holds(train, 1)), 0, time.Minute},
 		{"allocation gone", own, look(60, []*gpu.Process{p}), 0, 0},
 		{"allocation came", look(0, []*gpu.Process{p}), look(60, []*gpu.Process{p}, holds(train, 1)), 0, 0},
@@ -60,6 +66,36 @@ func TestGap(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestOneGap: a restart makes one gap. What comes after it was seen.
+func TestOneGap(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []*gpu.Process{p, q}
+	l := newLedger()
+	ask(t, l, look(0, both))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	b := ask(t, l, look(1, both), saw(look(2, both), p))
+	want := amounts{"energy": 600_000, "gap": 300_000, "train shared": 300_000}
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestGapBeforeKubelet: after a restart the kubelet's word comes later than the first look,
+// and is of the gap's end all the same.
+func TestGapBeforeKubelet(t *testing.T) {
+	p := []*gpu.Process{process(21, in(train))}
+	l := newLedger()
+	ask(t, l, look(0, p, holds(train, 1)))
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
+	early := look(60, p)
+	early.AllocationsKnown = false
+	b := ask(t, l, early, look(61, p, holds(train, 1)))
+	want := amounts{"energy": 61 * 300_000, "train exclusive": 61 * 300_000}
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" || b.Containers[0].Allocated != 61*time.Second {
+		t.Errorf("held for %v; (-want +got):\n%s", b.Containers[0].Allocated, diff)
 	}
 }
 

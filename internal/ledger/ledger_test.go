@@ -139,6 +139,9 @@ func TestOwners(t *testing.T) {
 		{"no signal, a pod whose containers share a claim, beside another one", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 150_000, "serve allocated": 150_000}},
+		{"no signal, two containers of a pod, one of them holds", func(s float64) ledger.Observation {
+			return mute(look(s, []*gpu.Process{first, beside}, holds(train, 1)))
+		}, amounts{"train allocated": 300_000}},
 		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
@@ -333,4 +336,78 @@ func TestLastList(t *testing.T) {
 			t.Errorf("%s was charged %v, want %v: %+v", a.Pod, a.Energy, want, a.Processes)
 		}
 	}
+}
+
+// TestUnlistedNobody: while the driver does not list processes nobody can be known to be
+// absent either.
+func TestUnlistedNobody(t *testing.T) {
+	l := newLedger()
+	ask(t, l, look(0, nil))
+	for s := 1.0; s <= 30; s++ {
+		blind := look(s, nil)
+		blind.ProcessesKnown = false
+		ask(t, l, blind)
+	}
+	want := amounts{"energy": 30 * 300_000, "idle": 10 * 300_000, "unknown": 20 * 300_000}
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWordOfThen: an interval that waits for a name keeps what the kubelet said of it then.
+func TestWordOfThen(t *testing.T) {
+	x := []*gpu.Process{process(21, gpu.Owner{})}
+	l := newLedger()
+	for _, o := range []ledger.Observation{look(0, x, holds(train, 1)), look(1, x, holds(train, 1)), look(2, x, holds(serve, 1))} {
+		l.Observe(o)
+	}
+	l.Settle(at(12), unresolved)
+	for _, a := range bookOf(l, uuid).Containers {
+		if a.Allocated != time.Second {
+			t.Errorf("%s held it for %v, want 1s", a.Pod, a.Allocated)
+		}
+	}
+}
+
+// TestAloneWithoutKubelet: the energy of who is alone on a GPU waits for no word of the kubelet.
+func TestAloneWithoutKubelet(t *testing.T) {
+	silent := look(1, []*gpu.Process{process(21, in(train))})
+	silent.AllocationsKnown = false
+	b := ask(t, newLedger(), look(0, silent.Processes), silent)
+	if b.Containers[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
+		t.Errorf("book: %+v", b)
+	}
+}
+
+// TestNobodyTwice: those that nobody could name and those whose name never came are one owner.
+func TestNobodyTwice(t *testing.T) {
+	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
+	l := newLedger()
+	ask(t, l, look(0, processes), look(1, processes))
+	l.Settle(at(11), unresolved)
+	want := amounts{"energy": 300_000, "train allocated": 150_000, "unmapped": 150_000}
+	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRemainders: the millijoules that are left go to the largest remainders, and ties to
+// the smaller account key, in whatever order the kubelet lists the holders.
+func TestRemainders(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []*gpu.Process{p, q}
+	third := look(1, both)
+	third.Activity = []ledger.Activity{worked(p, 100), worked(q, 200)}
+	tell(t, []story{
+		{
+			"largest remainder",
+			[]ledger.Observation{count(look(0, both), 0), count(third, 10)},
+			amounts{"energy": 10, "train shared": 3, "serve shared": 7},
+		},
+		{
+			"tie",
+			[]ledger.Observation{count(look(0, nil), 0), count(look(1, nil, holds(serve, 1), holds(train, 1)), 11)},
+			amounts{"energy": 11, "train allocated": 6, "serve allocated": 5},
+		},
+	})
 }

@@ -95,7 +95,7 @@ var halves = &gpu.MIG{Slices: 8, Instances: []gpu.Instance{
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
-		o.MIG, o.Places = halves, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		o.MIG, o.Places = new(*halves), map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		return o
 	}
 	type account struct {
@@ -205,6 +205,74 @@ func TestMIGRelayout(t *testing.T) {
 	b := ask(t, newLedger(), at(0, halves), at(1, halves), at(2, divided), at(3, divided))
 	if want := (gpu.ByMethod{gpu.Shared: 1_400_000, gpu.Allocated: 300_000}); b.Containers[0].Energy != want {
 		t.Errorf("charged %v, want %v", b.Containers[0].Energy, want)
+	}
+}
+
+// TestMIGRelayouts: whatever changes in a layout, the instances are not the same.
+func TestMIGRelayouts(t *testing.T) {
+	layout := func(slices int, instances ...gpu.Instance) *gpu.MIG {
+		return &gpu.MIG{Slices: slices, Instances: instances}
+	}
+	three, four := halves.Instances[0], halves.Instances[1]
+	tests := []struct {
+		name   string
+		before *gpu.MIG
+		want   gpu.Millijoules // of 700_000, all by what it did, or by its slices
+	}{
+		{"the same", layout(8, three, four), 700_000},
+		{"not divided", nil, 262_500},
+		{"other slices of the GPU", layout(7, three, four), 262_500},
+		{"other slices of an instance", layout(8, gpu.Instance{ID: "1", Profile: three.Profile, Slices: 4}, four), 262_500},
+		{"another profile", layout(8, gpu.Instance{ID: "1", Profile: "3g.40gb+me", Slices: 3}, four), 262_500},
+		{"another id", layout(8, gpu.Instance{ID: "3", Profile: three.Profile, Slices: 3}, four), 262_500},
+		{"one instance less", layout(8, three), 262_500},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			at := func(s float64, mig *gpu.MIG) ledger.Observation {
+				o := count(look(s, nil, holdsInstance(train, "1")), gpu.Millijoules(s*700_000))
+				o.MIG, o.Instances, o.InstancesKnown = mig, map[string]time.Duration{"1": time.Second}, true
+				return o
+			}
+			b := ask(t, newLedger(), at(0, tt.before), at(1, halves))
+			if got := b.Containers[0].Energy.Sum(); got != tt.want {
+				t.Errorf("charged %d mJ, want %d: %+v", got, tt.want, b)
+			}
+		})
+	}
+}
+
+// TestHalfDivided: the slices that no instance has are free, also if they are as many as
+// are used.
+func TestHalfDivided(t *testing.T) {
+	half := func(s float64) ledger.Observation {
+		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
+		o.MIG = &gpu.MIG{Slices: 8, Instances: []gpu.Instance{{ID: "1", Profile: "4g.40gb", Slices: 4}}}
+		return o
+	}
+	want := amounts{"energy": 300_000, "train 1 allocated": 150_000, "idle": 150_000}
+	if diff := cmp.Diff(want, amountsOf(ask(t, newLedger(), half(0), half(1)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestMIGGlitch: over a reading that was a glitch, all is remembered of the instances.
+func TestMIGGlitch(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
+		o := count(look(s, processes), mJ)
+		o.MIG, o.Places = halves, map[gpu.ProcessID]string{}
+		for i, p := range processes {
+			o.Places[p.ID] = halves.Instances[i].ID
+		}
+		o.ActivityKnown, o.Utilization = false, nil
+		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": first * time.Millisecond, "2": second * time.Millisecond}, true
+		return o
+	}
+	b := ask(t, newLedger(), at(0, 0, 0, 0, p), at(1, 1e12, 400, 0, p), at(2, 1_400_000, 600, 1000, p, q))
+	want := amounts{"energy": 1_400_000, "train 1 shared": 600_000, "serve 2 shared": 800_000, "rejected": 1}
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -103,7 +103,7 @@ const divisible = 27720
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	for i, o := range p.who.list {
 		together := h.Container.Container == "" && h.Container.OfPod() == o.container.OfPod()
-		if o.kind == gpu.OwnerContainer && (h.Container == o.container || together) {
+		if h.Container == o.container || together {
 			users = append(users, i)
 		}
 	}

@@ -145,3 +145,28 @@ func TestReplaced(t *testing.T) {
 		t.Errorf("the new one's book (-want +got):\n%s", diff)
 	}
 }
+
+// TestHeldPIDBesideAnother: who takes over a PID closes no account but that PID's.
+func TestHeldPIDBesideAnother(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	heir := new(*p)
+	heir.ID.Start = q.ID.Start + 5
+	ps := ask(t, newLedger(),
+		look(0, []*gpu.Process{p, q}), saw(look(1, []*gpu.Process{p, q}), q),
+		saw(look(2, []*gpu.Process{heir, q}), q)).Containers[0].Processes
+	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != heir.ID {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}
+
+// TestSameTick: processes that start in one tick of the kernel's clock, as the workers of
+// one launcher do, have an account each.
+func TestSameTick(t *testing.T) {
+	p, q := process(21, in(train)), process(22, in(train))
+	q.ID.Start = p.ID.Start
+	both := []*gpu.Process{p, q}
+	ps := ask(t, newLedger(), look(0, both), saw(look(1, both), q)).Containers[0].Processes
+	if len(ps) != 2 || ps[0].ProcessID != p.ID || ps[0].Energy.Sum() != 0 || ps[1].ProcessID != q.ID || ps[1].Energy.Sum() != 300_000 {
+		t.Errorf("process accounts: %+v", ps)
+	}
+}

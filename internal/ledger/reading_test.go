@@ -83,6 +83,20 @@ func TestHeldCounter(t *testing.T) {
 	}
 }
 
+// TestStillFor: a counter that shows the same counts as not read for up to eight seconds.
+func TestStillFor(t *testing.T) {
+	l := newLedger()
+	for s := range 9 {
+		b, want := ask(t, l, count(look(float64(s), nil), 0)), at(0).Boot
+		if s == 8 {
+			want = at(8).Boot
+		}
+		if b.Settled.Boot != want {
+			t.Errorf("still for %d s: settled up to %v, want %v", s, b.Settled.Boot, want)
+		}
+	}
+}
+
 // TestHeldCounterOfTwo: what a held counter catches up is of those who worked since it moved,
 // not of who is there when it does, and is not idle if that one rests.
 func TestHeldCounterOfTwo(t *testing.T) {

@@ -35,6 +35,19 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestRetentionBesideAnother: who is on the GPU keeps nobody else's account.
+func TestRetentionBesideAnother(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	l := newLedger()
+	b := ask(t, l, look(0, []*gpu.Process{p, q}, holds(train, 1)), look(1, []*gpu.Process{p, q}, holds(train, 1)))
+	for s := 2.0; s <= 305; s++ {
+		b = ask(t, l, look(s, []*gpu.Process{q}, holds(serve, 1)))
+	}
+	if len(b.Containers) != 1 || b.Containers[0].Container != serve || b.Retired == 0 {
+		t.Errorf("book: %+v", b)
+	}
+}
+
 // TestPodRetires: the containers of a pod retire together, at the last one's time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
@@ -209,8 +222,9 @@ func TestTidy(t *testing.T) {
 	if len(before.Containers[0].Processes) == 0 {
 		t.Error("the book that was shown before has lost its processes")
 	}
-	ask(t, l, look(100, []*gpu.Process{q}))
-	if ps := ask(t, l, look(101, []*gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded {
+	ask(t, l, look(100, []*gpu.Process{q}), look(100.5, []*gpu.Process{q}))
+	tidy()
+	if ps := ask(t, l, look(101, []*gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded || ps[0].Energy.Sum() != 300_000 {
 		t.Errorf("no room for the living: %+v", ps)
 	}
 	l.Observe(on(gone, look(102, nil)))

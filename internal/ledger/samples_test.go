@@ -179,3 +179,107 @@ func TestUnsampled(t *testing.T) {
 		t.Errorf("after an hour without a signal %v are lost", *b.Unsampled)
 	}
 }
+
+// TestSamplesLongAfterItLeft: what a process did before it left is divided over the
+// intervals that it was in, each millisecond once, however many looks later it is told.
+func TestSamplesLongAfterItLeft(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
+	unsampled := func(s float64, processes []*gpu.Process) ledger.Observation {
+		o := look(s, processes)
+		o.Sampled.To = at(0).Boot
+		return o
+	}
+	during := func(p *gpu.Process, from, to float64, ms time.Duration) ledger.Activity {
+		return ledger.Activity{Process: p, Span: gpu.Span{From: at(from).Boot, To: at(to).Boot}, Busy: ms * time.Millisecond}
+	}
+	told := look(4, rest)
+	told.Sampled.From = at(0).Boot
+	// Of the four seconds until it left, a quarter of the work is of each of the last two, and
+	// what is of no interval that waits is of the last.
+	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
+	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
+	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
+	if diff := cmp.Diff(want, energies(b)); diff != "" {
+		t.Errorf("charged (-want +got):\n%s", diff)
+	}
+}
+
+// TestSamplesOfOneThatLeaves: what a process did until it left between two looks is not
+// all of the interval before.
+func TestSamplesOfOneThatLeaves(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
+	b := ask(t, newLedger(), look(0, both), sampled(look(1, both), time.Second),
+		sampled(look(2, rest), time.Second, worked(p, 500), worked(q, 500)), sampled(look(3, rest), time.Second))
+	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 300_000}}
+	if diff := cmp.Diff(want, energies(b)); diff != "" {
+		t.Errorf("charged (-want +got):\n%s", diff)
+	}
+}
+
+// TestSamplesOfOneThatReturned: who left and was on the GPU again did its work after that.
+func TestSamplesOfOneThatReturned(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
+	tests := []struct {
+		name string
+		now  []*gpu.Process
+		from float64 // of its samples
+	}{
+		{"is there", both, 0.9},
+		{"was there between two looks", rest, 1.2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			now := look(2, tt.now)
+			now.Activity = []ledger.Activity{{Process: p, Span: gpu.Span{From: at(tt.from).Boot, To: at(1.9).Boot}, Busy: 500 * time.Millisecond}}
+			want := []gpu.ByMethod{{gpu.Shared: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
+			if diff := cmp.Diff(want, energies(ask(t, newLedger(), look(0, both), look(1, rest), now))); diff != "" {
+				t.Errorf("charged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLateWorkIsNotIdle: an interval of which only late samples tell that there was work
+// in it has no idle energy, though the utilisation was 0 at its end.
+func TestLateWorkIsNotIdle(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	both := []*gpu.Process{p, q}
+	tests := []struct {
+		name string
+		end  []*gpu.Process // at the end of the interval
+		from float64        // of the samples, up to 1.8 s
+	}{
+		{"samples of nearly all of it", both, 0.1},
+		{"of a process that left", []*gpu.Process{q}, 0.8},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resting := func(s float64, processes []*gpu.Process) ledger.Observation {
+				o := look(s, processes)
+				o.Utilization = new(0.0)
+				return o
+			}
+			end, late := resting(1, tt.end), resting(2, tt.end)
+			end.Sampled.To = at(0.1).Boot
+			late.Sampled = gpu.Span{From: at(tt.from).Boot, To: at(1.8).Boot}
+			late.Activity = []ledger.Activity{{Process: p, Span: late.Sampled, Busy: 500 * time.Millisecond}}
+			a := ask(t, newLedger(), resting(0, both), end, late).Containers[0]
+			if a.Energy != (gpu.ByMethod{gpu.Shared: 300_000}) || a.Idle != 0 || a.Active != time.Second {
+				t.Errorf("account: %+v", a)
+			}
+		})
+	}
+}
+
+// TestActiveBetweenReadings: work is work, though the next look in the interval saw none.
+func TestActiveBetweenReadings(t *testing.T) {
+	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
+	both := []*gpu.Process{p, mate, q}
+	b := ask(t, newLedger(), look(0, both), unread(saw(look(0.5, both), p)), look(1, both))
+	if b.Containers[0].Active != time.Second || b.Containers[1].Active != 0 {
+		t.Errorf("active for %v and %v", b.Containers[0].Active, b.Containers[1].Active)
+	}
+}

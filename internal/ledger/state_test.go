@@ -31,6 +31,16 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestNotOpen: a GPU whose counter was never read has no book yet.
+func TestNotOpen(t *testing.T) {
+	l := newLedger()
+	l.Observe(unread(look(0, nil)))
+	l.Settle(at(0), unresolved)
+	if b := bookOf(l, uuid); b != nil {
+		t.Errorf("book: %+v", b)
+	}
+}
+
 // TestRecords: every piece of a state is saved, and in its place.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.ContainerAccount) *ledger.BookState {
@@ -62,6 +72,32 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// TestSomeRecords: who cannot write a record takes no more of them.
+func TestSomeRecords(t *testing.T) {
+	p := process(21, in(train))
+	l := newLedger()
+	for second := range 2 {
+		for _, of := range []string{uuid, "GPU-other"} {
+			o := look(float64(second), []*gpu.Process{p})
+			o.UUID = of
+			l.Observe(o)
+		}
+	}
+	l.Settle(at(1), unresolved)
+	const all = 6 // of each GPU the book, its account, its process
+	for most := 1; most <= all; most++ {
+		got := 0
+		for range l.State().Records() {
+			if got++; got == most {
+				break
+			}
+		}
+		if got != most {
+			t.Errorf("%d records, want %d", got, most)
+		}
+	}
+}
+
 // TestStrayRecords: a piece that has no place is no state.
 func TestStrayRecords(t *testing.T) {
 	book, container, process := ledger.Record{UUID: uuid, Book: &ledger.BookState{}}, ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
@@ -72,6 +108,7 @@ func TestStrayRecords(t *testing.T) {
 		"a process without a container": {book, process},
 		"a second book":                 {book, book},
 		"nothing":                       {book, {}},
+		"nothing in a container":        {book, container, {}},
 	}
 	for name, records := range tests {
 		var b ledger.Builder
@@ -154,6 +191,7 @@ func TestCheck(t *testing.T) {
 		{"idle", func(b *ledger.BookState) { b.Containers[0].Idle = -1 }, "an amount is negative"},
 		{"allocated", func(b *ledger.BookState) { b.Containers[0].Allocated = -1 }, "an amount is negative"},
 		{"active", func(b *ledger.BookState) { b.Containers[0].Active = -1 }, "an amount is negative"},
+		{"unsampled", func(b *ledger.BookState) { b.Unsampled = new(time.Duration(-1)) }, "an amount is negative"},
 		{"process", func(b *ledger.BookState) { b.Containers[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
 		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
 		{"one key twice", func(b *ledger.BookState) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},

@@ -20,6 +20,8 @@ func TestID(t *testing.T) {
 		{"OCI with a scheme", "oci://ocid1.instance.oc1.phx.anyhqljtxyz", "ocid1.instance.oc1.phx.anyhqljtxyz"},
 		{"OpenStack", "openstack:///7d9c2f10-3bb6-4a6e-9f6e-1f2c3d4e5f60", "7d9c2f10-3bb6-4a6e-9f6e-1f2c3d4e5f60"},
 		{"k3s", "k3s://gpu-node-17", uuid},
+		{"RKE2", "rke2://gpu-node-17", uuid},
+		{"kind", "kind://docker/gpu/gpu-worker", uuid},
 		{"bare metal", "", uuid},
 		{"a scheme and nothing else", "aws:///", uuid},
 		{"spaces", "  ", uuid},

@@ -102,6 +102,14 @@ func TestOwn(t *testing.T) {
 		{name: "two chassis are none", page: machine(2, func(i int, g *inventory.GPU) {
 			g.Platform = gpu.Platform{ChassisSerial: fmt.Sprint("chassis", i), Slot: new(i), Tray: new(3)}
 		}), want: with(serials(2, 0), "chassis-tray", "3")},
+		{name: "a GPU that does not know its chassis, after one that does", page: machine(3, func(i int, g *inventory.GPU) {
+			if i == 0 {
+				g.Platform.ChassisSerial = "1821225190819"
+			}
+		}), want: with(serials(3, 0), "chassis", "1821225190819")},
+		{name: "every legal character", page: machine(1, func(_ int, g *inventory.GPU) { g.Serial = "az_AZ-09.z" }), want: map[string]string{
+			"gpu-0": "az_AZ-09.z", "gpu-count": "1",
+		}},
 		{name: "a GPU that does not know its chassis", page: machine(2, func(i int, g *inventory.GPU) {
 			if i == 1 {
 				g.Platform.ChassisSerial = "1821225190819"
@@ -190,6 +198,16 @@ func TestAnnotation(t *testing.T) {
 			`{"uuid":"GPU-01","serial":"1761125340953","pci":"00000000:11:00.0","module":3},` +
 			`{"uuid":"GPU-02","serial":"1761025346615","pci":"00000000:12:00.0","module":2},` +
 			`{"uuid":"GPU-03","serial":"1761025346615","pci":"00000000:13:00.0","module":1}]}`},
+		{"two slots of one chassis", machine(2, func(i int, g *inventory.GPU) {
+			g.Serial, g.Platform = "", gpu.Platform{ChassisSerial: "c", Slot: new(i), Tray: new(3)}
+		}), `{"v":1,"dmi_chassis":"DMI-7","gpus":[` +
+			`{"uuid":"GPU-00","pci":"00000000:10:00.0","chassis":"c","slot":0,"tray":3},` +
+			`{"uuid":"GPU-01","pci":"00000000:11:00.0","chassis":"c","slot":1,"tray":3}]}`},
+		{"two trays of one slot", machine(2, func(i int, g *inventory.GPU) {
+			g.Serial, g.Platform = "", gpu.Platform{ChassisSerial: "c", Slot: new(3), Tray: new(i)}
+		}), `{"v":1,"dmi_chassis":"DMI-7","gpus":[` +
+			`{"uuid":"GPU-00","pci":"00000000:10:00.0","chassis":"c","slot":3,"tray":0},` +
+			`{"uuid":"GPU-01","pci":"00000000:11:00.0","chassis":"c","slot":3,"tray":1}]}`},
 		{"raw values and a lost GPU", machine(2, func(i int, g *inventory.GPU) {
 			g.Serial, g.Present, g.Platform.ChassisSerial = "<N/A>", i == 0, fmt.Sprint("c", i)
 		}), `{"v":1,"dmi_chassis":"DMI-7","gpus":[` +
@@ -215,6 +233,29 @@ func TestAnnotationIsCut(t *testing.T) {
 	}
 }
 
+// TestInventoryKey: the annotation has the labels' prefix, but for the scheme that had none.
+func TestInventoryKey(t *testing.T) {
+	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
+		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {
+			t.Errorf("%s: %s, want %s", scheme, got, want)
+		}
+	}
+}
+
+// TestLost: the keys of the labels that name lost GPUs, of which one has no serial number.
+func TestLost(t *testing.T) {
+	page := machine(4, func(i int, g *inventory.GPU) {
+		g.Present = i == 0
+		if i == 2 {
+			g.Serial = ""
+		}
+	})
+	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io"}.Desired("n", page).Lost
+	if diff := cmp.Diff([]string{"gpuledger.io/gpu-1", "gpuledger.io/gpu-3"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -224,6 +265,11 @@ func TestValidate(t *testing.T) {
 		{"own", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpus.example.com", ChassisFallback: "none-{node}"}, ""},
 		{"gpuid", nodelabel.Rules{Scheme: nodelabel.GPUID, Prefix: nodelabel.GPUIDPrefix}, ""},
 		{"scheme", nodelabel.Rules{Scheme: "nvidia", Prefix: "gpuledger.io"}, `unknown scheme "nvidia"`},
+		{"digits and dashes", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "az-09." + strings.Repeat("z", 63) + ".io"}, ""},
+		{"a dash at an end", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu-.io"}, "no DNS name"},
+		{"a long label", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: strings.Repeat("z", 64) + ".io"}, "no DNS name"},
+		{"a brace", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu{.io"}, "no DNS name"},
+		{"reserved itself", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "k8s.io"}, "reserved"},
 		{"reserved", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu.kubernetes.io"}, "reserved"},
 		{"no prefix", nodelabel.Rules{Scheme: nodelabel.Own}, "no DNS name"},
 		{"upper case", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "GPU.io"}, "no DNS name"},

@@ -31,6 +31,12 @@ func TestParse(t *testing.T) {
 		{"an address as lspci prints it", "node,serial,pci_bus_id\ng,S1,1b:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000000:1B:00.0"}}, nil},
 		{"semicolons", "node;serial\ngpu-001;S1\n", nil, []string{`line 1: no column "node"; want node,serial`}},
 		{"no names of columns", "gpu-001,S1\n", nil, []string{`line 1: no column "node"`}},
+		{"two other columns of a name", "node,tag,serial,tag\ng,A,S1,B\n", []expected.Board{{Node: "g", Serial: "S1"}}, nil},
+		{
+			"what no label can hold", "node,serial,chassis_slot\ng\tx,S1,1\ng,S2,1\t2\ng,S\xff,1\ng," + strings.Repeat("s", 257) + ",1\ng,S4,1\n",
+			[]expected.Board{{Node: "g", Serial: "S4", ChassisSlot: "1"}},
+			[]string{"line 2: more than", "line 3: more than", "line 4: more than", "line 5: more than"},
+		},
 		{"two columns of a name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
 		{
 			"bad lines do not hide good ones",

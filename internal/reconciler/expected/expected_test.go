@@ -62,6 +62,35 @@ func TestList(t *testing.T) {
 			[]string{"should be in g3 slot 1 and in g3 slot 2", "boards=4"},
 		},
 		{
+			"two slots, told apart by a third line", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3\ng3,S3,2\ng3,S4\ng3,S4,3\ng3,S4,5\n"),
+			"board g1 S1\nboard g2 S2\nerrors 2",
+			[]string{"should be in g3 slot 1 and in g3 slot 2", "should be in g3 slot 3 and in g3 slot 5", "boards=2"},
+		},
+		{
+			"two dies of boards whose slots are known, in any order", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S4,2\ng3,S3,1\ng3,S4,2\n"),
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nboard g3 S4\nerrors 0",
+			[]string{"boards=4"},
+		},
+		{
+			"a file that cannot be read", func() {
+				if err := os.Mkdir(filepath.Join(folder, "rack0.csv"), 0o700); err != nil {
+					t.Error(err)
+				}
+			},
+			"board g1 S1\nboard g2 S2\nboard g3 S3\nboard g3 S4\nerrors 1",
+			[]string{"the last one that could be read stands", "rack0.csv: is a directory"},
+		},
+		{
+			"it is gone", func() {
+				if err := os.Remove(filepath.Join(folder, "rack0.csv")); err != nil {
+					t.Error(err)
+				}
+				write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3,2\ng3,S4\ng3,S4,3\n")()
+			},
+			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
+			[]string{"should be in g3 slot 1 and in g3 slot 2"},
+		},
+		{
 			"a file that names no columns", write("rack2.csv", "g3,S3\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
 			[]string{"the last one that could be read stands", "rack2.csv: line 1: no column"},

@@ -51,3 +51,20 @@ func TestBudgetOfOneNode(t *testing.T) {
 		}
 	}
 }
+
+// The same change costs nothing the second time, also if it is not the first one of its
+// node: its write may have failed.
+func TestBudgetOfFailedWrites(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := verdict.NewBudget()
+	for change := range 4 {
+		for try := range 10 {
+			if !b.Take("a", fmt.Sprint(change), 100, now) {
+				t.Errorf("change %d is refused at try %d", change, try)
+			}
+		}
+	}
+	if b.Take("a", "one more", 100, now) {
+		t.Error("a fifth change is allowed")
+	}
+}

@@ -314,3 +314,52 @@ func TestNoClaim(t *testing.T) {
 	dies.GPUs[1].Serial = "7"
 	c.hears("c", dies, verdict.Unconfirmed)
 }
+
+// What only the annotation tells is settled as well: a GPU of another UUID on the board.
+func TestAnnotationOnly(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1")
+	was, _ := c.judge.Want("a", c.now)
+	other := func() inventory.Page {
+		p := c.page("1")
+		p.GPUs[0].UUID = "GPU-other"
+		return p
+	}
+	c.hears("a", other(), verdict.Unconfirmed)
+	c.hears("a", other(), verdict.Settled)
+	if is, _ := c.judge.Want("a", c.now); cmp.Equal(was.Annotations, is.Annotations) {
+		t.Errorf("the annotation is still %v", is.Annotations)
+	}
+}
+
+// A Node that is forgotten bears nothing that is known, and has no finding.
+func TestForget(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1")
+	c.judge.Forget("a")
+	c.judge.Forget("a")
+	c.wants("a")
+	if got := c.judge.Findings(c.now); len(got) != 0 {
+		t.Errorf("findings: %v", got)
+	}
+	c.hears("a", c.page("1"), verdict.Unconfirmed)
+}
+
+// A driver that is down leaves what the exporter claimed: if another Node has it by now, it
+// is not known which is right. What is wrong by itself is said first.
+func TestDuplicateOfOneThatIsDown(t *testing.T) {
+	c := newCourt(t)
+	c.settles("a", "1")
+	c.hears("b", c.page("1"), verdict.DuplicateUUID)
+	down, other := c.page(), c.page("1")
+	down.DriverUp, other.Node.Name = false, "c"
+	c.hears("a", down, verdict.DuplicateUUID)
+	c.wants("a")
+	if f := c.hears("a", other, verdict.OtherNode); f.Other != "" {
+		t.Errorf("finding: %+v", f)
+	}
+	c.hears("b", c.page("2"), verdict.Unconfirmed)
+	if f := c.hears("a", c.page("1"), verdict.Settled); f.Detail != "" {
+		t.Errorf("finding: %+v", f)
+	}
+}
