@@ -1,15 +1,17 @@
 package podmapper
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // publish makes the result of a poll visible. After a failed call, or an answer that
-// was not taken, the one before stands until it is too old, but a pod that died since
-// is not live. lifeTold says that the Pods API told who lives.
-func (m *Mapper) publish(taken bool, held []gpu.Allocation, found witnesses, lifeTold bool) {
+// was not taken, asked is nil, and the one before stands until it is too old, but a pod
+// that died since is not live. lifeTold says that the Pods API told who lives.
+func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found witnesses, lifeTold bool) {
 	of := make(witnesses)
 	for _, a := range held {
 		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
@@ -19,9 +21,7 @@ func (m *Mapper) publish(taken bool, held []gpu.Allocation, found witnesses, lif
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.held, m.witnesses, m.lifeTold = held, of, lifeTold
-	if taken {
-		m.answered = new(m.cfg.Now().Boot)
-	}
+	m.asked = cmp.Or(asked, m.asked)
 }
 
 // Allocations returns who holds which device, by the kubelet's last answer, sorted
@@ -36,7 +36,7 @@ func (m *Mapper) publish(taken bool, held []gpu.Allocation, found witnesses, lif
 // their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
-	held, of, fresh := m.held, m.witnesses, m.fresh()
+	held, of, fresh, asked := m.held, m.witnesses, m.fresh(), m.asked
 	lifeTold := m.lifeTold
 	m.mu.Unlock()
 	switch {
@@ -50,15 +50,15 @@ func (m *Mapper) Allocations() gpu.Allocations {
 		m.askSoon()
 	}
 	if len(dead) == 0 || lifeTold {
-		return gpu.Allocations{Known: true, List: held}
+		return gpu.Allocations{Known: true, Asked: *asked, List: held}
 	}
-	return gpu.Allocations{Known: true, List: without(held, dead)}
+	return gpu.Allocations{Known: true, Asked: *asked, List: without(held, dead)}
 }
 
 // fresh reports whether the kubelet's last answer still counts. The caller holds
 // m.mu.
 func (m *Mapper) fresh() bool {
-	return m.answered != nil && m.cfg.Now().Boot-*m.answered <= freshPolls*m.cfg.Poll
+	return m.asked != nil && m.cfg.Now().Boot-*m.asked <= freshPolls*m.cfg.Poll
 }
 
 // dead returns the UIDs of the pods whose witnesses are gone.

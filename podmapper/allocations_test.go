@@ -2,6 +2,7 @@ package podmapper_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -199,6 +200,28 @@ func talkNonsense(conn net.Conn) {
 	defer conn.Close()
 	fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n\x00\xff nonsense")
 	_, _ = io.Copy(io.Discard, conn)
+}
+
+// TestAsked: the list is of when the kubelet was asked for the last answer that was taken,
+// since what it gives away while it answers may be missing.
+func TestAsked(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	answer := error(nil)
+	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+		n.pass(time.Second) // it takes its time
+		return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{holder(trainer, "", gpuA)}}, answer
+	})
+	began := n.now().Boot
+	n.poll()
+	if got := n.Allocations().Asked; got != began {
+		t.Errorf("asked at %v, want %v", got, began)
+	}
+	answer = errors.New("not now")
+	n.pollFails("not now")
+	if got := n.Allocations().Asked; got != began {
+		t.Errorf("after a call that failed: asked at %v, want %v", got, began)
+	}
 }
 
 func TestBigAnswer(t *testing.T) {

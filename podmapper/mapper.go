@@ -78,8 +78,9 @@ type Mapper struct {
 	witnesses witnesses // of the pods that hold something
 	// lifeTold is set if the Pods API said who lives, not the processes.
 	lifeTold bool
-	// answered is when the kubelet last gave an answer, nil if it never did.
-	answered *time.Duration
+	// asked is when the kubelet was asked for its last answer (boot clock), nil if it never
+	// gave one.
+	asked    *time.Duration
 	seesHost *bool // nil until looked at
 }
 
@@ -146,7 +147,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	seesHost := m.watchHostPIDs()
 	namesErr := m.names.refresh(ctx)
 	known := m.names.bearers()
-	taken, listErr := m.list(ctx)
+	asked, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)
 	found, scanErr := m.scanProcesses(ctx)
 	if ctx.Err() != nil {
@@ -163,11 +164,11 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		last.overrule(live)
 	}
 	last.addTo(known)
-	if taken {
+	if asked != nil {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(taken, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
+	m.publish(asked, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
 	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
@@ -220,29 +221,30 @@ func (m *Mapper) endPoll() {
 	}
 }
 
-// list asks the kubelet, and reports whether its answer was taken for the last. If
-// not, that of before stands, and says nothing about pods that came since.
-func (m *Mapper) list(ctx context.Context) (taken bool, err error) {
+// list asks the kubelet, and returns when it did (boot clock). It is nil if the answer was
+// not taken for the last: then that of before stands, and says nothing about pods that
+// came since.
+func (m *Mapper) list(ctx context.Context) (asked *time.Duration, err error) {
 	if m.cfg.PodResources == "" {
-		return false, nil
+		return nil, nil
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
 	if ctx.Err() != nil { // nobody's fault
-		return false, ctx.Err()
+		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	next := readListing(pods, m.cfg.Resources, m.cfg.Log)
 	if m.doubts(next) {
-		return false, nil
+		return nil, nil
 	}
 	m.listed = next
 	m.warnOfIDs()
 	m.names.learnOnly(next.alone)
-	return true, nil
+	return &began.Boot, nil
 }
 
 // warnOfIDs says, once for each resource, that an id of its devices is not understood.

@@ -132,5 +132,8 @@ type Allocations struct {
 	Known bool
 	// NoKubelet is set where there is none: nobody holds a device, and nobody needs to.
 	NoKubelet bool
-	List      []Allocation
+	// Asked is when the kubelet was asked for the list (boot clock). What it gave to a
+	// container that was there by then is on it.
+	Asked time.Duration
+	List  []Allocation
 }

@@ -1,7 +1,9 @@
 package sampler
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -12,6 +14,8 @@ type usage struct {
 	tenants []guest          // processes of containers
 	// known is set while the kubelet says who was given what.
 	known bool
+	// unheard reports whether the kubelet was not asked since a container came.
+	unheard func(gpu.Container) bool
 	// unplaced are the allocations of which it cannot be told what GPU they are of.
 	unplaced []gpu.Allocation
 }
@@ -21,18 +25,19 @@ func (g guest) uses(a gpu.Allocation) bool {
 	return g.Owner.Container.PodUID == a.Container.PodUID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usageOf compares the processes on a GPU with its allocations. Of the kubelet's last
+// usage compares the processes on a GPU with its allocations. Of the kubelet's last
 // word, when that is not known to be true any more, the allocations of those pods count
 // that use them: they live, and a pod keeps for life what it was given.
-func usageOf(who attendance, allocations, unplaced []gpu.Allocation, known bool) usage {
-	u := usage{known: known, unplaced: unplaced, tenants: make([]guest, 0, len(who.present))}
-	for _, g := range who.present {
+func (s *Sampler) usage(uuid string, v view) usage {
+	u := usage{known: v.givenKnown, unplaced: s.given[""]}
+	for _, g := range v.attendance[uuid].present {
 		if g.Owner.Kind == gpu.OwnerContainer {
 			u.tenants = append(u.tenants, g)
 		}
 	}
-	u.held = slices.DeleteFunc(slices.Clone(allocations), func(a gpu.Allocation) bool {
-		counts := known && a.Live || !known && u.used(a)
+	u.unheard = func(c gpu.Container) bool { return s.tenancies[c].first > s.asked }
+	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
+		counts := u.known && a.Live || !u.known && u.used(a)
 		return a.Container.PodUID == "" || !counts
 	})
 	return u
@@ -41,6 +46,32 @@ func usageOf(who attendance, allocations, unplaced []gpu.Allocation, known bool)
 // used reports whether the pod of an allocation is on what it was given.
 func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.tenants, func(t guest) bool { return t.uses(a) })
+}
+
+// tenancies are when each container was first seen on a GPU, and last (boot clock).
+type tenancies map[gpu.Container]tenancy
+
+type tenancy struct{ first, last time.Duration }
+
+// tenancyMemory is how long a container is remembered that uses no GPU, so that one that
+// comes and goes is not new each time.
+const tenancyMemory = 10 * time.Minute
+
+// see notes who is on the GPUs, and drops who has long gone.
+func (t tenancies) see(on map[string]attendance, now time.Duration) {
+	for _, who := range on {
+		for _, g := range who.present {
+			if g.Owner.Kind != gpu.OwnerContainer {
+				continue
+			}
+			seen, known := t[g.Owner.Container]
+			if !known {
+				seen.first = now
+			}
+			t[g.Owner.Container] = tenancy{seen.first, now}
+		}
+	}
+	maps.DeleteFunc(t, func(_ gpu.Container, seen tenancy) bool { return now-seen.last > tenancyMemory })
 }
 
 // byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
@@ -89,9 +120,10 @@ func (u *usage) heldByPod(t guest) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the tenant's pod was given something that may be what it uses.
+// mayHold reports whether the tenant's pod was given something that may be what it uses, or
+// may have been since the kubelet was asked.
 func (u *usage) mayHold(t guest) bool {
-	return slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.Owner.Container.PodUID })
+	return u.unheard(t.Owner.Container) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.Owner.Container.PodUID })
 }
 
 // strays counts the processes whose pod does not hold what they use.

@@ -62,6 +62,38 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
+// TestNewcomer: who came after the kubelet was asked is not said to use a GPU without
+// leave until it is asked again. One that comes and goes is no newcomer each time.
+func TestNewcomer(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	look := func(when string, strays int, sharing gpu.Sharing) {
+		t.Helper()
+		if g := w.ticks(s, 1).GPUs[0]; *g.Strays != strays || len(g.Holders) != 1 || g.Holders[0].Sharing != sharing {
+			t.Errorf("%s: %d strays, %+v", when, *g.Strays, g.Holders)
+		}
+	}
+	w.allocations.Asked = w.now
+	w.ticks(s, 2)
+	w.runs(first, 42, train)
+	look("it came", 0, gpu.SharingUnknown)
+	look("nobody was asked", 0, gpu.SharingUnknown)
+	w.allocations.Asked = w.now
+	look("the kubelet did not list it", 1, gpu.SharingNone)
+
+	w.contexts[first] = nil
+	w.ticks(s, 300)
+	w.runs(first, 43, train)
+	look("it came again", 1, gpu.SharingNone)
+	w.contexts[first] = nil
+	w.ticks(s, 700)
+	w.runs(first, 44, train)
+	look("it came after a long time", 0, gpu.SharingUnknown)
+	w.gives(first, train)
+	w.allocations.Asked = w.now
+	look("the kubelet listed it", 0, gpu.SharingExclusive)
+}
+
 // TestUseUnknown: without the kubelet's word, or the driver's, nothing is counted.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)

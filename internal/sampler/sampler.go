@@ -60,8 +60,11 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // when the two were last read
 
-	// given is who was given what, by UUID, by the kubelet's last word.
-	given map[string][]gpu.Allocation
+	// given is who was given what, by UUID, by the kubelet's last word, for which it was
+	// asked at a time on the boot clock.
+	given     map[string][]gpu.Allocation
+	asked     time.Duration
+	tenancies tenancies
 
 	latest atomic.Pointer[gpu.Snapshot]
 }
@@ -72,6 +75,7 @@ func New(cfg Config) *Sampler {
 		cfg:       cfg,
 		roster:    newRoster(cfg.Ledger.Retention),
 		processes: newProcesses(cfg.Mapper),
+		tenancies: make(tenancies),
 		store:     store{cfg: cfg},
 		node:      gpu.Node{Name: cfg.NodeName},
 	}
@@ -121,12 +125,13 @@ func (s *Sampler) Tick(ctx context.Context) {
 		attendance: make(map[string]attendance, len(report.Readings)),
 	}
 	if v.givenKnown = allocations.Known && !allocations.NoKubelet; v.givenKnown {
-		s.given = v.allocations
+		s.given, s.asked = v.allocations, allocations.Asked
 	}
 	for _, r := range report.Readings {
 		v.attendance[r.UUID] = s.processes.attend(r)
 	}
 	s.processes.forget(now)
+	s.tenancies.see(v.attendance, now.Boot)
 
 	s.charge(v)
 	books := s.store.books()
@@ -217,7 +222,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.roster.entries[uuid], v.attendance[uuid]
-	use := usageOf(who, s.given[uuid], s.given[""], v.givenKnown)
+	use := s.usage(uuid, v)
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
 	}

@@ -1,6 +1,7 @@
 package sampler_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -113,7 +114,12 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
-func (w *world) Allocations() gpu.Allocations { return w.allocations }
+// Allocations are of now, unless a test says when the kubelet was asked.
+func (w *world) Allocations() gpu.Allocations {
+	a := w.allocations
+	a.Asked = cmp.Or(a.Asked, w.now)
+	return a
+}
 
 func (w *world) SeesHost() bool { return !w.private }
 

@@ -1,13 +1,11 @@
 package status
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
-	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // New returns the page that shows a snapshot at a moment.
@@ -27,7 +25,6 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	}
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
-		g.excuse(s.GPUs[i].Processes, s.Stages)
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		p.GPUs = append(p.GPUs, g)
 	}
@@ -37,38 +34,6 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		p.Stages = append(p.Stages, health)
 	}
 	return p
-}
-
-// startGrain allows for the start of a process, which is known to the second, and for the
-// time that the kubelet takes for an answer.
-const startGrain = 2 * time.Second
-
-// excuse takes back that containers were not given what they use where they may have been
-// given it since the kubelet last said something: it does not answer, or they began later.
-func (g *GPU) excuse(processes []gpu.LiveProcess, stages []gpu.Stage) {
-	i := slices.IndexFunc(stages, func(s gpu.Stage) bool { return s.Name == string(stage.PodResources) })
-	if i < 0 {
-		return
-	}
-	kubelet := stages[i]
-	for i := range g.Containers {
-		if c := &g.Containers[i]; c.Sharing == gpu.SharingNone && (!kubelet.Up || c.began(processes).After(kubelet.LastSuccess.Add(-startGrain))) {
-			c.Sharing = ""
-		}
-	}
-}
-
-// began returns when the oldest process of the container on the GPU began, zero if that is
-// not known.
-func (c *Container) began(processes []gpu.LiveProcess) time.Time {
-	var oldest time.Time
-	for _, p := range processes {
-		mine := p.Owner.Kind == gpu.OwnerContainer && shown(p.Owner.Container.PodUID) == c.PodUID && shown(p.Owner.Container.Container) == c.Container
-		if mine && (oldest.IsZero() || p.StartTime.Before(oldest)) {
-			oldest = p.StartTime
-		}
-	}
-	return oldest
 }
 
 func newGPU(g *gpu.GPU, fresh bool) GPU {

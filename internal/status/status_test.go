@@ -249,41 +249,6 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestExcuse: who began after the kubelet last said who was given what is not said to use
-// the GPU without an allocation.
-func TestExcuse(t *testing.T) {
-	tests := []struct {
-		name    string
-		kubelet gpu.Stage
-		began   []time.Duration // ago
-		want    gpu.Sharing
-	}{
-		{"asked since", gpu.Stage{Up: true, LastSuccess: at(5 * time.Second).Wall}, []time.Duration{8 * time.Second}, gpu.SharingNone},
-		{"not asked since", gpu.Stage{Up: true, LastSuccess: at(5 * time.Second).Wall}, []time.Duration{3 * time.Second}, ""},
-		{"asked in the same second", gpu.Stage{Up: true, LastSuccess: at(5 * time.Second).Wall}, []time.Duration{6 * time.Second}, ""},
-		{"a new process of an old container", gpu.Stage{Up: true, LastSuccess: at(5 * time.Second).Wall}, []time.Duration{time.Second, time.Minute}, gpu.SharingNone},
-		{"no answer", gpu.Stage{LastSuccess: at(time.Minute).Wall}, []time.Duration{2 * time.Minute}, ""},
-		{"start not known", gpu.Stage{Up: true, LastSuccess: at(5 * time.Second).Wall}, nil, gpu.SharingNone},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			g := newGPU(0, account("batch", "job-0", "main", gpu.ByMethod{}))
-			g.Holders = []gpu.Holder{hold(g, 0, gpu.SharingNone, 0)}
-			for _, ago := range tt.began {
-				g.Processes = append(g.Processes, gpu.LiveProcess{Process: &gpu.Process{
-					StartTime: at(ago).Wall, Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: g.Holders[0].Container},
-				}})
-			}
-			s := node(g)
-			tt.kubelet.Name = "pod_resources"
-			s.Stages = append(s.Stages, tt.kubelet)
-			if got := status.New(s, now).GPUs[0].Containers[0].Sharing; got != tt.want {
-				t.Errorf("sharing %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
 // TestParts: what is shown of a book adds up to its total.
 func TestParts(t *testing.T) {
 	p := status.New(busyNode(), now)

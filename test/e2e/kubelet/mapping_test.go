@@ -104,17 +104,18 @@ func checkProcesses(t *testing.T, m *podmapper.Mapper, all []running) {
 // the containers' environment.
 func checkAllocations(t *testing.T, m *podmapper.Mapper, all []running) {
 	t.Helper()
-	want := gpu.Allocations{Known: true, List: []gpu.Allocation{}}
+	want := []gpu.Allocation{}
 	for _, r := range all {
 		for _, uuid := range r.Devices {
-			want.List = append(want.List, gpu.Allocation{
+			want = append(want, gpu.Allocation{
 				Device: gpu.DeviceName{UUID: uuid}, Container: r.Container, Resource: resource,
 				Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 			})
 		}
 	}
-	slices.SortFunc(want.List, func(a, b gpu.Allocation) int { return cmp.Compare(a.Device.UUID, b.Device.UUID) })
-	if diff := gocmp.Diff(want, m.Allocations()); diff != "" {
+	slices.SortFunc(want, func(a, b gpu.Allocation) int { return cmp.Compare(a.Device.UUID, b.Device.UUID) })
+	got := m.Allocations()
+	if diff := gocmp.Diff(want, got.List); diff != "" || !got.Known {
 		t.Errorf("allocations (-device plugin +gpuledger):\n%s", diff)
 	}
 }
