@@ -101,25 +101,11 @@ func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			case <-ticker.C:
-				if err := n.Step(host.Now()); err != nil {
-					done <- err
-					return
-				}
-			}
-		}
-	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Live(ctx, host.Now) }()
 	t.Cleanup(func() {
-		close(stop)
+		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
