@@ -258,6 +258,17 @@ func (n *Node) SetEngine(e Engine) error {
 // ClearFaults lets the driver behave again.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
+// Happen lets events happen; their times are from now on. Those of the scenario that have
+// not happened yet never do.
+func (n *Node) Happen(events ...Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.world.events = slices.Clone(events)
+	for i := range n.world.events {
+		n.world.events[i].At += n.world.elapsed()
+	}
+}
+
 // Close ends the kubelet's servers. The files stay.
 func (n *Node) Close() error {
 	n.mu.Lock()
