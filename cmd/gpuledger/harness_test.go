@@ -128,6 +128,10 @@ type exporter struct {
 	err       error // of Wait, once exited
 }
 
+// unhurried is the flag of an exporter that is not to call a GPU or the engine late, on a
+// machine that may be held up for a second or two.
+const unhurried = "--nvml.call-timeout=10s"
+
 // start runs the binary on a node and waits until it is ready.
 func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
 	t.Helper()

@@ -30,7 +30,7 @@ func TestLost(t *testing.T) {
 
 func testLost(t *testing.T, w way) {
 	n := newNode(t, "dgx-h100")
-	e := start(t, n, w.flags(n)...)
+	e := start(t, n, append(w.flags(n), unhurried)...)
 	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
 	if w.name == "nvml" {
 		stages -= 2 // nor a node a host engine

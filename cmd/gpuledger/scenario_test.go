@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
@@ -43,11 +45,11 @@ func TestScenarios(t *testing.T) {
 
 func testScenario(t *testing.T, scenario string, w way) {
 	n := newNode(t, scenario)
-	e := start(t, n, w.flags(n)...)
+	e := start(t, n, append(w.flags(n), unhurried)...)
 	if scenario == "gb200" {
 		w.readings = driverReadings // its GPUs have a counter of their own, which DCGM has not
 	}
-	s, p := settled(e, 15)
+	s, p := settled(e)
 	if by := p.Matches("gpuledger_driver_info", map[string]string{"source": w.name}); len(by) != 1 {
 		t.Errorf("%s does not serve", w.name)
 	}
@@ -71,15 +73,22 @@ func testScenario(t *testing.T, scenario string, w way) {
 	}
 }
 
-// settled scrapes after some seconds, and returns what the status says at that moment, too.
-func settled(e *exporter, seconds int) (status.Page, page) {
+// settled scrapes after fifteen seconds, once every book covers ten of them and everybody
+// answers, and returns with the page what the status says of that moment.
+func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
-	began := time.Now()
-	e.scrapeUntil("the books cover some time", func(p page) bool {
-		return len(p.UUIDs()) > 0 && time.Since(began) > time.Duration(seconds)*time.Second
+	<-time.After(15 * time.Second)
+	eventually(e.t, "the books cover some time and everybody answers", func() bool {
+		var bodies [][]byte
+		s, bodies = e.atOneMoment("/metrics")
+		p = e.parse(bodies[0])
+		return len(s.GPUs) > 0 && !slices.ContainsFunc(s.GPUs, func(g status.GPU) bool {
+			return !g.Answers || g.Energy == nil || g.Energy.To.Sub(g.Energy.From) < 10*time.Second
+		}) && !slices.ContainsFunc(s.Stages, func(s status.Stage) bool {
+			return !s.Up && (s.Name == string(stage.Driver) || s.Name == string(stage.PodResources))
+		})
 	})
-	s, bodies := e.atOneMoment("/metrics")
-	return s, e.parse(bodies[0])
+	return s, p
 }
 
 // checkChurn: many pods came and went, and each has an account of its own. That of one who
