@@ -115,7 +115,7 @@ func (v *victim) flags() []string {
 // counters returns what the boards' counters were when they were read.
 func (v *victim) counters() map[string][]gpu.Millijoules {
 	if v.engine {
-		return bothCounters(v.t, v.node)
+		return values(bothReadings(v.t, v.node))
 	}
 	return readCounters(v.t, v.node)
 }

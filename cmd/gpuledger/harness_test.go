@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -19,10 +18,10 @@ import (
 	// What the binary is made of. Without it go test would not know that a change
 	// there makes the last result worth nothing.
 	_ "github.com/gpuledger/gpuledger/internal/app"
-	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -101,25 +100,11 @@ func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ticker := time.NewTicker(100 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			case <-ticker.C:
-				if err := n.Step(host.Now()); err != nil {
-					done <- err
-					return
-				}
-			}
-		}
-	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.Live(ctx, host.Now) }()
 	t.Cleanup(func() {
-		close(stop)
+		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -142,6 +127,10 @@ type exporter struct {
 	exited    chan struct{}
 	err       error // of Wait, once exited
 }
+
+// unhurried is the flag of an exporter that is not to call a GPU or the engine late, on a
+// machine that may be held up for a second or two.
+const unhurried = "--nvml.call-timeout=10s"
 
 // start runs the binary on a node and waits until it is ready.
 func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
@@ -285,6 +274,29 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
+// atOneMoment gets pages of one moment, which is told before them and after, and what the
+// status says of it. Parsing them takes longer than to get them, and can wait.
+func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
+	e.t.Helper()
+	eventually(e.t, "pages are of one moment", func() bool {
+		s, bodies = e.served(), nil
+		for _, path := range paths {
+			bodies = append(bodies, e.body(path))
+		}
+		return e.served().Time.Equal(s.Time)
+	})
+	return s, bodies
+}
+
+// served returns the status as it is served.
+func (e *exporter) served() (s status.Page) {
+	e.t.Helper()
+	if err := json.Unmarshal(e.body(status.Path), &s); err != nil {
+		e.t.Fatal(err)
+	}
+	return s
+}
+
 // checkBalance holds every book of a page to the millijoule.
 func checkBalance(t testing.TB, p page) {
 	t.Helper()
@@ -298,41 +310,4 @@ func checkBalance(t testing.TB, p page) {
 			t.Errorf("%s: the board counted %d mJ, the accounts hold %d mJ", uuid, energy, accounts)
 		}
 	}
-}
-
-// readCounters returns the energy counter of each GPU as the fake driver gave it
-// out, in order, repetitions left out.
-func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
-	t.Helper()
-	return countersIn(t, n, "calls.tsv")
-}
-
-// engineCounters is readCounters of the host engine.
-func engineCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
-	t.Helper()
-	return countersIn(t, n, "engine-calls.tsv")
-}
-
-// countersIn reads a call log.
-func countersIn(t *testing.T, n *simnode.Node, log string) map[string][]gpu.Millijoules {
-	t.Helper()
-	out := make(map[string][]gpu.Millijoules)
-	for _, line := range callLog(t, n, log) {
-		fields := strings.Split(line, "\t")
-		if len(fields) != 5 || fields[3] != "0" || !strings.Contains(fields[1], "Energy") && !strings.Contains(fields[1], "FieldValues") {
-			continue
-		}
-		text := fields[4]
-		if _, counter, scoped := strings.Cut(text, "="); scoped {
-			text = counter
-		}
-		var v gpu.Millijoules
-		if _, err := fmt.Sscan(text, &v); err != nil {
-			continue
-		}
-		if c := out[fields[2]]; len(c) == 0 || c[len(c)-1] != v {
-			out[fields[2]] = append(c, v)
-		}
-	}
-	return out
 }

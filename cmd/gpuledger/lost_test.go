@@ -5,20 +5,32 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// testLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
+// TestLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
 // changes but what is said of the dead GPU, the counters' reset, and the driver's
 // own numbering.
-func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
+func TestLost(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			testLost(t, w)
+		})
+	}
+}
+
+func testLost(t *testing.T, w way) {
+	n := newNode(t, "dgx-h100")
+	e := start(t, n, append(w.flags(n), unhurried)...)
 	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
 	if w.name == "nvml" {
 		stages -= 2 // nor a node a host engine
@@ -29,6 +41,7 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
 			p.Sum("gpuledger_stage_up", nil) >= stages &&
 			!slices.ContainsFunc(energy, func(m *dto.Metric) bool { return exposition.Value(m) == 0 })
 	})
+	n.Happen(simnode.Event{Do: simnode.FallOff, GPU: 2})
 	lost := e.scrapeUntil("a GPU is lost", func(p page) bool {
 		return p.Sum("gpuledger_gpu_present", nil) == 7 && p.Sum("gpuledger_gpu_xid_errors_total", nil) == 1
 	})
@@ -44,9 +57,12 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
 	checkBalance(t, lost)
 	othersSame(t, before, lost, dead["UUID"], false)
 
-	after := e.scrapeUntil("the driver is loaded again", func(p page) bool {
+	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver})
+	e.scrapeUntil("the driver is loaded again", func(p page) bool {
 		return p.Sum("gpuledger_gpu_energy_resets_total", nil) == 7
 	})
+	s, bodies := e.atOneMoment("/metrics")
+	after := e.parse(bodies[0])
 	checkBalance(t, after)
 	checkRecord(t, e)
 	othersSame(t, before, after, dead["UUID"], true)
@@ -59,7 +75,7 @@ func testLost(t *testing.T, n *simnode.Node, e *exporter, w way) {
 	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
 		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
 	}
-	checkResets(t, w.counters(t, n), after, dead["UUID"])
+	checkResets(t, w.readings(t, n), s, after, dead["UUID"])
 }
 
 func deadInfo(p page, dead map[string]string) []map[string]string {
@@ -105,29 +121,29 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 
 // checkResets: what a book holds after a reload is what the counter gained before
 // and after, without what it lost by starting anew.
-func checkResets(t *testing.T, counters map[string][]gpu.Millijoules, p page, dead string) {
+func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
-	for uuid, read := range counters {
+	for uuid, read := range readings {
 		if uuid == dead {
 			continue
 		}
-		reset := slices.IndexFunc(read, func(v gpu.Millijoules) bool { return v < read[0] })
+		reset := slices.IndexFunc(read, func(r reading) bool { return r.energy < read[0].energy })
 		if reset < 2 {
-			t.Errorf("%s: the counter did not start anew: %d", uuid, read)
+			t.Errorf("%s: the counter did not start anew: %v", uuid, read)
 			continue
 		}
 		old, fresh := read[:reset], read[reset:]
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
-		found := false
-		for _, first := range old[:min(earliest, len(old))] {
+		book, found := bookOf(t, s, uuid), false
+		for _, first := range around(old, book.From) {
 			for _, base := range fresh[:min(earliest, len(fresh))] {
-				for _, to := range fresh[max(0, len(fresh)-latest):] {
-					found = found || energy == old[len(old)-1]-first+to-base
+				for _, to := range around(fresh, book.To) {
+					found = found || energy == old[len(old)-1].energy-first.energy+to.energy-base.energy
 				}
 			}
 		}
 		if !found {
-			t.Errorf("%s: the book holds %d mJ, which does not follow from the readings %d", uuid, energy, read)
+			t.Errorf("%s: the book of %v to %v holds %d mJ, which does not follow from the readings %v", uuid, book.From, book.To, energy, read)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestWithoutKubernetes(t *testing.T) {
 		t.Error(err)
 	}
 	n := newNode(t, "idle")
-	e := start(t, n, append(unitFlags(t), "--log.format=json", "--path.container-logs=/nonexistent", "--path.pod-logs=/nonexistent")...)
+	e := start(t, n, append(unitFlags(t), "--log.format=json", unhurried, "--path.container-logs=/nonexistent", "--path.pod-logs=/nonexistent")...)
 	p := e.scrapeUntil("energy of a process of the host is counted", func(p page) bool {
 		return p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "host"}) > 0
 	})

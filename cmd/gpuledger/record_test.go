@@ -1,18 +1,15 @@
 package main_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
@@ -20,7 +17,8 @@ import (
 // boards and places what the main page says of the same moment.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
-	p, record := e.scrapeBoth()
+	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
+	p, record := e.parse(bodies[0]), e.parse(bodies[1])
 	want := []string{"gpuledger_board_energy_joules_total", "gpuledger_placement_info"}
 	if p["gpuledger_container_energy_joules_total"] != nil {
 		want = append([]string{"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total"}, want...)
@@ -55,29 +53,6 @@ func checkRecord(t *testing.T, e *exporter) {
 			}
 		}
 	}
-}
-
-// scrapeBoth scrapes the main page and the record of one moment, which is told before the
-// two and after. Parsing them takes longer than to get them, and can wait.
-func (e *exporter) scrapeBoth() (p, record page) {
-	e.t.Helper()
-	var main, other []byte
-	eventually(e.t, "two pages are of one moment", func() bool {
-		began := e.moment()
-		main, other = e.body("/metrics"), e.body("/metrics/record")
-		return e.moment().Equal(began)
-	})
-	return e.parse(main), e.parse(other)
-}
-
-// moment returns when what is served was read.
-func (e *exporter) moment() time.Time {
-	e.t.Helper()
-	var s status.Page
-	if err := json.Unmarshal(e.body(status.Path), &s); err != nil {
-		e.t.Fatal(err)
-	}
-	return s.Time
 }
 
 // sums adds up a metric by what its samples are of, in billionths of its

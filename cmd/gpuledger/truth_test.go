@@ -2,48 +2,55 @@ package main_test
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
 // A span is the stretch of a GPU's counter that its book covers.
 type span struct{ from, to gpu.Millijoules }
 
-// earliest is how many readings may come before the one that opens a book: the exporter
-// looks at what the driver can before its first tick, and that may come late.
-const earliest = 4
-
-// latest is how many readings may have followed the one a page was settled up to:
-// the settlement's delay, and that of a loaded machine before the log was read.
-const latest = 12
-
-// checkCounters checks that every book holds exactly the difference of two values
-// that the driver gave out: one of its first and one of its latest.
-func checkCounters(t *testing.T, counters map[string][]gpu.Millijoules, p page) map[string]span {
+// checkCounters checks that every book holds exactly the difference of two values that
+// the driver gave out: one when the book was opened, and one when it was settled last.
+func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
-	for uuid, read := range counters {
+	for uuid, read := range readings {
+		book := bookOf(t, s, uuid)
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
-		for _, from := range read[:min(earliest, len(read))] {
-			for _, to := range read[max(0, len(read)-latest):] {
-				if to-from == energy {
-					spans[uuid] = span{from, to}
+		nearest := time.Duration(math.MaxInt64)
+		for _, from := range around(read, book.From) {
+			for _, to := range around(read, book.To) {
+				if off := from.offBy(book.From) + to.offBy(book.To); to.energy-from.energy == energy && off < nearest {
+					spans[uuid], nearest = span{from.energy, to.energy}, off
 				}
 			}
 		}
 		if _, ok := spans[uuid]; !ok {
-			t.Errorf("%s: the book holds %d mJ, which no two readings differ by: %d", uuid, energy, read)
+			t.Errorf("%s: the book of %v to %v holds %d mJ, which no two readings differ by: %v", uuid, book.From, book.To, energy, read)
 		}
 	}
 	if len(spans) != len(p.UUIDs()) {
 		t.Errorf("%d books for %d GPUs", len(spans), len(p.UUIDs()))
 	}
 	return spans
+}
+
+// bookOf returns what the status says of a GPU's book.
+func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
+	t.Helper()
+	i := slices.IndexFunc(s.GPUs, func(g status.GPU) bool { return g.UUID == uuid })
+	if i < 0 || s.GPUs[i].Energy == nil {
+		t.Fatalf("%s has no book", uuid)
+	}
+	return *s.GPUs[i].Energy
 }
 
 // checkNothingLeft: on a quiet node every joule has an owner, or nobody was there.

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,25 +91,9 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 		return fmt.Errorf("start exporter: %w", err)
 	}
 	group.Go(func() error { return watch(groupCtx, child) })
-	group.Go(func() error { return move(groupCtx, node) })
+	group.Go(func() error { return node.Live(groupCtx, host.Now) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}
 	return nil
-}
-
-// move steps the node in real time until the context ends.
-func move(ctx context.Context, node *simnode.Node) error {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := node.Step(host.Now()); err != nil {
-			return fmt.Errorf("step node: %w", err)
-		}
-	}
 }

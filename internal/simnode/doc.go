@@ -25,4 +25,5 @@
 //
 // Time comes in through [Node.Step], so that a test can run a node on an
 // invented clock; with the same scenario and start, every run is the same.
+// [Node.Live] runs it in real time.
 package simnode

@@ -42,11 +42,15 @@ func (r *record) line(name string, fields ...any) {
 }
 
 // driverState renders what the driver shows of the world.
-func driverState(w *world, e Engine, faults []Fault) []byte {
+func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	var r record
+	var until any
+	if live {
+		until = (w.start.Boot + w.elapsed() + step + maxLate).Nanoseconds()
+	}
 	r.line("engine", "now", w.start.Wall.Add(w.elapsed()).UnixMicro(), "version", e.Version, "up", flag(!e.Down), "generation", e.Starts)
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
-		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds())
+		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds(), "until", until)
 	for i, b := range w.boards {
 		if b.gone {
 			continue

@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ type Node struct {
 	world   *world
 	kubelet *kubelet
 	truth   *truthLog
-	late    time.Duration
+	live    bool
 	faults  []Fault
 	engine  Engine
 }
@@ -117,7 +118,6 @@ func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 	if due <= n.world.steps {
 		return nil
 	}
-	n.late = max(n.late, time.Duration(due-n.world.steps-1)*step)
 	for n.world.steps < due {
 		if err := n.apply(n.world.advance()); err != nil {
 			return err
@@ -134,12 +134,42 @@ func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// Late returns for how long the node stood still at most when a step was due, because
-// nobody called Step. Its counters jumped by as much, which those of a board never do.
-func (n *Node) Late() time.Duration {
+// maxLate is by how much a step of a node that lives in real time may be late. Until it is
+// taken after all, calls of the driver about a GPU wait: counters that stood still and then
+// jumped would be those of no board.
+const maxLate = 150 * time.Millisecond
+
+// Live steps the node in real time, by the clock that told when it began, until the context
+// ends.
+func (n *Node) Live(ctx context.Context, clock gpu.Clock) error {
+	if err := n.setLive(true); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return n.setLive(false)
+		case <-time.After(n.due(clock())):
+		}
+		if err := n.Step(clock()); err != nil {
+			return fmt.Errorf("step node: %w", err)
+		}
+	}
+}
+
+// setLive says whether the node lives in real time.
+func (n *Node) setLive(live bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.late
+	n.live = live
+	return n.publish()
+}
+
+// due returns how long it is until the next step.
+func (n *Node) due(now gpu.Instant) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
 // apply brings the files of pods in line with the world.
@@ -196,7 +226,7 @@ func (n *Node) publish() error {
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
 	}
-	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults)); err != nil {
+	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults, n.live)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
 	}
 	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
@@ -227,6 +257,17 @@ func (n *Node) SetEngine(e Engine) error {
 
 // ClearFaults lets the driver behave again.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
+
+// Happen lets events happen; their times are from now on. Those of the scenario that have
+// not happened yet never do.
+func (n *Node) Happen(events ...Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.world.events = slices.Clone(events)
+	for i := range n.world.events {
+		n.world.events[i].At += n.world.elapsed()
+	}
+}
 
 // Close ends the kubelet's servers. The files stay.
 func (n *Node) Close() error {

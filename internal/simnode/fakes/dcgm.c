@@ -195,6 +195,7 @@ static dcgmReturn_t begin(const char *name)
         pause_unlocked(atol(delay));
     while (directive(name, "", "hang"))
         pause_unlocked(POLL_MS);
+    await_fresh();
     const char *code = directive(name, "", "fail");
     return code ? (dcgmReturn_t)atoi(code) : DCGM_ST_OK;
 }

@@ -22,6 +22,8 @@
  *
  *   driver   version nvml generation loaded
  *            time                                         ns, of busy times
+ *            until                                        ns, boot clock: then the state is too old, and
+ *                                                         calls about a GPU wait for the next, for some seconds
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
  *            until every nvmlInit was undone by nvmlShutdown and another one
  *            follows, older handles for ever. With loaded=0 everything fails
@@ -179,6 +181,8 @@ static nvmlReturn_t begin(struct call *c, const char *name, const struct nvmlDev
         pause_unlocked(atol(delay));
     while (told(c, "hang"))
         pause_unlocked(POLL_MS);
+    if (device)
+        await_fresh();
     nvmlReturn_t ret = alive(c);
     const char *code = told(c, "fail");
     return ret == NVML_SUCCESS && code ? (nvmlReturn_t)atoi(code) : ret;
@@ -785,12 +789,21 @@ static nvmlReturn_t set_failure(const struct call *c, const struct nvmlEventSet_
     return NVML_SUCCESS;
 }
 
+static unsigned int ms_since(const struct timespec *began)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned int)((now.tv_sec - began->tv_sec) * 1000 + (now.tv_nsec - began->tv_nsec) / 1000000);
+}
+
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
     struct call c;
     struct record *event = NULL;
     nvmlReturn_t ret = begin(&c, "nvmlEventSetWait", NULL);
-    for (unsigned int waited = 0; ret == NVML_SUCCESS; waited += POLL_MS) {
+    struct timespec began;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    while (ret == NVML_SUCCESS) {
         do
             event = take_event(set.handle);
         while (event && !has_line(set.handle->devices, uuid_of(event, "gpu")));
@@ -798,7 +811,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
             break;
         if ((ret = set_failure(&c, set.handle)) != NVML_SUCCESS)
             break;
-        if (waited >= timeout_ms) {
+        if (ms_since(&began) >= timeout_ms) {
             ret = NVML_ERROR_TIMEOUT;
             break;
         }

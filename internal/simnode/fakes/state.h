@@ -163,6 +163,20 @@ static void pause_unlocked(long ms)
     refresh();
 }
 
+/* Waits while the state is too old, for a newer one: see "until". */
+static void await_fresh(void)
+{
+    enum { EVERY_MS = 5, MOST_MS = 5000 };
+    unsigned long long until = number(next("driver", NULL), "until", ~0ULL);
+    for (int waited = 0; waited < MOST_MS && number(next("driver", NULL), "until", ~0ULL) == until; waited += EVERY_MS) {
+        struct timespec t;
+        clock_gettime(CLOCK_BOOTTIME, &t);
+        if ((unsigned long long)t.tv_sec * 1000000000 + t.tv_nsec < until)
+            return;
+        pause_unlocked(EVERY_MS);
+    }
+}
+
 /* A copy, since setenv may move the original. Nobody frees it. */
 static const char *environment(const char *name)
 {

@@ -92,7 +92,7 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- live(ctx, node) }()
+	go func() { done <- node.Live(ctx, host.Now) }()
 	t.Cleanup(func() {
 		cancel()
 		check(t, <-done)
@@ -100,22 +100,6 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 		check(t, os.RemoveAll(folder))
 	})
 	return node, folder
-}
-
-// live steps a node in real time until the context ends.
-func live(ctx context.Context, node *simnode.Node) error {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := node.Step(host.Now()); err != nil {
-			return err
-		}
-	}
 }
 
 // freeAddress returns an address that nobody listens on.

@@ -1,0 +1,102 @@
+package main_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// A reading is a value of a GPU's energy counter, and when it was first given out.
+type reading struct {
+	at     time.Time
+	energy gpu.Millijoules
+}
+
+// driverReadings returns the readings of each GPU that the fake driver gave out, in order,
+// repetitions left out.
+func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
+	t.Helper()
+	return readingsIn(t, n, "calls.tsv")
+}
+
+// engineReadings is driverReadings of the host engine.
+func engineReadings(t *testing.T, n *simnode.Node) map[string][]reading {
+	t.Helper()
+	return readingsIn(t, n, "engine-calls.tsv")
+}
+
+// bothReadings returns the readings, whoever was asked, by their value.
+func bothReadings(t *testing.T, n *simnode.Node) map[string][]reading {
+	t.Helper()
+	both := driverReadings(t, n)
+	for uuid, read := range engineReadings(t, n) {
+		all := append(both[uuid], read...)
+		slices.SortFunc(all, func(a, b reading) int { return cmp.Or(cmp.Compare(a.energy, b.energy), a.at.Compare(b.at)) })
+		both[uuid] = slices.CompactFunc(all, func(a, b reading) bool { return a.energy == b.energy })
+	}
+	return both
+}
+
+// readingsIn reads a call log.
+func readingsIn(t *testing.T, n *simnode.Node, log string) map[string][]reading {
+	t.Helper()
+	out := make(map[string][]reading)
+	for _, line := range callLog(t, n, log) {
+		fields := strings.Split(line, "\t")
+		if len(fields) != 5 || fields[3] != "0" || !strings.Contains(fields[1], "Energy") && !strings.Contains(fields[1], "FieldValues") {
+			continue
+		}
+		text := fields[4]
+		if _, counter, scoped := strings.Cut(text, "="); scoped {
+			text = counter
+		}
+		var v gpu.Millijoules
+		if _, err := fmt.Sscan(text, &v); err != nil {
+			continue
+		}
+		ns, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil {
+			t.Fatalf("line %q of %s: %v", line, log, err)
+		}
+		if c := out[fields[2]]; len(c) == 0 || c[len(c)-1].energy != v {
+			out[fields[2]] = append(c, reading{time.Unix(0, ns), v})
+		}
+	}
+	return out
+}
+
+// values returns readings without their times.
+func values(readings map[string][]reading) map[string][]gpu.Millijoules {
+	out := make(map[string][]gpu.Millijoules)
+	for uuid, read := range readings {
+		for _, r := range read {
+			out[uuid] = append(out[uuid], r.energy)
+		}
+	}
+	return out
+}
+
+// readCounters returns the values of the readings that the fake driver gave out.
+func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
+	t.Helper()
+	return values(driverReadings(t, n))
+}
+
+// aside is how far apart a reading's time may be from the one the exporter has for it: the
+// host engine takes its time between the two, and so does a machine that is held up.
+const aside = 3 * time.Second
+
+// offBy returns how far apart a reading's time is from another one.
+func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
+
+// around returns the readings that may be the one of a time.
+func around(read []reading, at time.Time) []reading {
+	return slices.DeleteFunc(slices.Clone(read), func(r reading) bool { return r.offBy(at) > aside })
+}
