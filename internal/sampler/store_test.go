@@ -151,13 +151,16 @@ func TestCorruptState(t *testing.T) {
 		"out of place":  of(`{"account":{"namespace":"ml"}}`),
 		"no record":     of(`[1]`),
 		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
-		"a line is cut": strings.TrimSuffix(of(`{"gpu":{"uuid":"`+first+`"}}`), `{"records":1}`),
+		"a line is cut": strings.TrimSuffix(of(`{"gpu":{"uuid":"GPU-5d2f9a60-0000-4000-8000-000000000003"}}`), `{"records":1}`),
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("state/ledger.json", file)
 			snap := w.ticks(w.sampler(), 3)
+			if len(snap.GPUs) != 2 {
+				t.Errorf("%d GPUs, want 2", len(snap.GPUs))
+			}
 			if got := snap.GPUs[0].Book.Energy; got != 200_000 {
 				t.Errorf("%d mJ, want 200000", got)
 			}
