@@ -69,3 +69,15 @@ func TestLostIndex(t *testing.T) {
 		t.Errorf("holders: %+v", snap.GPUs)
 	}
 }
+
+// TestLostName: a lost GPU has its name until another one has it.
+func TestLostName(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(1)}, Container: train, Replicas: 1, Live: true}}
+	w.ticks(s, 1)
+	w.devices = w.devices[:1]
+	if g := w.ticks(s, 2).GPUs[1]; g.Present || len(g.Holders) != 1 {
+		t.Errorf("%+v", g)
+	}
+}

@@ -216,7 +216,7 @@ func TestPrivatePIDs(t *testing.T) {
 	if len(free.Containers) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
 		t.Errorf("the GPU that nobody holds: %+v", free)
 	}
-	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil {
+	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil || snap.GPUs[0].HoldersKnown {
 		t.Errorf("shows processes: %+v", snap.GPUs[0])
 	}
 }

@@ -214,6 +214,9 @@ func TestMPSServer(t *testing.T) {
 			for _, p := range g.Processes {
 				shown = append(shown, p.ID.PID)
 			}
+			if len(g.Holders) != len(tt.runs) || *g.Strays != len(tt.runs) {
+				t.Errorf("%d strays, holders %+v; want the containers", *g.Strays, g.Holders)
+			}
 			if diff := cmp.Diff(tt.shown, shown); diff != "" {
 				t.Errorf("processes (-want +got):\n%s", diff)
 			}

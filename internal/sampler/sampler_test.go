@@ -35,6 +35,9 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("stage %s: %+v", name, st)
 		}
 	}
+	if at := w.instant().Wall.Add(-time.Second); !snap.GPUs[0].LastReading.Equal(at) {
+		t.Errorf("read last at %v, want %v", snap.GPUs[0].LastReading, at)
+	}
 	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].XIDs.Since.Equal(began) {
 		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].XIDs.Since, began)
 	}
