@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/collector"
@@ -49,6 +50,47 @@ func shapeOf(p collector.Page, mf *dto.MetricFamily) shape {
 		s.Labels = append(s.Labels, l.GetName())
 	}
 	return s
+}
+
+// TestDescribe: a collector says what may be on its page, and nothing that is hidden for
+// good.
+func TestDescribe(t *testing.T) {
+	tests := []struct {
+		name   string
+		page   collector.Page
+		opts   collector.Options
+		hidden string
+	}{
+		{"all", collector.MainPage, everything, "nothing"},
+		{"no gauges", collector.MainPage, collector.Options{Process: collector.ProcessShared}, collector.FlagGauges},
+		{"no processes", collector.MainPage, collector.Options{Gauges: true, Process: collector.ProcessNever}, collector.FlagProcess},
+		{"record", collector.RecordPage, everything, "nothing"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := collector.New(func() *gpu.Snapshot { return nil }, tt.opts)
+			if tt.page == collector.RecordPage {
+				c = collector.NewRecord(func() *gpu.Snapshot { return nil })
+			}
+			var want, got []string
+			for _, m := range collector.Catalogue() {
+				if m.Page == tt.page && m.Flag != tt.hidden {
+					want = append(want, m.Name)
+				}
+			}
+			ch := make(chan *prometheus.Desc, len(collector.Catalogue()))
+			c.Describe(ch)
+			close(ch)
+			for d := range ch {
+				_, rest, _ := strings.Cut(d.String(), `fqName: "`)
+				name, _, _ := strings.Cut(rest, `"`)
+				got = append(got, name)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("descriptions (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestCatalogueNames(t *testing.T) {

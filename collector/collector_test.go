@@ -74,6 +74,21 @@ func TestNoSnapshot(t *testing.T) {
 	}
 }
 
+// TestNoEnergy: a GPU that tells neither energy nor power has no source of energy.
+func TestNoEnergy(t *testing.T) {
+	s := fullNode()
+	s.GPUs[0].EnergySource = gpu.EnergyNone
+	got := byName(gather(t, s, everything))["gpuledger_gpu_energy_source_info"].GetMetric()
+	for _, m := range got {
+		if value(m, "UUID") == s.GPUs[0].UUID {
+			t.Errorf("it has: %v", m)
+		}
+	}
+	if len(got) != len(s.GPUs)-1 {
+		t.Errorf("%d GPUs of %d have one", len(got), len(s.GPUs))
+	}
+}
+
 // TestHiddenMetrics checks that options hide what the catalogue says, and leave
 // the rest of the page as it is.
 func TestHiddenMetrics(t *testing.T) {

@@ -121,7 +121,7 @@ func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 			if h.GPUInstance != instance || given != (h.Sharing != gpu.SharingNone && h.Sharing != gpu.SharingUnknown) {
 				continue
 			}
-			if sole != nil && sole.AccountKey != h.AccountKey {
+			if sole != nil {
 				return nil
 			}
 			sole = h

@@ -44,6 +44,7 @@ func TestFields(t *testing.T) {
 	s.Node.Name = "node-1"
 	s.GPUs[1].Holders = append(s.GPUs[1].Holders, holder("other", "", gpu.SharingTimeSlicing))
 	s.GPUs[2].Holders = []gpu.Holder{holder("on-two", "2", gpu.SharingMIG), holder("by-itself", "9", gpu.SharingNone), holder("on-nine", "9", gpu.SharingMIG)}
+	s.GPUs[0].Holders = append(s.GPUs[0].Holders, holder("guest", "", gpu.SharingUnknown))
 	s.GPUs[3].Holders = nil
 	s.GPUs[4].Holders = []gpu.Holder{holder("uninvited", "", gpu.SharingNone)}
 	s.GPUs[5].Present = false
@@ -58,6 +59,7 @@ func TestFields(t *testing.T) {
 			UUID: s.GPUs[2].UUID, GPUInstance: instance, Profile: "1g.10gb", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil},
 		})
 	}
+	s.Fields.Rows = append(s.Fields.Rows, gpu.FieldRow{UUID: "GPU-of-nobody", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil}})
 	families, err := withFields(s).Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -98,6 +98,7 @@ func TestChange(t *testing.T) {
 		"GPU left":        func(s *gpu.Snapshot) { s.GPUs = s.GPUs[:2] },
 		"twin came":       func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]) },
 		"serial learnt":   func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
+		"start unknown":   func(s *gpu.Snapshot) { s.GPUs[2].Renamed = now },
 		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].XIDs.Last[13] = now },
 		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Temperature = nil },
 		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
@@ -167,33 +168,39 @@ func TestConcurrentScrapes(t *testing.T) {
 }
 
 // TestPanic: a rendering that panics, which an HTTP server outlives, neither holds up the
-// next one nor leaves anything on its page.
+// next one nor leaves anything on its page, be it the page before or the one that was not
+// finished.
 func TestPanic(t *testing.T) {
-	good, bad := fullNode(), fullNode()
-	bad.Node.Name = "another"
+	good, bad, mended := fullNode(), fullNode(), fullNode()
+	bad.Node.Name, mended.Node.Name = "another", "another"
 	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // of no process, which there never is
-	s := good
-	c := collector.New(func() *gpu.Snapshot { return s }, everything)
-	want := direct(t, c, stringsOf)
-	s = bad
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
+	for name, next := range map[string]*gpu.Snapshot{"before": good, "mended": mended} {
+		t.Run(name, func(t *testing.T) {
+			want := direct(t, collector.New(func() *gpu.Snapshot { return next }, everything), stringsOf)
+			s := good
+			c := collector.New(func() *gpu.Snapshot { return s }, everything)
+			direct(t, c, stringsOf)
+			s = bad
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				direct(t, c, stringsOf)
+			}()
+			s = next
+			again := make(chan []string, 1)
+			go func() { again <- direct(t, c, stringsOf) }()
+			select {
+			case got := <-again:
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the page after a panic (-want +got):\n%s", diff)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("no page after a panic")
 			}
-		}()
-		direct(t, c, stringsOf)
-	}()
-	s = good
-	again := make(chan []string, 1)
-	go func() { again <- direct(t, c, stringsOf) }()
-	select {
-	case got := <-again:
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the page after a panic (-want +got):\n%s", diff)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("no page after a panic")
+		})
 	}
 }
 

@@ -35,7 +35,7 @@ func fullNode() *gpu.Snapshot {
 	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
 
 	whole := newGPU(0, trainer)
-	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 3, State: "completed"}
+	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 32766, State: "completed"}
 	whole.Holders = []gpu.Holder{{AccountKey: trainer.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
 	whole.Processes = []gpu.LiveProcess{newLive(trainer, 0)}
 

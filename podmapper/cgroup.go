@@ -149,7 +149,7 @@ func parsePodlessPath(segments []string) cgroup {
 	for up < len(segments) && segments[up] == ".." {
 		up++
 	}
-	if up > 0 && up == len(segments) {
+	if up == len(segments) {
 		return cgroup{}
 	}
 	id := firstContainerID(segments)

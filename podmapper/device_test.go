@@ -51,6 +51,8 @@ func TestParseDeviceID(t *testing.T) {
 		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1"},
 		{"PCI address", "amd.com/gpu", "0000:0b:00.0", byUUID("0000:0b:00.0"), ""},
 		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), ""},
+		{"another vendor's, like a replica", "amd.com/gpu", "card::1", byUUID("card::1"), ""},
+		{"another vendor's, as long as may be", "amd.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
 		{"another vendor's number", "amd.com/gpu", "0", byUUID("0"), ""},
 	}
 	for _, tt := range tests {
@@ -74,6 +76,11 @@ func TestNotUnderstood(t *testing.T) {
 		{"old MIG without instances", "nvidia.com/gpu", "MIG-" + gpuID},
 		{"old MIG with one instance", "nvidia.com/gpu", "MIG-" + gpuID + "/1"},
 		{"old MIG with three instances", "nvidia.com/gpu", "MIG-" + gpuID + "/1/0/0"},
+		{"old MIG of no GPU", "nvidia.com/gpu", "MIG-" + plainUUID + "/1/0"},
+		{"old MIG of a short UUID", "nvidia.com/gpu", "MIG-" + gpuID[:len(gpuID)-1] + "/1/0"},
+		{"old MIG, GPU instance no number", "nvidia.com/gpu", "MIG-" + gpuID + "/x/0"},
+		{"old MIG, compute instance no number", "nvidia.com/gpu", "MIG-" + gpuID + "/1/x"},
+		{"old MIG, a GPU", "nvidia.com/gpu", "GPU-" + gpuID + "/1/0"},
 		{"old MIG of a MIG", "nvidia.com/gpu", "MIG-" + migID + "/1/0"},
 		{"bare UUID", "nvidia.com/gpu", plainUUID},
 		{"short UUID", "nvidia.com/gpu", gpuID[:len(gpuID)-1]},
@@ -89,14 +96,17 @@ func TestNotUnderstood(t *testing.T) {
 		{"device node of another name", "nvidia.com/gpu", "nvidiactl"},
 		{"device node with an end", "nvidia.com/gpu", "nvidia0/"},
 		{"device node, instance without number", "nvidia.com/gpu", "nvidia0/gi"},
+		{"device node, a number behind it", "nvidia.com/gpu", "nvidia0/7"},
 		{"device node, compute instance", "nvidia.com/gpu", "nvidia0/gi1/ci0"},
 		{"device node, replica without number", "nvidia.com/gpu", "nvidia0/vgpu"},
 		{"device node, replica before the instance", "nvidia.com/gpu", "nvidia0/vgpu0/gi1"},
 		{"path of a device node", "nvidia.com/gpu", "/dev/nvidia0"},
 		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0"},
+		{"replica of what is not understood", "nvidia.com/gpu", "part0::1"},
 		{"empty", "nvidia.com/gpu", ""},
 		{"another vendor's, empty", "amd.com/gpu", ""},
 		{"another vendor's, with a space", "amd.com/gpu", "card 1"},
+		{"another vendor's, with a dash in front", "amd.com/gpu", "-1"},
 		{"another vendor's, without end", "amd.com/gpu", strings.Repeat("x", 254)},
 	}
 	for _, tt := range tests {

@@ -40,6 +40,8 @@ func TestParseDRAName(t *testing.T) {
 		{"gpu-0-mig", gpu.DeviceName{}, false},
 		{"gpu-0-mig-1g10gb", gpu.DeviceName{}, false},
 		{"gpu-0-mig-1g10gb-19", gpu.DeviceName{}, false},
+		{"gpu-0-mig-1g10gb-x-3", gpu.DeviceName{}, false},
+		{"gpu-0-gim-9-4-4", gpu.DeviceName{}, false},
 		{"gpu-0-mig-1g10gb-19-x", gpu.DeviceName{}, false},
 		{"gpu-0-mig-9-4", gpu.DeviceName{}, false},
 		{"gpu-0-mig-9-4-x", gpu.DeviceName{}, false},

@@ -135,6 +135,7 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
 	n.link(reborn, otherID)
+	n.start(5, 1, "sshd", "/system.slice/sshd.service") // whose life is no pod's
 	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
 	n.answer(holder(trainer, "", gpuA), holder(reborn, "", gpuB))
 	for range 2 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -25,6 +26,7 @@ func TestKindsOfDevices(t *testing.T) {
 	}{
 		{"whole", holder(trainer, "", gpuA), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"replicas", holder(trainer, "", gpuA+"::1", gpuA+"::0"), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
+		{"whole, and a replica of it", holder(trainer, "", gpuA, gpuA+"::1"), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"MIG", holder(trainer, "nvidia.com/mig-1g.10gb", mig), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"replicas of MIG", holder(trainer, "nvidia.com/mig-1g.10gb.shared", mig+"::0", mig+"::1"), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
 		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.MIGName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
@@ -81,6 +83,67 @@ func TestSharedClaims(t *testing.T) {
 		held(3, notebook, "part"),
 		alone("again"), alone("twice"),
 	)
+}
+
+// A claimed device is shared by those who hold it, however they name it, and not by those
+// who hold another one.
+func TestWhoSharesClaimedDevices(t *testing.T) {
+	namesake := notebook
+	namesake.Container = trainer.Container
+	const exclusive, shared = gpu.SharingExclusive, gpu.SharingTimeSlicing
+	tests := []struct {
+		name   string
+		listed []*podresources.PodResources
+		want   []gpu.Sharing // by device, then by namespace
+	}{
+		{"one container by two claims", pods(together(claimer(trainer, "a", "gpu-1"), claimer(trainer, "b", "gpu-1"))), []gpu.Sharing{exclusive, exclusive}},
+		{"two containers of a pod", pods(together(claimer(trainer, "a", "gpu-1"), claimer(sidecar, "b", "gpu-1"))), []gpu.Sharing{shared, shared}},
+		{"containers of one name", pods(claimer(trainer, "a", "gpu-1"), claimer(namesake, "b", "gpu-1")), []gpu.Sharing{shared, shared}},
+		{"one of the first one's devices", pods(claimer(notebook, "a", "gpu-1", "gpu-2"), claimer(trainer, "b", "gpu-2")), []gpu.Sharing{exclusive, shared, shared}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.serve(holds(tt.listed...))
+			n.poll()
+			var got []gpu.Sharing
+			for _, a := range n.Allocations().List {
+				got = append(got, a.Sharing)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("sharing (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A claimed device that has no CDI device of its own is not the one before it, whose CDI
+// devices the kubelet lists with it.
+func TestClaimedDeviceWithoutCDI(t *testing.T) {
+	n := newNode(t)
+	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
+	for _, r := range claimed.Containers[0].DynamicResources[0].ClaimResources {
+		r.CdiDevices = []*podresources.CDIDevice{{Name: "nvidia.com/gpu=" + gpuA}}
+	}
+	n.serve(holds(claimed))
+	n.poll()
+	var got []gpu.DeviceName
+	for _, a := range n.Allocations().List {
+		got = append(got, a.Device)
+	}
+	if diff := cmp.Diff([]gpu.DeviceName{{UUID: gpuA}, {Minor: new(1)}}, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+// A device plugin's device that two containers of a pod have, as one after the other may,
+// is in the hands of both.
+func TestDeviceOfTwoContainers(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.serve(holds(together(holder(trainer, "", gpuA), holder(sidecar, "", gpuA))))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
 // Which of a claim's devices each container of a pod has cannot be told.

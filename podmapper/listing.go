@@ -90,9 +90,6 @@ func (l listing) allGone(next listing) bool {
 
 // identifiable returns the holders of which it may be told which pods they are.
 func (l listing) identifiable() map[podName]devices {
-	if len(l.twice) == 0 {
-		return l.held
-	}
 	held := maps.Clone(l.held)
 	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.twice[name] })
 	return held

@@ -35,6 +35,10 @@ func TestParseLogLink(t *testing.T) {
 		{"name cut inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
 		{"name cut before the id", longest.Pod[:251] + ".log", longestTarget, logLink{longest, ""}, true},
 
+		{"id alone", id + ".log", target, logLink{}, false},
+		{"name cut inside what is no id", longName[:250] + "g.log", longTarget, logLink{}, false},
+		{"name cut, of another pod", strings.Repeat("q", 251) + ".log", longestTarget, logLink{}, false},
+		{"name cut, no log", longName[:251] + ".gzx", longTarget, logLink{}, false},
 		{"short id", "train-0_ml-team_trainer-" + id[1:] + ".log", target, logLink{}, false},
 		{"id not hexadecimal", "train-0_ml-team_trainer-g" + id[1:] + ".log", target, logLink{}, false},
 		{"no log", "train-0_ml-team_trainer-" + id, target, logLink{}, false},
@@ -44,6 +48,10 @@ func TestParseLogLink(t *testing.T) {
 		{"target with a bad UID", "train-0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_train-0_1234/trainer/0.log", logLink{}, false},
 		{"bad name", "Train 0_ml-team_trainer-" + id + ".log", "/var/log/pods/ml-team_Train 0_" + uid + "/trainer/0.log", logLink{}, false},
 		{"target rotated", "train-0_ml-team_trainer-" + id + ".log", target + ".gz", logLink{}, false},
+		{"target without number", "train-0_ml-team_trainer-" + id + ".log", strings.Replace(target, "0.log", "x.log", 1), logLink{}, false},
+		{"target is no log", "train-0_ml-team_trainer-" + id + ".log", strings.TrimSuffix(target, ".log"), logLink{}, false},
+		{"bad container", "train-0_ml-team_Trainer-" + id + ".log", strings.Replace(target, "trainer", "Trainer", 1), logLink{}, false},
+		{"no container", "train-0_ml-team_-" + id + ".log", strings.Replace(target, "trainer", "", 1), logLink{}, false},
 		{"target too short", "train-0_ml-team_trainer-" + id + ".log", "0.log", logLink{}, false},
 		{"empty", "", "", logLink{}, false},
 	}

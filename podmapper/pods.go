@@ -54,7 +54,7 @@ func (ps *pods) bearer(name podName) *pod {
 	switch {
 	case len(alive) == 1:
 		return alive[0]
-	case len(alive) == 0 && len(found) == 1:
+	case len(found) == 1:
 		return found[0]
 	}
 	return nil
@@ -63,7 +63,7 @@ func (ps *pods) bearer(name podName) *pod {
 // allowed reports whether the name's bearer was the given pod, or nobody who lived.
 func (ps *pods) allowed(name podName, uid string) bool {
 	b := ps.bearer(name)
-	return b == nil && len(ps.bearers[name]) == 0 || b != nil && b.uid == uid
+	return len(ps.bearers[name]) == 0 || b != nil && b.uid == uid
 }
 
 // live returns the UIDs of the pods that hold their devices.

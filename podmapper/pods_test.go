@@ -174,6 +174,12 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	api.now(apiPod(reborn, "Running", nil), apiPod(trainer, "Running", nil))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, nameless, false))
+
+	api.now(apiPod(trainer, "Running", nil))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
 // Without an answer of the Pods API the other witnesses are asked, and what it said
@@ -331,6 +337,21 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	n.wantStage(stage.ContainerLogs, false)
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	wantOwner(t, n.process(10).Owner, trains)
+}
+
+// A pod whose links are gone has its name as long as its directory of logs is there.
+func TestPodLogsWithoutLinksAnyMore(t *testing.T) {
+	n := newNode(t, func(c *podmapper.Config) {
+		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
+	})
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Namespace, trainer.Pod, trainer.PodUID, trainer.Container), "")
+	link := n.link(trainer, id)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.remove(link)
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
 func TestPodLogsOfARecreatedPod(t *testing.T) {

@@ -50,6 +50,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestNothing: a driver that does not answer is not up, and a node without GPUs has a page.
+func TestNothing(t *testing.T) {
+	for name, want := range map[string]bool{"up": true, "down": false} {
+		s := &gpu.Snapshot{}
+		if want {
+			s.Driver = &gpu.Driver{Source: "nvml"}
+		}
+		text, err := json.Marshal(inventory.New(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := inventory.Decode(bytes.NewReader(text))
+		if err != nil || p.DriverUp != want || len(p.GPUs) != 0 {
+			t.Errorf("driver %s: %+v, %v", name, p, err)
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -58,8 +76,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{name: "nothing"},
 		{name: "a web page", text: "<html>404</html>"},
 		{name: "half a page", text: `{"version":1,"gpus":[{"uuid":`},
-		{name: "two pages", text: `{"version":1}{"version":1}`},
+		{name: "two pages", text: `{"version":1,"gpus":[]}{"version":1,"gpus":[]}`},
 		{name: "another type", text: `{"version":1,"gpus":{"uuid":"GPU-1"}}`},
+		{name: "a GPU of another type", text: `{"version":1,"gpus":[{"uuid":1}]}`},
 		{name: "no GPUs", text: `{"version":1,"driver_up":true}`},
 		{name: "null GPUs", text: `{"version":1,"driver_up":true,"gpus":null}`},
 		{name: "no version", text: `{"gpus":[]}`, version: true},
@@ -89,10 +108,12 @@ func TestContradiction(t *testing.T) {
 		{"no GPUs", nil, false},
 		{"two dies of a board", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "2", true)}, false},
 		{"a lost GPU and another at its place", []inventory.GPU{device("GPU-1", "1", false), device("GPU-2", "1", true)}, false},
+		{"another and a lost GPU at its place", []inventory.GPU{device("GPU-2", "1", true), device("GPU-1", "1", false)}, false},
 		{"no UUID", []inventory.GPU{device("", "1", true)}, true},
 		{"no address", []inventory.GPU{device("GPU-1", "", true)}, true},
 		{"a UUID twice", []inventory.GPU{device("GPU-1", "1", true), device("GPU-1", "2", false)}, true},
 		{"two at one place", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", true)}, true},
+		{"two at the place of a lost one", []inventory.GPU{device("GPU-1", "1", true), device("GPU-2", "1", false), device("GPU-3", "1", true)}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ type devices []gpu.Device
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
 	for _, a := range list {
-		a.UUID, a.GPUInstance, _ = ds.find(a.Device)
+		a.UUID, a.GPUInstance = ds.find(a.Device)
 		h := holding{a.UUID, a.GPUInstance, a.Container}
 		if i, twice := at[h]; twice {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
@@ -37,24 +37,24 @@ type holding struct {
 	container      gpu.Container
 }
 
-// find returns the GPU and the MIG instance of a name.
-func (ds devices) find(name gpu.DeviceName) (uuid, instance string, ok bool) {
+// find returns the GPU and the MIG instance of a name, empty if there is no such device.
+func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
 		return ds.findInstance(func(i gpu.Instance) bool {
 			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.UUID == name.UUID })
 		})
 	}
 	if name.UUID != "" && name.MIG == nil {
-		return name.UUID, "", true
+		return name.UUID, ""
 	}
 	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return named(d, name) })
 	if i < 0 {
-		return "", "", false
+		return "", ""
 	}
 	if name.MIG == nil {
-		return ds[i].UUID, "", true
+		return ds[i].UUID, ""
 	}
-	return ds[i : i+1].findInstance(meant(ds[i].MIG, name.MIG))
+	return ds[i : i+1].findInstance(meant(name.MIG))
 }
 
 // named reports whether a name is that of a GPU.
@@ -71,23 +71,21 @@ func named(d gpu.Device, name gpu.DeviceName) bool {
 }
 
 // findInstance returns the first instance that is meant.
-func (ds devices) findInstance(meant func(gpu.Instance) bool) (uuid, instance string, ok bool) {
+func (ds devices) findInstance(meant func(gpu.Instance) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.MIG == nil {
 			continue
 		}
 		if i := slices.IndexFunc(d.MIG.Instances, meant); i >= 0 {
-			return d.UUID, d.MIG.Instances[i].ID, true
+			return d.UUID, d.MIG.Instances[i].ID
 		}
 	}
-	return "", "", false
+	return "", ""
 }
 
-// meant returns a test for the instance of a GPU that a name is of.
-func meant(m *gpu.MIG, name *gpu.MIGName) func(gpu.Instance) bool {
+// meant returns a test for the instance that a name is of.
+func meant(name *gpu.MIGName) func(gpu.Instance) bool {
 	switch {
-	case m == nil:
-		return nil
 	case name.Ordinal != nil:
 		return func(i gpu.Instance) bool {
 			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.Index == *name.Ordinal })

@@ -33,7 +33,10 @@ func TestDeviceNames(t *testing.T) {
 		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(5)}}, nil},
 		{"MIG device by place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
 		{"another profile there now", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(14), Start: new(4)}}, nil},
+		{"a profile without a place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9)}}, nil},
+		{"a place without a profile", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{Start: new(4)}}, nil},
 		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.MIGName{Instance: "1"}}, nil},
+		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), MIG: &gpu.MIGName{Ordinal: new(0)}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,5 +67,17 @@ func TestLostIndex(t *testing.T) {
 	snap := w.ticks(s, 2)
 	if len(snap.GPUs[0].Holders) != 0 || len(snap.GPUs[1].Holders) != 1 {
 		t.Errorf("holders: %+v", snap.GPUs)
+	}
+}
+
+// TestLostName: a lost GPU has its name until another one has it.
+func TestLostName(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(1)}, Container: train, Replicas: 1, Live: true}}
+	w.ticks(s, 1)
+	w.devices = w.devices[:1]
+	if g := w.ticks(s, 2).GPUs[1]; g.Present || len(g.Holders) != 1 {
+		t.Errorf("%+v", g)
 	}
 }

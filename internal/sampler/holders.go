@@ -92,11 +92,10 @@ func (u *usage) holders() []gpu.Holder {
 		return slices.ContainsFunc(out, func(h gpu.Holder) bool { return h.AccountKey == k })
 	}
 	for _, a := range u.held {
-		if key := (gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container}); !listed(key) {
-			out = append(out, gpu.Holder{
-				AccountKey: key, Resource: a.Resource, Claim: a.Claim, Sharing: a.Sharing, Replicas: a.Replicas,
-			})
-		}
+		out = append(out, gpu.Holder{
+			AccountKey: gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container},
+			Resource:   a.Resource, Claim: a.Claim, Sharing: a.Sharing, Replicas: a.Replicas,
+		})
 	}
 	for _, t := range u.tenants {
 		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Container: t.Owner.Container}

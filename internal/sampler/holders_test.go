@@ -50,15 +50,61 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestTwoClaims: a container that holds a GPU in two ways holds it once.
+// TestUseOfInstances: a pod may use the MIG instance that it was given, and no other one.
+// Who was given the whole GPU may use any.
+func TestUseOfInstances(t *testing.T) {
+	tests := []struct {
+		name           string
+		given          string // to the trainer
+		user           gpu.Container
+		on             string
+		strays, unused int
+		holders        map[string]gpu.Sharing // by instance
+	}{
+		{"its own", "MIG-1", train, "1", 0, 0, map[string]gpu.Sharing{"1": gpu.SharingMIG}},
+		{"another one", "MIG-1", train, "2", 1, 1, map[string]gpu.Sharing{"1": gpu.SharingMIG, "2": gpu.SharingNone}},
+		{"another pod's", "MIG-2", serve, "2", 1, 1, map[string]gpu.Sharing{"2": gpu.SharingNone}},
+		{"one of the whole", first, train, "2", 0, 0, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingMIG}},
+		{"another pod's whole", first, serve, "2", 1, 1, map[string]gpu.Sharing{"": gpu.SharingMIG, "2": gpu.SharingNone}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.devices[0].MIG = halves()
+			w.gives(tt.given, train)
+			w.allocations.List[0].Sharing = gpu.SharingMIG
+			w.runs(first, 42, tt.user)
+			w.places = map[uint32]string{42: tt.on}
+			g := w.ticks(w.sampler(), 1).GPUs[0]
+			if *g.Strays != tt.strays || *g.Unused != tt.unused {
+				t.Errorf("%d strays, %d unused; want %d, %d", *g.Strays, *g.Unused, tt.strays, tt.unused)
+			}
+			got := make(map[string]gpu.Sharing)
+			for _, h := range g.Holders {
+				got[h.GPUInstance] = h.Sharing
+			}
+			if diff := cmp.Diff(tt.holders, got); diff != "" {
+				t.Errorf("sharing (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTwoClaims: a container that holds a GPU in two ways holds it once, and as much of it
+// as it was given most.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
 	w.gives(first, train)
+	w.allocations.List[1].Replicas = 2
 	w.gives(first, serve)
+	w.allocations.List[2].Replicas = 2
 	g := w.ticks(w.sampler(), 3).GPUs[0]
 	if *g.Unused != 2 || g.Book.Containers[0].Energy != g.Book.Containers[1].Energy {
 		t.Errorf("%d unused; accounts %+v", *g.Unused, g.Book.Containers)
+	}
+	if len(g.Holders) != 2 || g.Holders[0].Replicas != 2 {
+		t.Errorf("holders: %+v", g.Holders)
 	}
 }
 
@@ -202,13 +248,13 @@ func TestPrivatePIDs(t *testing.T) {
 	if len(free.Containers) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
 		t.Errorf("the GPU that nobody holds: %+v", free)
 	}
-	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil {
+	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil || snap.GPUs[0].HoldersKnown {
 		t.Errorf("shows processes: %+v", snap.GPUs[0])
 	}
 }
 
 // TestDeadHolder: an allocation of a pod that is not known, or not known to live,
-// makes no holder.
+// makes no holder. A process of it that hangs on the GPU has no leave to be there.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -217,7 +263,12 @@ func TestDeadHolder(t *testing.T) {
 		{Device: gpu.DeviceName{UUID: first}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1},
 		{Device: gpu.DeviceName{UUID: first}, Container: unknown, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true},
 	}
-	if got := w.ticks(w.sampler(), 1).GPUs[0].Holders; len(got) != 0 {
+	s := w.sampler()
+	if got := w.ticks(s, 1).GPUs[0].Holders; len(got) != 0 {
 		t.Errorf("holders: %+v", got)
+	}
+	w.runs(first, 42, train)
+	if g := w.ticks(s, 1).GPUs[0]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
+		t.Errorf("with a process: %d strays, %+v", *g.Strays, g.Holders)
 	}
 }

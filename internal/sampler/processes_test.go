@@ -1,7 +1,11 @@
 package sampler_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -16,6 +20,33 @@ func TestNothingNew(t *testing.T) {
 	w.still = true
 	if p := w.ticks(s, 1).GPUs[0].Processes[0]; p.SM != nil || p.Memory != nil {
 		t.Errorf("process: %+v", p)
+	}
+}
+
+// TestOwnShare: each process is shown with what it used itself.
+func TestOwnShare(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	w.runs(first, 43, serve)
+	w.runs(first, 44, serve)
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.5, Memory: 0.25}, {PID: 43, SM: 0.125, Memory: 0.0625}}
+	want := map[uint32][2]float64{42: {0.5, 0.25}, 43: {0.125, 0.0625}, 44: {}}
+	got := make(map[uint32][2]float64)
+	for _, p := range w.ticks(w.sampler(), 1).GPUs[0].Processes {
+		got[p.ID.PID] = [2]float64{*p.SM, *p.Memory}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("utilisation (-want +got):\n%s", diff)
+	}
+}
+
+// TestIdleSample: a process that the driver names and that did nothing was not active.
+func TestIdleSample(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	w.samples[first], w.utilization = []gpu.Sample{{PID: 42}}, 0
+	if a := w.ticks(w.sampler(), 3).GPUs[0].Book.Containers[0]; a.Active != 0 || a.Idle != 200_000 {
+		t.Errorf("active for %v, %d mJ while the GPU was idle; want 0, 200000", a.Active, a.Idle)
 	}
 }
 
@@ -153,5 +184,51 @@ func TestMPS(t *testing.T) {
 	w.ticks(s, 1)
 	if b := w.ticks(s, 2).GPUs[0].Book; b.Unattributed[gpu.Host] != 300_000 {
 		t.Errorf("the server alone: %+v", b)
+	}
+}
+
+// TestMPSServer: the server is not there while a client of it is, and others are.
+func TestMPSServer(t *testing.T) {
+	tests := []struct {
+		name  string
+		runs  map[uint32]gpu.Container // beside the server
+		shown []uint32
+		want  gpu.ByMethod // of the trainer
+	}{
+		{"one client", map[uint32]gpu.Container{42: train}, []uint32{42}, gpu.ByMethod{gpu.Exclusive: 200_000}},
+		{"a client and no client", map[uint32]gpu.Container{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
+		{"no client", map[uint32]gpu.Container{43: serve}, []uint32{43, 9}, gpu.ByMethod{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, pid := range slices.Sorted(maps.Keys(tt.runs)) {
+				w.runs(first, pid, tt.runs[pid])
+			}
+			w.mps = map[uint32]bool{42: true}
+			server := gpu.Process{ID: gpu.ProcessID{PID: 9, Start: 7}, Name: "nvidia-cuda-mps", Owner: gpu.Owner{Kind: gpu.OwnerHost}}
+			w.processes[9], w.owners[server.ID] = server, server.Owner
+			w.contexts[first] = append(w.contexts[first], 9)
+			g := w.ticks(w.sampler(), 3).GPUs[0]
+			var shown []uint32
+			for _, p := range g.Processes {
+				shown = append(shown, p.ID.PID)
+			}
+			if len(g.Holders) != len(tt.runs) || *g.Strays != len(tt.runs) {
+				t.Errorf("%d strays, holders %+v; want the containers", *g.Strays, g.Holders)
+			}
+			if diff := cmp.Diff(tt.shown, shown); diff != "" {
+				t.Errorf("processes (-want +got):\n%s", diff)
+			}
+			var got gpu.ByMethod
+			for _, a := range g.Book.Containers {
+				if a.Container == train {
+					got = a.Energy
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("charged (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

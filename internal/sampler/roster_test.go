@@ -1,6 +1,7 @@
 package sampler_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -140,5 +141,40 @@ func TestNoAddress(t *testing.T) {
 	w.now += 10 * time.Minute
 	if snap := w.ticks(s, 2); len(snap.GPUs) != 2 {
 		t.Errorf("GPUs: %+v", snap.GPUs)
+	}
+}
+
+// TestHandedOver: an exporter that takes over keeps what it saw itself, and learns what the
+// one before knew: serial numbers that the driver does not tell any more.
+func TestHandedOver(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.sampler(), w.sampler()
+	w.devices[0].Platform.ChassisSerial = "1820000000042"
+	w.ticks(one, 1)
+	w.devices[0].Serial, w.devices[0].Platform.ChassisSerial, w.devices[0].Index = "", "N/A", 5
+	w.ticks(two, 1)
+	w.devices = w.devices[:1]
+	if g := w.ticks(two, 1).GPUs[0]; g.Serial != "" {
+		t.Fatalf("known before: %q", g.Serial)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.down = errors.New("driver not loaded")
+	snap := w.ticks(two, 1)
+	if g := snap.GPUs[0]; g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || g.Index != 5 {
+		t.Errorf("serial %q, chassis %q, index %d", g.Serial, g.Platform.ChassisSerial, g.Index)
+	}
+	if snap.GPUs[1].Present {
+		t.Error("a GPU that was lost is back")
+	}
+}
+
+// TestUnknownGPU: an error event of a GPU that the driver does not list makes no GPU.
+func TestUnknownGPU(t *testing.T) {
+	w := newWorld(t)
+	w.xids = []gpu.XID{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}
+	if got := len(w.ticks(w.sampler(), 1).GPUs); got != 2 {
+		t.Errorf("%d GPUs, want 2", got)
 	}
 }

@@ -1,6 +1,7 @@
 package sampler_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,6 +26,20 @@ func TestSnapshot(t *testing.T) {
 	snap := w.ticks(w.sampler(), 3)
 	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {
 		t.Errorf("node: %+v, %d on PCI, %d in the driver", snap.Node, *snap.PCIGPUs, *snap.DriverGPUs)
+	}
+	if snap.Driver == nil || snap.Driver.Source != "nvml" {
+		t.Errorf("driver: %+v", snap.Driver)
+	}
+	for _, name := range []stage.Name{stage.Driver, stage.DMI, stage.PCI, stage.State} {
+		if st := stageOf(snap, name); !st.Up || st.Failures != 0 {
+			t.Errorf("stage %s: %+v", name, st)
+		}
+	}
+	if at := w.instant().Wall.Add(-time.Second); !snap.GPUs[0].LastReading.Equal(at) {
+		t.Errorf("read last at %v, want %v", snap.GPUs[0].LastReading, at)
+	}
+	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].XIDs.Since.Equal(began) {
+		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].XIDs.Since, began)
 	}
 	key := gpu.AccountKey{Container: train}
 	want := []gpu.Holder{{AccountKey: key, Sharing: gpu.SharingNone}}
@@ -77,15 +92,67 @@ func TestHostEvery(t *testing.T) {
 }
 
 // TestEnergyScope: a counter that covers more than its GPU may count three times
-// what the GPU can draw.
+// what the GPU can draw, and half as much again.
 func TestEnergyScope(t *testing.T) {
-	want := map[gpu.EnergyScope]gpu.Millijoules{gpu.ScopeGPU: 0, gpu.ScopeModule: 200_000, gpu.ScopeUnknown: 200_000}
-	for scope, want := range want {
+	tests := []struct {
+		scope gpu.EnergyScope
+		most  gpu.Watts
+		want  gpu.Millijoules
+	}{
+		{gpu.ScopeGPU, 50, 0},
+		{gpu.ScopeGPU, 70, 200_000},
+		{gpu.ScopeModule, 18, 0},
+		{gpu.ScopeModule, 23, 200_000},
+		{gpu.ScopeUnknown, 18, 0},
+		{gpu.ScopeUnknown, 23, 200_000},
+	}
+	for _, tt := range tests {
 		w := newWorld(t)
-		w.devices[0].EnergyScope, w.devices[0].MaxPower = scope, 50
-		if got := w.ticks(w.sampler(), 3).GPUs[0].Book.Energy; got != want {
-			t.Errorf("scope %s: the book says %d mJ, want %d", scope, got, want)
+		w.devices[0].EnergyScope, w.devices[0].MaxPower = tt.scope, tt.most
+		if got := w.ticks(w.sampler(), 3).GPUs[0].Book.Energy; got != tt.want {
+			t.Errorf("scope %s, at most %v W: the book says %d mJ, want %d", tt.scope, tt.most, got, tt.want)
 		}
+	}
+}
+
+// TestInstances: the energy of a divided GPU goes to those on its instances, by how busy
+// these were.
+func TestInstances(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].MIG = halves()
+	w.runs(first, 42, train)
+	w.runs(first, 43, serve)
+	w.places = map[uint32]string{42: "1", 43: "2"}
+	w.instances = []gpu.InstanceSample{{Instance: "1", SM: 0.5}, {Instance: "2", SM: 0.25}, {Instance: "1", SM: 0.25}}
+	got := make(map[gpu.AccountKey]gpu.ByMethod)
+	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Containers {
+		got[a.AccountKey] = a.Energy
+	}
+	want := map[gpu.AccountKey]gpu.ByMethod{
+		{GPUInstance: "1", Container: train}: {gpu.Shared: 150_000},
+		{GPUInstance: "2", Container: serve}: {gpu.Shared: 50_000},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+}
+
+// TestEndDuringARead: what was read while the exporter ended is nobody's fault, and not
+// shown.
+func TestEndDuringARead(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	before := w.ticks(s, 1)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	w.down = ctx.Err()
+	s.Tick(ctx)
+	w.down = nil
+	if s.Latest() != before {
+		t.Error("a new snapshot is shown")
+	}
+	if st := stageOf(w.ticks(s, 1), stage.Driver); st.Failures != 0 {
+		t.Errorf("stage %+v", st)
 	}
 }
 

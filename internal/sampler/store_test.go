@@ -30,7 +30,7 @@ func TestTwoExporters(t *testing.T) {
 	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
 	w.ticks(one, 2)
 	snap := w.ticks(two, 2)
-	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up {
+	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up || st.Failures != 2 {
 		t.Errorf("the second exporter keeps a book: %+v, %+v", snap.GPUs[0].Book, st)
 	}
 	if err := one.Close(); err != nil {
@@ -99,6 +99,7 @@ func TestStateRemoved(t *testing.T) {
 // file is made into a folder that can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
+	w.runs(first, 42, train)
 	s := w.sampler()
 	shown := w.ticks(s, 3).GPUs[0].Book.Energy
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -108,7 +109,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	w.write("state/ledger.json/stuck", "")
 	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
-	if g := snap.GPUs[0]; g.Book.Energy != shown || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
+	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Containers) != 1 || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
 		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.XIDs.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
@@ -144,6 +145,7 @@ func TestCorruptState(t *testing.T) {
 	of := func(record string) string {
 		return `{"version":2,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
 	}
+	const lost = `{"gpu":{"uuid":"GPU-5d2f9a60-0000-4000-8000-000000000003"}}`
 	files := map[string]string{
 		"garbage":       "{",
 		"unbalanced":    of(`{"uuid":"` + first + `","book":{"energy":5}}`),
@@ -151,13 +153,16 @@ func TestCorruptState(t *testing.T) {
 		"out of place":  of(`{"account":{"namespace":"ml"}}`),
 		"no record":     of(`[1]`),
 		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
-		"a line is cut": strings.TrimSuffix(of(`{"gpu":{"uuid":"`+first+`"}}`), `{"records":1}`),
+		"a line is cut": strings.TrimSuffix(of(lost+"\n"+lost), `{"records":1}`),
 	}
 	for name, file := range files {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("state/ledger.json", file)
 			snap := w.ticks(w.sampler(), 3)
+			if len(snap.GPUs) != 2 {
+				t.Errorf("%d GPUs, want 2", len(snap.GPUs))
+			}
 			if got := snap.GPUs[0].Book.Energy; got != 200_000 {
 				t.Errorf("%d mJ, want 200000", got)
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,8 +36,11 @@ type world struct {
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
-	still       bool            // the samples tell nothing new
-	mps         map[uint32]bool // clients of MPS
+	still       bool                 // the samples tell nothing new
+	mps         map[uint32]bool      // clients of MPS
+	places      map[uint32]string    // the MIG instances that processes are on
+	instances   []gpu.InstanceSample // of every GPU in MIG mode
+	utilization float64
 	allocations gpu.Allocations
 	xids        []gpu.XID
 	down        error
@@ -46,7 +50,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		max: 100, t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
+		max: 100, utilization: 1, t: t, root: t.TempDir(), now: time.Hour, hung: map[string]bool{},
 		processes: map[uint32]gpu.Process{}, owners: map[gpu.ProcessID]gpu.Owner{}, contexts: map[string][]uint32{}, samples: map[string][]gpu.Sample{},
 		allocations: gpu.Allocations{Known: true},
 	}
@@ -90,10 +94,10 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		}
 		reading := gpu.Reading{
 			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
-			Utilization: new(1.0), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
+			Utilization: new(w.utilization), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
 		}
 		for _, pid := range w.contexts[d.UUID] {
-			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
+			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, GPUInstance: w.places[pid], MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})
 		}
 		reading.Sampled = gpu.Span{From: reading.At.Boot - time.Second, To: reading.At.Boot}
 		if w.still {
@@ -101,6 +105,12 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		}
 		for i := range reading.Samples {
 			reading.Samples[i].Span = reading.Sampled
+		}
+		if d.MIG != nil && w.instances != nil {
+			reading.Instances, reading.InstancesKnown = slices.Clone(w.instances), true
+			for i := range reading.Instances {
+				reading.Instances[i].Span = reading.Sampled
+			}
 		}
 		r.Readings = append(r.Readings, reading)
 	}
@@ -185,4 +195,12 @@ func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 		w.t.Fatal(err)
 	}
 	return w.sampler()
+}
+
+// halves is a GPU that is divided into two equal MIG instances.
+func halves() *gpu.MIG {
+	return &gpu.MIG{Slices: 2, Instances: []gpu.Instance{
+		{ID: "1", Slices: 1, Devices: []gpu.MIGDevice{{UUID: "MIG-1"}}},
+		{ID: "2", Slices: 1, Devices: []gpu.MIGDevice{{UUID: "MIG-2"}}},
+	}}
 }

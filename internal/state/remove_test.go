@@ -19,7 +19,6 @@ func TestRemove(t *testing.T) {
 	if err := d.Save(lines(42)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(path, "ledger.json.new")) // of a process that was killed
 	if err := state.Remove(path); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("while it is held: %v", err)
 	}
@@ -29,6 +28,19 @@ func TestRemove(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := state.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
+}
+
+// TestRemoveLeftovers: what a process leaves that was killed while it wrote goes with the
+// directory.
+func TestRemoveLeftovers(t *testing.T) {
+	path := t.TempDir()
+	write(t, filepath.Join(path, "ledger.json.new"))
 	if err := state.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/state"
@@ -177,6 +179,9 @@ func TestUnwritable(t *testing.T) {
 	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old file is still there: %v", err)
 	}
+	if err := d.Save(lines(2)); err == nil || errors.Is(err, state.ErrStale) {
+		t.Errorf("save without an old file: %v", err)
+	}
 	stuck := filepath.Join(path, "ledger.json", "inside")
 	if err := os.MkdirAll(stuck, 0o755); err != nil {
 		t.Fatal(err)
@@ -186,6 +191,35 @@ func TestUnwritable(t *testing.T) {
 	}
 	if _, err := state.Open(filepath.Join(block, "..", "lock", "dir"), "boot-1"); err == nil {
 		t.Error("opened a directory below a file")
+	}
+}
+
+// TestFullDisk: what could not be written as a whole is no state, and leaves none.
+func TestFullDisk(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	if err := d.Save(lines(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", filepath.Join(path, "ledger.json.new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save(lines(2)); !errors.Is(err, syscall.ENOSPC) || errors.Is(err, state.ErrStale) {
+		t.Errorf("save: %v", err)
+	}
+	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file is there: %v", err)
+	}
+}
+
+// TestNoRecord: a record that cannot be written is not left out.
+func TestNoRecord(t *testing.T) {
+	d := open(t, t.TempDir(), "boot-1")
+	if err := d.Save(slices.Values([]any{1, math.NaN(), 2})); err == nil {
+		t.Error("saved what is no JSON")
+	}
+	if _, err := load(d); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file is there: %v", err)
 	}
 }
 

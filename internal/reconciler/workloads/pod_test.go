@@ -108,6 +108,8 @@ func TestClaims(t *testing.T) {
 	const class = "gpu.nvidia.com"
 	admin := exactly("r", class, 2)
 	admin.Exactly.AdminAccess = new(true)
+	used := exactly("r", class, 2)
+	used.Exactly.AdminAccess = new(false)
 	either := resourcev1.DeviceRequest{Name: "r", FirstAvailable: []resourcev1.DeviceSubRequest{
 		{Name: "big", DeviceClassName: class, Count: 2}, {Name: "small", DeviceClassName: "mig.nvidia.com", Count: 1},
 	}}
@@ -124,6 +126,7 @@ func TestClaims(t *testing.T) {
 		{"alternatives, not allocated", claimOf("c", either), true, nil},
 		{"the second alternative", allocate(claimOf("c", either), "r/small"), true, []string{requestLine("mig.nvidia.com", "1")}},
 		{"another class", claimOf("c", exactly("r", "nic.example.com", 2)), false, nil},
+		{"not only to look at", claimOf("c", used), true, []string{requestLine(class, "2")}},
 		{"only to look at", claimOf("c", admin), false, nil},
 		{"another claim", claimOf("d", exactly("r", class, 2)), false, nil},
 	}
@@ -144,12 +147,26 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestClaimReferredToTwice: a claim that a pod has two names for counts once.
+func TestClaimReferredToTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := claiming("c")
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: "again", ResourceClaimName: new("c")})
+		w := newWorld(t, nil, p, claimOf("c", exactly("r", "gpu.nvidia.com", 2)))
+		w.lead()
+		defer w.stop()
+		if diff := cmp.Diff([]string{requestLine("gpu.nvidia.com", "2")}, w.page(requests)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestClaimFromTemplate: the pod is there before the claim, and its status names it.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimTemplateName: new("template")}}
-		p.Status.Phase = corev1.PodPending
+		p.Status.Phase, p.CreationTimestamp = corev1.PodPending, metav1.Now()
 		w := newWorld(t, nil, p)
 		w.lead()
 		defer w.stop()
@@ -157,7 +174,17 @@ func TestClaimFromTemplate(t *testing.T) {
 		p.ResourceVersion = "2"
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpus", ResourceClaimName: new("p-gpus-x7")}}
 		w.update("pods", p)
-		w.create("resourceclaims", claimOf("p-gpus-x7", exactly("r", "gpu.nvidia.com", 1)))
+		if got := w.told(); len(got) != 0 {
+			t.Errorf("told of a pod that may ask for no GPU: %v", got)
+		}
+		claim := claimOf("p-gpus-x7", exactly("r", "gpu.nvidia.com", 1))
+		w.create("resourceclaims", claim)
+		claim = claim.DeepCopy()
+		claim.ResourceVersion = "2"
+		w.update("resourceclaims", claim)
+		if got := w.told(); len(got) != 1 || got[0]["event"] != "phase" {
+			t.Errorf("told, once its claim is known: %v, want the phase", got)
+		}
 		want := []string{requestLine("gpu.nvidia.com", "1")}
 		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
@@ -166,6 +193,12 @@ func TestClaimFromTemplate(t *testing.T) {
 		w.delete("resourceclaims", "p-gpus-x7")
 		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
 			t.Errorf("requests after the claim was deleted (-want +got):\n%s", diff)
+		}
+		p = p.DeepCopy()
+		p.ResourceVersion, p.Status.Phase = "3", corev1.PodSucceeded
+		w.update("pods", p)
+		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
+			t.Errorf("requests of a pod that changed after that (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -1,0 +1,76 @@
+package workloads
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestTellsMoreThan: what is known of the owners of a pod gives way to what tells more of
+// them, and to nothing else.
+func TestTellsMoreThan(t *testing.T) {
+	walk := func(stopped reason, names ...string) *lineage {
+		l := &lineage{stopped: stopped}
+		for _, name := range names {
+			l.levels = append(l.levels, reference{kind: "Job", name: name, uid: types.UID("uid-" + name)})
+		}
+		return l
+	}
+	tests := []struct {
+		name         string
+		known, found *lineage
+		want         bool
+	}{
+		{"the first", nil, walk("", "a"), true},
+		{"the first, stopped", nil, walk(forbidden, "a"), true},
+		{"no answer at all", nil, walk(failed, "a"), false},
+		{"no answer any more", walk(forbidden, "a"), walk(failed, "a", "b"), false},
+		{"the same", walk("", "a", "b"), walk("", "a", "b"), false},
+		{"the same, stopped", walk(forbidden, "a"), walk(forbidden, "a"), false},
+		{"the root after a stop", walk(forbidden, "a"), walk("", "a", "b"), true},
+		{"the root, where it was thought to go on", walk(forbidden, "a", "b"), walk("", "a"), true},
+		{"another root", walk("", "a", "b"), walk("", "a", "c"), true},
+		{"a stop after the root", walk("", "a", "b"), walk(notFound, "a"), false},
+		{"a stop beyond the root", walk("", "a", "b"), walk(notFound, "a", "c", "d"), false},
+		{"a later stop", walk(forbidden, "a"), walk(forbidden, "a", "b"), true},
+		{"an earlier stop", walk(forbidden, "a", "b"), walk(notFound, "a"), false},
+		{"an earlier stop on another way", walk(forbidden, "a", "b", "c"), walk(notFound, "a", "d"), true},
+		{"another reason", walk(forbidden, "a"), walk(notFound, "a"), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.found.tellsMoreThan(tt.known); got != tt.want {
+				t.Errorf("tells more = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestGroupVersion: nothing is asked for that could lead to another path of the API.
+func TestGroupVersion(t *testing.T) {
+	tests := []struct {
+		apiVersion, kind, name string
+		want                   bool
+	}{
+		{"v1", "Node", "gpu-node-1", true},
+		{"batch/v1", "Job", "train", true},
+		{"batch/v1", "Job", strings.Repeat("n", 253), true},
+		{"batch/v1", "Job", strings.Repeat("n", 254), false},
+		{"batch/v1", "Job", "../secrets/x", false},
+		{"batch/v1", "Job", "..", false},
+		{"batch/v1", "Job", "", false},
+		{"batch/v1", "../Job", "train", false},
+		{"batch/v1", "", "train", false},
+		{"batch/..", "Job", "train", false},
+		{"../v1", "Job", "train", false},
+		{"a/b/v1", "Job", "train", false},
+		{"", "Job", "train", false},
+	}
+	for _, tt := range tests {
+		r := reference{apiVersion: tt.apiVersion, kind: tt.kind, namespace: "ml", name: tt.name, uid: "u1"}
+		if _, got := r.groupVersion(); got != tt.want {
+			t.Errorf("%s %s %.20q can be asked for = %v, want %v", tt.apiVersion, tt.kind, tt.name, got, tt.want)
+		}
+	}
+}

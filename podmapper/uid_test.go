@@ -1,0 +1,35 @@
+package podmapper
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUIDs: every character of a UID counts.
+func TestUIDs(t *testing.T) {
+	tests := []struct {
+		name, good string
+		valid      func(string) bool
+	}{
+		{"UUID", plainUUID, validUUID},
+		{"UID of a pod", uid, validUID},
+		{"UID of a static pod", hash, validUID},
+		{"container", id, validContainerID},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, good := range []string{tt.good, strings.ToUpper(tt.good)} {
+				if !tt.valid(good) {
+					t.Errorf("%q is none", good)
+				}
+			}
+			for i := range tt.good {
+				for _, bad := range []string{tt.good[:i] + "x" + tt.good[i+1:], tt.good[:i] + tt.good[i+1:], tt.good[:i] + "0" + tt.good[i:]} {
+					if tt.valid(bad) {
+						t.Errorf("%q is one", bad)
+					}
+				}
+			}
+		})
+	}
+}
