@@ -29,8 +29,9 @@ func (g guest) uses(a gpu.Allocation) bool {
 // word, when that is not known to be true any more, the allocations of those pods count
 // that use them: they live, and a pod keeps for life what it was given.
 func (s *Sampler) usage(uuid string, v view) usage {
-	u := usage{known: v.givenKnown, unplaced: s.given[""]}
-	for _, g := range v.attendance[uuid].present {
+	present := v.attendance[uuid].present
+	u := usage{known: v.givenKnown, unplaced: s.given[""], tenants: make([]guest, 0, len(present))}
+	for _, g := range present {
 		if g.Owner.Kind == gpu.OwnerContainer {
 			u.tenants = append(u.tenants, g)
 		}
