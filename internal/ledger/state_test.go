@@ -100,15 +100,16 @@ func TestSomeRecords(t *testing.T) {
 
 // TestStrayRecords: a piece that has no place is no state.
 func TestStrayRecords(t *testing.T) {
-	book, container, process := ledger.Record{UUID: uuid, Book: &ledger.BookState{}}, ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
+	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // another one each time: it is built on
+	container, process := ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
 		"an account without a book":     {container},
 		"a process without a book":      {process},
-		"a process without a container": {book, process},
-		"a second book":                 {book, book},
-		"nothing":                       {book, {}},
-		"nothing in a container":        {book, container, {}},
+		"a process without a container": {book(), process},
+		"a second book":                 {book(), book()},
+		"nothing":                       {book(), {}},
+		"nothing in a container":        {book(), container, {}},
 	}
 	for name, records := range tests {
 		var b ledger.Builder
