@@ -35,12 +35,14 @@ TESTS := -w $(LAZY)
 # the clone of another user.
 BUILD := go build -trimpath -buildvcs=false
 
-# What the tests are of is built before them. Those of whole programs measure time, and a
-# compiler beside them can take a small machine for seconds.
+# Build before testing, so that no compiler runs beside a test.
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
 # The packages whose tests take longest begin first: none is alone at the end.
-LONGEST := ./cmd/gpuledger ./internal/nvml ./internal/simnode
+LONGEST := ./internal/nvml ./internal/simnode ./internal/app
+
+# Files with the build tags e2e and realtime are seen by all linters.
+TAGS := -tags e2e,realtime
 
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -133,10 +135,15 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 	@node tools/page-check/check.mjs bin/page bin/simnode
 
 .PHONY: test
-test: needs ## run all tests; needs no GPU and no cluster
-	@echo "test: build what is tested, which takes some minutes for the first time; then two or three for the tests"
+test: needs ## run the deterministic tests; needs no GPU and no cluster
+	@echo "test: build the packages, which takes some minutes the first time; then run their tests, one to two minutes"
 	@go build $(LIBRARIES)
-	go test -ldflags "$(TESTS)" $(LONGEST) ./...
+	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./...
+
+.PHONY: test-realtime
+test-realtime: needs ## run the tests of whole programs in real time, one at a time; takes some minutes
+	@echo "test-realtime: build the programs, then run the tests against them, one at a time: about five minutes"
+	@tools/realtime -ldflags "$(TESTS)"
 
 .PHONY: check
 check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
@@ -191,8 +198,8 @@ e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs con
 
 .PHONY: soak
 soak: ## let the exporter live through an accelerated day, and kill it 200 times; takes a quarter of an hour
-	go test -tags e2e -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
-	go test -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
+	go test -tags e2e,realtime -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
+	go test -tags realtime -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
 .PHONY: image-test
 image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
@@ -206,7 +213,7 @@ bench: ## print what the page and the tick cost a node; takes minutes
 
 .PHONY: benchmarks
 benchmarks: ## run the Go benchmarks
-	go test -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
+	go test -tags realtime -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy
 bench-accuracy: ## hold the books against the truth of simulated GPUs
@@ -236,7 +243,7 @@ tidy:
 lint:
 	@echo "lint: formatting (gofumpt), go vet, golangci-lint, actionlint"
 	@$(GOLANGCI_LINT) fmt --diff
-	@go vet -tags e2e ./...
+	@go vet $(TAGS) ./...
 	@$(GOLANGCI_LINT) run ./...
 	@$(ACTIONLINT)
 
@@ -259,9 +266,9 @@ binary:
 
 .PHONY: race
 race:
-	@echo "race: all tests under the race detector"
+	@echo "race: the deterministic tests under the race detector"
 	@go build -race $(LIBRARIES)
-	@go test -race -ldflags "$(TESTS)" $(LONGEST) ./...
+	@go test -race -vet=off -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: real
 real:

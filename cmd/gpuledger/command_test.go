@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -15,7 +17,6 @@ import (
 // TestCleanup: while an exporter runs its books stay, and the command says why. Once it
 // has ended nothing of it is left, and a folder that somebody uses stays.
 func TestCleanup(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
 	books, unused, used := filepath.Join(host, "gpuledger"), filepath.Join(host, "unused"), filepath.Join(host, "used")
@@ -59,7 +60,6 @@ func TestCleanup(t *testing.T) {
 
 // TestWait: the command ends when it is told to, not before and not with an error.
 func TestWait(t *testing.T) {
-	t.Parallel()
 	cmd := exec.Command(binary, "wait")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -30,7 +32,6 @@ const longestLife = time.Second
 // missing, the books balance, and they hold what the boards counted from the first
 // reading to a later one: nothing of it twice.
 func TestKilled(t *testing.T) {
-	t.Parallel()
 	seed := seeded(t)
 	nodes := []struct {
 		scenario string

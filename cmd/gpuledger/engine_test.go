@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -111,7 +113,6 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 // TestNoEngine: where there is no client library, or no engine, the library of the driver
 // serves, and it is said once what is missing. With --source=dcgm there is nothing.
 func TestNoEngine(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	tests := map[string]struct{ library, want string }{
 		"no library": {"--dcgm.library=/nonexistent/libdcgm.so.4", "datacenter-gpu-manager-4-core"},
@@ -143,7 +144,6 @@ func TestNoEngine(t *testing.T) {
 // does not understand. That is said once, with both versions, and costs nothing but the
 // engine; once it is upgraded it serves.
 func TestOldEngine(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
 	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms")...)
@@ -170,7 +170,6 @@ func TestOldEngine(t *testing.T) {
 // TestEngineFaults lets one call of the engine after the other fail or hang. The exporter
 // goes on, with the library if need be, and the books hold what the boards counted.
 func TestEngineFaults(t *testing.T) {
-	t.Parallel()
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
 	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--nvml.call-timeout=100ms")...)
@@ -212,7 +211,6 @@ func engineCalls(t *testing.T, n *simnode.Node) map[string]bool {
 // TestScrapeCallsNoEngine: between two ticks, which are half a minute apart here, nothing that is
 // served makes a call of the engine, the field page included.
 func TestScrapeCallsNoEngine(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", "--nvml.call-timeout=10s")...)
 	e.scrapeUntil("the first tick is over", gauges(8))

@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -15,7 +17,6 @@ import (
 // call that the exporter has made. The others are read at every tick, the books
 // balance, and in the end they hold what the boards counted, without a restart.
 func TestDriverFaults(t *testing.T) {
-	t.Parallel()
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
 		t.Run(scenario, func(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -73,7 +75,6 @@ func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEM
 // TestIdleConnections: with a thousand connections that asked and idle, a scraper gets
 // its page at once, be it connected already or not.
 func TestIdleConnections(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	connected := elsewhere(true)
@@ -89,7 +90,6 @@ func TestIdleConnections(t *testing.T) {
 
 // TestSilentConnections: those that say nothing are cut off, and let others in.
 func TestSilentConnections(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	connected := elsewhere(true)
@@ -131,7 +131,6 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 // TestSlowReaders: a client that asks and does not read is told to come again, and cut
 // off in the end. Other clients are answered meanwhile.
 func TestSlowReaders(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
@@ -188,7 +187,6 @@ func isCut(c net.Conn) bool {
 
 // TestHugeHeader: a header that is too long is refused, however much more would come.
 func TestHugeHeader(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "idle")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	c := e.dial(1)[0]
@@ -223,7 +221,6 @@ func (endless) Read(p []byte) (int, error) {
 
 // TestNothingEchoed: no answer repeats anything of its request.
 func TestNothingEchoed(t *testing.T) {
-	t.Parallel()
 	e := start(t, newNode(t, "idle"))
 	const token = "xyzzy"
 	for _, path := range []string{

@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -32,7 +34,6 @@ func unitFlags(t *testing.T) []string {
 // every board and joule is there, what processes of the host take has its reason, and
 // nothing is amiss: no stage is down, and the log has no warning.
 func TestWithoutKubernetes(t *testing.T) {
-	t.Parallel()
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
 	}
@@ -62,7 +63,6 @@ func TestWithoutKubernetes(t *testing.T) {
 // TestNothingToRead: with neither driver nor kubelet nor a folder for the books it serves,
 // and whoever asks is told what is missing and which flag names it.
 func TestNothingToRead(t *testing.T) {
-	t.Parallel()
 	missing := t.TempDir() + "/missing"
 	file := t.TempDir() + "/file"
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

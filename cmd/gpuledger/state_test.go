@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -16,7 +18,6 @@ import (
 // TestUnusableState spoils the file of an exporter that was killed. The next one says
 // so once, counts it, begins clean books at its own first reading, and keeps them.
 func TestUnusableState(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
 	replace := func(old, with string) func([]byte) []byte {
@@ -62,7 +63,6 @@ func TestUnusableState(t *testing.T) {
 // same, and the exporter says so once and counts every try. The next one does not go on
 // from a state that is older than what was shown, but begins clean books.
 func TestUnwritableState(t *testing.T) {
-	t.Parallel()
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
 			return os.Symlink("/dev/full", filepath.Join(dir, "ledger.json.new"))

@@ -1,3 +1,5 @@
+//go:build realtime
+
 package main_test
 
 import (
@@ -32,7 +34,6 @@ const (
 // TestPageForPeople: it names the boards, may load nothing but its own style, and is of
 // this moment.
 func TestPageForPeople(t *testing.T) {
-	t.Parallel()
 	e := start(t, newNode(t, "gb200"))
 	response, err := http.Get(e.url + "/")
 	if err != nil {
@@ -62,7 +63,6 @@ func TestPageForPeople(t *testing.T) {
 
 // TestStatus: the command prints what the exporter knows, or says what is wrong.
 func TestStatus(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "timeslice")
 	e := start(t, n)
 	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
@@ -121,7 +121,6 @@ func (e *exporter) status(stdin string, flags ...string) string {
 // TestTLSAndBasicAuth: with a web configuration nothing is said without TLS and a
 // password, and a thousand connections still cost what the container has.
 func TestTLSAndBasicAuth(t *testing.T) {
-	t.Parallel()
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)
 	client := newClient()

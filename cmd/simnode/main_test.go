@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -63,40 +61,6 @@ func stub(t *testing.T, script string) []string {
 		t.Fatal(err)
 	}
 	return []string{"--exporter=" + exporter, "--nvml.library=" + library, "--web.listen-address=127.0.0.1:0"}
-}
-
-// An interrupt ends the exporter by SIGTERM, and nothing is left behind.
-func TestInterrupt(t *testing.T) {
-	fifo := filepath.Join(t.TempDir(), "ready")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := stub(t, `trap 'echo terminated; exit 0' TERM
-echo "$GPULEDGER_FAKE_NVML_STATE $*" > `+fifo+`
-while :; do sleep 0.05; done
-`)
-	ctx, interrupt := context.WithCancel(t.Context())
-	var out bytes.Buffer
-	ended := make(chan error)
-	go func() { ended <- run(ctx, append(args, "--", "--log.level=debug"), output{&out, &out}) }()
-	ready, err := os.ReadFile(fifo) // until the exporter has written to it
-	if err != nil {
-		t.Fatal(err)
-	}
-	interrupt()
-	if got := status(<-ended); got != 0 {
-		t.Errorf("status %d, want 0:\n%s", got, &out)
-	}
-	if !strings.HasSuffix(out.String(), "terminated\n") || !strings.Contains(out.String(), "http://127.0.0.1:0/metrics") {
-		t.Errorf("output is:\n%s", &out)
-	}
-	state, flags, _ := strings.Cut(string(ready), " ")
-	if !strings.HasSuffix(flags, "--web.listen-address=127.0.0.1:0 --log.level=debug\n") {
-		t.Errorf("flags are %s", flags)
-	}
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(state))); !os.IsNotExist(err) {
-		t.Errorf("the temporary directory is still there: %v", err)
-	}
 }
 
 func TestExporterEnds(t *testing.T) {

@@ -1,0 +1,57 @@
+package app_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/app"
+)
+
+// TestBadFlags: the error names the flag and its problem.
+func TestBadFlags(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--no-such-flag"}, "-no-such-flag"},
+		{[]string{"--tick=soon"}, `"soon" for flag -tick`},
+		{[]string{"--tick=1ms"}, "--tick=1ms: want at least 200ms"},
+		{[]string{"--tick=1m"}, "--tick=1m0s: want at most 30s"},
+		{[]string{"--retention=-1s"}, "--retention=-1s"},
+		{[]string{"--kubelet.pod-resources-socket=kubelet.sock"}, "--kubelet.pod-resources-socket=kubelet.sock: want an absolute path"},
+		{[]string{"--kubelet.resource-pattern=("}, `"(" for flag -kubelet.resource-pattern`},
+		{[]string{"--kubelet.resource-pattern="}, "-kubelet.resource-pattern: is empty"},
+		{[]string{"--state.path=state"}, "--state.path=state"},
+		{[]string{"--nvml.library=libnvidia-ml.so.1"}, "--nvml.library=libnvidia-ml.so.1"},
+		{[]string{"--web.listen-address=9840"}, `"9840" for flag -web.listen-address`},
+		{[]string{"--web.listen-address=:99999"}, `":99999" for flag -web.listen-address`},
+		{[]string{"--web.config.file=/does/not/exist"}, "--web.config.file=/does/not/exist"},
+		{[]string{"--log.level=loud"}, `"loud" for flag -log.level`},
+		{[]string{"--log.format=xml"}, "--log.format=xml"},
+		{[]string{"--collector.process=sometimes"}, `"sometimes" for flag -collector.process`},
+		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
+		{[]string{"--source=rocm"}, "--source=rocm: want auto, nvml or dcgm"},
+		{[]string{"--source=dcgm"}, "--source=dcgm: --dcgm.address must say where the host engine answers"},
+		{[]string{"--dcgm.address=run/dcgm.sock"}, "--dcgm.address=run/dcgm.sock: want"},
+		{[]string{"--dcgm.library=libdcgm.so.4"}, "--dcgm.library=libdcgm.so.4: want an absolute path"},
+		{[]string{"--dcgm.fields=default"}, "--dcgm.fields=default: --dcgm.address must say"},
+		{[]string{"--dcgm.profiling"}, "--dcgm.profiling: --dcgm.address must say"},
+		{[]string{"--source=nvml", "--dcgm.fields=default", "--dcgm.address=localhost"}, "--dcgm.fields=default: with --source=nvml no host engine is read"},
+		{[]string{"--source=nvml", "--dcgm.profiling"}, "--dcgm.profiling: with --source=nvml no host engine is read"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/does/not/exist"}, "--dcgm.fields: open /does/not/exist"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no field to show"},
+		{[]string{"--web.max-requests=0"}, "--web.max-requests=0: want at least 1"},
+		{[]string{"serve"}, `unexpected argument "serve"`},
+		{[]string{"status", "--tick=1s"}, "-tick"},
+		{[]string{"status", "now"}, `unexpected argument "now"`},
+		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
+	}
+	for _, tt := range tests {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			if _, err := app.Parse(tt.args, os.Getenv); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
