@@ -1,0 +1,151 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// gpuCalls are the driver calls about a GPU or one of its MIG devices, driverCalls the
+// other ones. TestDriverFaults fails if the exporter makes a call that is in neither.
+var (
+	gpuCalls = []string{
+		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetClockInfo",
+		"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetFieldValues",
+		"nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuInstanceById", "nvmlDeviceGetGpuInstanceId",
+		"nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetHandleByIndex",
+		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMemoryInfo",
+		"nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetMigMode", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetName",
+		"nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetPowerManagementLimitConstraints",
+		"nvmlDeviceGetPowerUsage", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSerial",
+		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTemperature", "nvmlDeviceGetTotalEnergyConsumption",
+		"nvmlDeviceGetUUID", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
+		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
+	}
+	driverCalls = []string{
+		"nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
+		"nvmlInit", "nvmlShutdown", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
+	}
+)
+
+// The faults of a call about one GPU, and of a call about none.
+var (
+	gpuFaults    = []string{"fail:1", "fail:3", "fail:15", "fail:999", "blank", "drop"}
+	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
+)
+
+// TestDriverFaults makes every driver call fail or return nothing, one after another. The
+// other GPUs are read while one of them has a fault. The books
+// always balance, and in the end every GPU is read again and its book holds what its counter
+// counted. Calls that hang or are late need real time: see internal/nvml and cmd/gpuledger.
+func TestDriverFaults(t *testing.T) {
+	for _, scenario := range []string{"timeslice", "mig"} {
+		t.Run(scenario, func(t *testing.T) {
+			b := newBench(t, scenario, false)
+			b.run(5)
+			b.breakGPU(b.gpus()[0].UUID)
+			b.breakDriver()
+			b.run(60) // longer than all retries take
+			b.checkRead("without faults", "")
+			b.checkCounters()
+			b.checkCalls()
+		})
+	}
+}
+
+// breakGPU plays the faults of the calls about one GPU.
+func (b *bench) breakGPU(uuid string) {
+	b.t.Helper()
+	for _, call := range gpuCalls {
+		for _, do := range gpuFaults {
+			b.fault(simnode.Fault{GPU: uuid, Call: call, Do: do})
+			b.run(1)
+			b.checkRead(call+": "+do, uuid)
+			b.fault()
+			b.run(1)
+		}
+	}
+}
+
+// breakDriver plays the faults of the calls about no GPU.
+func (b *bench) breakDriver() {
+	b.t.Helper()
+	for _, call := range driverCalls {
+		for _, do := range driverFaults {
+			b.fault(simnode.Fault{GPU: "*", Call: call, Do: do})
+			b.run(2)
+			b.balanced()
+			b.fault()
+			b.run(1)
+		}
+	}
+}
+
+// gpus returns the GPUs of the latest snapshot.
+func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
+
+// fault replaces the faults of the driver.
+func (b *bench) fault(faults ...simnode.Fault) {
+	b.t.Helper()
+	if err := b.world.SetFaults(faults...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// checkRead checks that the last tick read all GPUs, with one exception, and that the books
+// balance.
+func (b *bench) checkRead(when, except string) {
+	b.t.Helper()
+	b.balanced()
+	for _, g := range b.gpus() {
+		if g.UUID != except && (g.Reading == nil || !g.Present) {
+			b.t.Errorf("%s: %s was not read", when, g.UUID)
+		}
+	}
+}
+
+// checkCounters checks that every book holds what the counter of its GPU counted.
+func (b *bench) checkCounters() {
+	b.t.Helper()
+	history, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	counter := func(uuid string, at time.Time) gpu.Millijoules {
+		i := slices.IndexFunc(history, func(row simnode.Truth) bool { return row.Time == at.UnixNano() })
+		if i < 0 {
+			b.t.Fatalf("no truth at %v", at)
+		}
+		return *history[i].GPU(uuid).Counter
+	}
+	for _, g := range b.gpus() {
+		if want := counter(g.UUID, g.Book.Settled.Wall) - counter(g.UUID, g.Book.Opened); g.Book.Energy != want {
+			b.t.Errorf("%s: the book holds %d mJ, the counter counted %d mJ", g.UUID, g.Book.Energy, want)
+		}
+	}
+}
+
+// checkCalls checks that the lists above hold every call that was made.
+func (b *bench) checkCalls() {
+	b.t.Helper()
+	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		fields := strings.Split(line, "\t")
+		known := driverCalls
+		if fields[2] != "-" {
+			known = gpuCalls
+		}
+		if !slices.Contains(known, fields[1]) {
+			b.t.Fatalf("no fault of %s was tested", fields[1])
+		}
+	}
+}
