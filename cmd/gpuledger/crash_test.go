@@ -106,7 +106,7 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 
 // flags keep every account, so that none may be missing.
 func (v *victim) flags() []string {
-	flags := []string{"--tick=200ms", "--retention=1h"}
+	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
 		flags = append(flags, v.node.EngineFlags(client)...)
 	}
@@ -140,7 +140,7 @@ func (v *victim) live(span time.Duration, young bool) {
 		e.url = "http://" + address
 	case <-e.exited:
 	}
-	for due := time.After(30 * time.Second); ; {
+	for due := time.After(patience); ; {
 		select {
 		case <-e.exited:
 			if v.checkBoards(); killer == nil {

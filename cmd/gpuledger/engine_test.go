@@ -5,7 +5,6 @@ package main_test
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -66,7 +65,7 @@ func TestChangeOver(t *testing.T) {
 func changeOver(t *testing.T, scenario string) (*simnode.Node, status.Page, page) {
 	t.Helper()
 	n := newNode(t, scenario)
-	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=500ms")...)
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=500ms", unhurried)...)
 	last := e.scrapeUntil("the engine serves", servedBy("dcgm"))
 	for i := range 4 {
 		setEngine(t, n, simnode.Engine{Down: true, Starts: i})
@@ -120,7 +119,7 @@ func TestNoEngine(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--state.path="+t.TempDir(), tt.library)...)
+			e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", unhurried, "--state.path="+t.TempDir(), tt.library)...)
 			p := e.scrapeUntil("the library serves", servedBy("nvml"))
 			if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
 				t.Error("the engine is said to be up")
@@ -146,7 +145,7 @@ func TestNoEngine(t *testing.T) {
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
-	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms")...)
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", unhurried)...)
 	e.scrapeUntil("the library serves", servedBy("nvml"))
 	p := e.scrapeUntil("the engine was tried more than once", func(p page) bool {
 		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "dcgm"}) > 5
@@ -167,21 +166,19 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults lets one call of the engine after the other fail or hang. The exporter
-// goes on, with the library if need be, and the books hold what the boards counted.
+// TestEngineFaults makes one call of the engine after another fail, hang or return late. The
+// exporter goes on, with the library if need be, and the books hold what the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
-	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", "--nvml.call-timeout=100ms")...)
+	e := start(t, n, append(n.EngineFlags(client), "--source=auto", "--tick=200ms", callTimeout)...)
 	e.scrapeUntil("the engine serves", servedBy("dcgm"))
-	for _, call := range slices.Sorted(maps.Keys(engineCalls(t, n))) {
-		const name = "gpuledger_gpu_last_reading_timestamp_seconds"
-		before, do := e.scrape(), engineFaults[random.IntN(len(engineFaults))]
-		if err := n.SetFaults(simnode.Fault{GPU: "*", Call: call, Do: do}); err != nil {
+	for _, call := range engineCalls {
+		fault := simnode.Fault{GPU: everyGPU, Call: call, Do: engineFaults[random.IntN(len(engineFaults))]}
+		if err := n.SetFaults(fault); err != nil {
 			t.Fatal(err)
 		}
-		p := e.scrapeUntil("readings go on, with "+call+": "+do, func(p page) bool { return p.Sum(name, nil)-before.Sum(name, nil) > 1 })
-		checkBalance(t, p)
+		e.testOthers(uuids(t, "mig"), fault)
 	}
 	if err := n.ClearFaults(); err != nil {
 		t.Fatal(err)
@@ -196,35 +193,37 @@ func TestEngineFaults(t *testing.T) {
 	checkCounters(t, bothReadings(t, n), s, p)
 }
 
-var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", "delay:150"}
+var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
-// engineCalls lists the calls of the engine that were made.
-func engineCalls(t *testing.T, n *simnode.Node) map[string]bool {
-	t.Helper()
-	calls := make(map[string]bool)
-	for _, line := range callLog(t, n, "engine-calls.tsv") {
-		calls[strings.Split(line, "\t")[1]] = true
-	}
-	return calls
+// engineCalls are the calls of a connection's start, of its watches and of a reading, in the
+// fake's names.
+var engineCalls = []string{
+	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy", "dcgmGetGpuStatus",
+	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",
+	"dcgmLatestValues", "dcgmLatestEnergy", "dcgmLiveValues", "dcgmGetMultipleValuesForField",
 }
 
 // TestScrapeCallsNoEngine: between two ticks, which are half a minute apart here, nothing that is
 // served makes a call of the engine, the field page included.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
-	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", "--nvml.call-timeout=10s")...)
+	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)
 	e.scrapeUntil("the first tick is over", gauges(8))
-	before := callLog(t, n, "engine-calls.tsv")
-	for range 20 {
-		e.testPages()
-		if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Count(body, []byte("\nDCGM_FI_")) != 8*25 {
-			t.Fatalf("field page: status %d, %s", status, body)
+	var before, after []string
+	e.betweenTicks(func() {
+		before = callLog(t, n, "engine-calls.tsv")
+		for range 20 {
+			e.testPages()
+			if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Count(body, []byte("\nDCGM_FI_")) != 8*25 {
+				t.Fatalf("field page: status %d, %s", status, body)
+			}
 		}
-	}
+		after = callLog(t, n, "engine-calls.tsv")
+	})
 	if len(before) == 0 {
 		t.Error("no call is in the log")
 	}
-	if after := callLog(t, n, "engine-calls.tsv"); len(after) != len(before) {
+	if len(after) != len(before) {
 		t.Errorf("%d calls of the engine were made:\n%s", len(after)-len(before), strings.Join(after[len(before):], "\n"))
 	}
 }

@@ -103,14 +103,14 @@ func TestSilentConnections(t *testing.T) {
 
 // newClient returns a client with connections of its own, one for each request.
 func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 }
 
 // elsewhere returns a client at another address than the others'. It keeps its
 // connection if it is told to.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: time.Minute}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: patience}
 }
 
 // timeScrape scrapes and prints how long that took.
@@ -156,7 +156,7 @@ func TestSlowReaders(t *testing.T) {
 	e.timeScrape(elsewhere(false), "a scraper at another address")
 	for _, c := range slow {
 		for !isCut(c) {
-			if time.Since(began) > 2*time.Minute {
+			if time.Since(began) > patience {
 				t.Fatal("a slow reader was never cut off")
 			}
 			<-time.After(100 * time.Millisecond)
