@@ -61,9 +61,7 @@ func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
 	n := openNode(t, d.scenario(t))
-	// What the driver's library allocates is then in one place, the heap of malloc.
-	env := append(withLimits(n.Env()), "MALLOC_ARENA_MAX=1")
-	e := run(t, env, onNode(n, "--tick="+soakTick.String(), "--retention="+soakRetention.String(), "--nvml.call-timeout=5s")...)
+	e := run(t, withLimits(n.Env()), onNode(n, "--tick="+soakTick.String(), "--retention="+soakRetention.String(), "--nvml.call-timeout=5s")...)
 	s := newSoak(t, e, began)
 	s.liveUntil(calm)
 	before := e.scrape()

@@ -46,7 +46,8 @@
  * are the engine's, as are the 64 of each kind; watches outlive their group, and
  * everything ends with the connection; one bad pair fails a watch that is half done;
  * XIDs are kept as history, and before the first there is no data; global fields are
- * the system's.
+ * the system's; a read allocates a message of 4 MB in the thread of its caller, and
+ * receives one of the same size.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -790,12 +791,27 @@ static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, uns
     return DCGM_ST_OK;
 }
 
+/* Allocates what libdcgm does for a read: a request with room for 1,024 values, however few
+ * are asked for, and an answer of the same size. */
+static void exchange(void)
+{
+    enum { MOST_VALUES = 1024, SIZE = MOST_VALUES * sizeof(dcgmFieldValue_v2) };
+    char *request = malloc(SIZE), *answer = malloc(SIZE);
+    if (request && answer) {
+        explicit_bzero(request, SIZE); /* which the compiler must not leave out */
+        explicit_bzero(answer, SIZE);
+    }
+    free(answer);
+    free(request);
+}
+
 dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPair_t entities[], unsigned int entityCount,
                                          unsigned short ids[], unsigned int fieldCount, unsigned int flags,
                                          dcgmFieldValue_v2 values[])
 {
     const char *name = flags & DCGM_FV_FLAG_LIVE_DATA ? "dcgmLiveValues" : "dcgmLatestValues";
     dcgmReturn_t ret = begin_on(name, handle);
+    exchange();
     if (ret == DCGM_ST_OK && version("library") >= 406 && version("version") < 406)
         ret = DCGM_ST_FUNCTION_NOT_FOUND;
     for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++)
