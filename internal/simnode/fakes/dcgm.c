@@ -47,7 +47,8 @@
  * everything ends with the connection; one bad pair fails a watch that is half done;
  * XIDs are kept as history, and before the first there is no data; global fields are
  * the system's; a read allocates a message of 4 MB in the thread of its caller, and
- * receives one of the same size.
+ * receives one of the same size; an engine that was started without a driver has no GPUs
+ * and blank versions of the driver, with status 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -588,6 +589,8 @@ static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, un
 {
     const struct field *f = known(id);
     const char *v;
+    if (pair.entityGroupId == DCGM_FE_NONE && !has_driver())
+        return NULL;
     if (pair.entityGroupId == DCGM_FE_NONE)
         return id == DCGM_FI_SYSTEM_DRIVER_VERSION ? get(r, "version") : id == DCGM_FI_SYSTEM_NVML_VERSION ? get(r, "nvml") : NULL;
     snprintf(own, size, "f%d", id);
@@ -656,7 +659,7 @@ static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short i
     } else if (id == DCGM_FI_PROF_SM_UTIL_RATIO && get(r, "sm_busy")) {
         measure(w, r, s);
     } else if (!v) {
-        blank(s, 2);
+        blank(s, has_driver() ? 2 : 0);
     } else {
         convert(s, id, v);
     }
@@ -783,7 +786,7 @@ static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, uns
     struct sample s;
     if (refuses_live(id))
         return DCGM_ST_FIELD_UNSUPPORTED_BY_API;
-    if (!has_driver())
+    if (!has_driver() && pair.entityGroupId != DCGM_FE_NONE)
         return DCGM_ST_NVML_NOT_LOADED;
     if (!look_up(NULL, pair, id, &s) || s.status != DCGM_ST_OK)
         return DCGM_ST_GENERIC_ERROR;
