@@ -28,6 +28,7 @@
  *            groups field_groups   what other clients have of them
  *            profiling=0           the fields from 1001 on cannot be watched
  *            fields                the engine knows no field from this one on
+ *   xid      gi                    of this GPU instance; of the whole board if absent
  *   fault    gpu call do           as nvml.c has it; calls are named as in
  *                                  dcgm_agent.h without versions. Values of a field are
  *                                  named by a call field:<id>, of all by call=*:
@@ -555,6 +556,14 @@ static char type_of(unsigned short id)
     return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
 }
 
+/* XIDs are declared for compute instances, though those of a whole board are the GPU's. */
+static dcgm_field_entity_group_t level_of(unsigned short id)
+{
+    if (id < 10)
+        return DCGM_FE_NONE;
+    return id == DCGM_FI_DEV_XID_ERROR || (id >= FIRST_PROFILING && id < 1005) ? DCGM_FE_GPU_CI : DCGM_FE_GPU;
+}
+
 dcgm_field_meta_p DcgmFieldGetById(unsigned short id)
 {
     static dcgm_field_meta_t metas[DCGM_FI_MAX_FIELDS];
@@ -564,7 +573,7 @@ dcgm_field_meta_p DcgmFieldGetById(unsigned short id)
         .fieldId = id,
         .fieldType = type_of(id),
         .scope = id < 10 ? DCGM_FS_GLOBAL : DCGM_FS_ENTITY,
-        .entityLevel = id < 10 ? DCGM_FE_NONE : id >= FIRST_PROFILING && id < 1005 ? DCGM_FE_GPU_CI : DCGM_FE_GPU,
+        .entityLevel = level_of(id),
     };
     return &metas[id];
 }
@@ -686,6 +695,13 @@ static void keep(struct watch *w)
     w->history[w->kept++] = w->last;
 }
 
+/* Whether an XID is of a GPU as a whole, or of a GPU instance. */
+static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
+{
+    const char *gi = get(xid, "gi");
+    return pair.entityGroupId == DCGM_FE_GPU_I ? gi && is(entity(pair), "gi", gi) : !gi;
+}
+
 /* XIDs come as events: each becomes a sample when it happens. Before the first there is no
  * data, as there never is of a GPU that the driver tells no events of. */
 static void update_xids(struct watch *w, int first)
@@ -694,9 +710,10 @@ static void update_xids(struct watch *w, int first)
         w->last = (struct sample){.status = DCGM_ST_NO_DATA, .ts = now()};
         blank(&w->last, 0);
     }
-    for (struct record *x = next("xid", NULL); x && get(entity(w->pair), "events"); x = next("xid", x)) {
+    const char *uuid = uuid_in(w->pair);
+    for (struct record *x = next("xid", NULL); x && get(by_uuid("gpu", uuid), "events"); x = next("xid", x)) {
         unsigned long long seq = number(x, "seq", 0);
-        if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
+        if (!is(x, "gpu", uuid) || !of_entity(x, w->pair) || seq <= w->seq)
             continue;
         w->seq = seq;
         if (first)
