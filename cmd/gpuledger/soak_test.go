@@ -43,6 +43,8 @@ const (
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
+	// unstable is how long a stage that keeps going down must stay up to be logged as up.
+	unstable = time.Minute
 	// mostResident is what the exporter may ever need.
 	mostResident = 40 // MiB
 	mostGrowth   = 1  // MiB, from one quarter of the day to the next
@@ -243,7 +245,7 @@ func (s *soak) checkLog(d day) {
 		}
 		switch at := line.Time.Sub(s.began); {
 		case at < calm/2: // the start
-		case at < d.troubles || at > d.end+accelerated/2:
+		case at < d.troubles || at > d.end+accelerated/2+unstable:
 			s.t.Errorf("said while nothing was wrong: %s", text)
 		default:
 			lines[line.Stage]++
