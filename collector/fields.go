@@ -1,115 +1,147 @@
 package collector
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // FieldsPath is where the field page is served. It is a page of its own, so that no sum
 // over it and the main page counts anything twice.
 const FieldsPath = "/gpu/metrics"
 
+// The labels that can name the node on the field page: that of dcgm-exporter up to 4.8.2,
+// and that of its later releases.
+const (
+	Hostname      = "Hostname"
+	HostnameLower = "hostname"
+)
+
 // Fields renders the field page: chosen fields of a DCGM host engine, with the labels
 // that dcgm-exporter gives them. Its metrics are not in the catalogue, as they are
-// DCGM's and the user's choice. It is safe for concurrent use if the function given to
-// [NewFields] is.
+// DCGM's and the user's choice. It is a [prometheus.TransactionalGatherer], and safe for
+// concurrent use if the function given to [NewFields] is.
 type Fields struct {
-	latest func() *gpu.Snapshot
-	descs  atomic.Pointer[fieldDescs]
+	latest   func() *gpu.Snapshot
+	hostname string
+
+	mu       sync.Mutex // guards what follows
+	rows     []fieldRow // as of the last Revision
+	revision uint64
 }
 
-// NewFields returns a collector of the fields in what latest returns.
-func NewFields(latest func() *gpu.Snapshot) *Fields { return &Fields{latest: latest} }
-
-// The labels of the field page. Those of MIG instances and of pods are there only where
-// there are such, as an empty label would be on every series otherwise.
-var (
-	fieldLabels    = []string{"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname"}
-	instanceLabels = []string{"GPU_I_PROFILE", "GPU_I_ID"}
-	podLabels      = []string{"namespace", "pod", "container"}
-)
-
-// fieldDescs describe a page: each field in the four forms that its series can have.
-type fieldDescs struct {
-	page  *gpu.FieldPage
-	forms [][4]*prometheus.Desc
+// NewFields returns the fields in what latest returns. The label hostname names the node.
+func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
+	return &Fields{latest: latest, hostname: hostname}
 }
 
-// The forms, which are added up.
-const (
-	ofInstance = 1
-	ofPod      = 2
-)
+// fieldRow is a row of the page with its labels, which all its series share.
+type fieldRow struct {
+	*gpu.FieldRow
+	labels []*dto.LabelPair // by name
+}
 
-func describe(page *gpu.FieldPage) *fieldDescs {
-	d := &fieldDescs{page: page, forms: make([][4]*prometheus.Desc, len(page.Fields))}
-	for i, f := range page.Fields {
-		for form := range d.forms[i] {
-			names := slices.Concat(fieldLabels, page.Labels)
-			if form&ofInstance != 0 {
-				names = append(names, instanceLabels...)
-			}
-			if form&ofPod != 0 {
-				names = append(names, podLabels...)
-			}
-			d.forms[i][form] = prometheus.NewDesc(f.Name, f.Help, names, nil)
+// is reports whether a row has the series and values of another.
+func (r fieldRow) is(o fieldRow) bool {
+	return r.FieldRow == o.FieldRow && slices.EqualFunc(r.labels, o.labels, func(a, b *dto.LabelPair) bool {
+		return *a.Name == *b.Name && *a.Value == *b.Value
+	})
+}
+
+// Revision returns a number that stays the same for as long as the page does.
+func (c *Fields) Revision() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, rows := c.read()
+	if !slices.EqualFunc(rows, c.rows, fieldRow.is) {
+		c.rows = rows
+		c.revision++
+	}
+	return c.revision
+}
+
+// Gather implements [prometheus.TransactionalGatherer].
+func (c *Fields) Gather() ([]*dto.MetricFamily, func(), error) {
+	page, rows := c.read()
+	var families []*dto.MetricFamily
+	for i := range page.Fields {
+		if f := newFieldFamily(&page.Fields[i], i, rows); len(f.Metric) > 0 {
+			families = append(families, f)
 		}
 	}
-	return d
+	slices.SortFunc(families, func(a, b *dto.MetricFamily) int { return cmp.Compare(*a.Name, *b.Name) })
+	return families, func() {}, nil
 }
 
-// Describe implements [prometheus.Collector]. Which metrics there are is up to the
-// host engine.
-func (*Fields) Describe(chan<- *prometheus.Desc) {}
+// newFieldFamily returns the series of a field, which is the i-th of each row.
+func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFamily {
+	f := &dto.MetricFamily{Name: &field.Name, Help: &field.Help, Type: gauge.ToDTO()}
+	if field.Counter {
+		f.Type = counter.ToDTO()
+	}
+	for _, row := range rows {
+		v := row.Values[i]
+		switch {
+		case v == nil:
+		case field.Counter:
+			f.Metric = append(f.Metric, &dto.Metric{Label: row.labels, Counter: &dto.Counter{Value: v}})
+		default:
+			f.Metric = append(f.Metric, &dto.Metric{Label: row.labels, Gauge: &dto.Gauge{Value: v}})
+		}
+	}
+	return f
+}
 
-// Collect implements [prometheus.Collector].
-func (c *Fields) Collect(ch chan<- prometheus.Metric) {
+// read returns the latest page, and its rows of GPUs that are there.
+func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
 	if s == nil || s.Fields == nil {
-		return
+		return new(gpu.FieldPage), nil
 	}
-	descs := c.descs.Load()
-	if descs == nil || descs.page != s.Fields {
-		descs = describe(s.Fields)
-		c.descs.Store(descs)
-	}
-	for i := range s.Fields.Rows {
-		row := &s.Fields.Rows[i]
+	page = s.Fields
+	for i := range page.Rows {
+		row := &page.Rows[i]
 		k := slices.IndexFunc(s.GPUs, func(g gpu.GPU) bool { return g.UUID == row.UUID })
-		if k >= 0 && s.GPUs[k].Present {
-			descs.collect(ch, row, &s.GPUs[k], s.Node.Name)
+		twice := slices.ContainsFunc(rows, func(o fieldRow) bool { return o.UUID == row.UUID && o.GPUInstance == row.GPUInstance })
+		if k >= 0 && s.GPUs[k].Present && !twice {
+			rows = append(rows, fieldRow{row, c.labels(page, row, &s.GPUs[k], s.Node.Name)})
 		}
 	}
+	return page, rows
 }
 
-// collect renders what is said of one GPU or MIG instance.
-func (d *fieldDescs) collect(ch chan<- prometheus.Metric, row *gpu.FieldRow, g *gpu.GPU, node string) {
-	who := &labelSet{given: []string{strconv.Itoa(g.Index), g.UUID, g.PCIBusID, g.DeviceNode, g.Model, node}}
-	who, form := &labelSet{who, row.Labels[:len(d.page.Labels)]}, 0
+// labels returns the labels of a row, by name. Those of MIG instances and of pods are there
+// only where there are such, as an empty label would be on every series otherwise.
+func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node string) (l []*dto.LabelPair) {
+	add := func(name, value string) {
+		l = append(l, &dto.LabelPair{Name: &name, Value: new(labelvalue.Valid(value))})
+	}
+	add("gpu", strconv.Itoa(g.Index))
+	add("UUID", g.UUID)
+	add("pci_bus_id", g.PCIBusID)
+	add("device", g.DeviceNode)
+	add("modelName", g.Model)
+	add(c.hostname, node)
+	for i, name := range page.Labels {
+		add(name, row.Labels[i])
+	}
 	if row.GPUInstance != "" {
-		form += ofInstance
-		who = &labelSet{who, []string{row.Profile, row.GPUInstance}}
+		add("GPU_I_PROFILE", row.Profile)
+		add("GPU_I_ID", row.GPUInstance)
 	}
 	if h := soleHolder(g.Holders, row.GPUInstance); h != nil {
-		form += ofPod
-		who = &labelSet{who, []string{h.Namespace, h.Pod, h.Container.Container}}
+		add("namespace", h.Namespace)
+		add("pod", h.Pod)
+		add("container", h.Container.Container)
 	}
-	values := who.values(nil)
-	for i, v := range row.Values {
-		if v == nil {
-			continue
-		}
-		kind := gauge
-		if d.page.Fields[i].Counter {
-			kind = counter
-		}
-		ch <- prometheus.MustNewConstMetric(d.forms[i][form], kind, *v, values...)
-	}
+	slices.SortFunc(l, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+	return l
 }
 
 // soleHolder returns the container that a GPU or MIG instance was given to, or that uses

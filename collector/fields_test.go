@@ -2,15 +2,17 @@ package collector_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 // fieldPage is a page of fields of every GPU of a node, and of the MIG instances of the
@@ -30,11 +32,20 @@ func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	return p
 }
 
-// withFields is a registry of the field page.
-func withFields(s *gpu.Snapshot) *prometheus.Registry {
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(collector.NewFields(func() *gpu.Snapshot { return s }))
-	return r
+// gatherFields returns the field page of a snapshot, with all checks of a registry.
+func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricFamily {
+	t.Helper()
+	c := collector.NewFields(func() *gpu.Snapshot { return s }, hostname)
+	checked := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, done, err := c.Gather()
+		defer done()
+		return families, err
+	})}
+	families, err := checked.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
 }
 
 // TestFields holds the page of a GPU with one holder, one that several share, one in MIG
@@ -60,11 +71,10 @@ func TestFields(t *testing.T) {
 		})
 	}
 	s.Fields.Rows = append(s.Fields.Rows, gpu.FieldRow{UUID: "GPU-of-nobody", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil}})
-	families, err := withFields(s).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGolden(t, "fields", families)
+	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // a driver that lists a GPU twice
+	checkGolden(t, "fields", gatherFields(t, s, collector.Hostname))
+
+	checkGolden(t, "fields_hostname", gatherFields(t, s, collector.HostnameLower))
 }
 
 func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {
@@ -77,47 +87,72 @@ func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {
 // TestNoFields: while there is no page, or nothing was read at all, nothing is shown.
 func TestNoFields(t *testing.T) {
 	for _, s := range []*gpu.Snapshot{nil, crowd(1, 1, 0)} {
-		families, err := withFields(s).Gather()
-		if err != nil || len(families) > 0 {
-			t.Errorf("%d metrics, %v", len(families), err)
+		if families := gatherFields(t, s, collector.Hostname); len(families) > 0 {
+			t.Errorf("%d metrics", len(families))
 		}
 	}
 }
 
-// TestFieldsChange: what is shown is described anew when the fields are other ones.
-func TestFieldsChange(t *testing.T) {
-	s := crowd(2, 1, 0)
-	r := withFields(s)
-	for _, fields := range []int{3, 5, 1} {
-		s.Fields = fieldPage(s, fields)
-		families, err := r.Gather()
-		if err != nil || len(families) != fields {
-			t.Errorf("%d of %d metrics, %v", len(families), fields, err)
+// TestRevision: the revision changes with what the page shows, and with nothing else.
+func TestRevision(t *testing.T) {
+	var s *gpu.Snapshot
+	c := collector.NewFields(func() *gpu.Snapshot { return s }, collector.Hostname)
+	page := fieldPage(crowd(2, 1, 0), 3)
+	last := c.Revision()
+	for _, tt := range []struct {
+		name    string
+		changes bool
+		change  func(*gpu.Snapshot)
+	}{
+		{"no page", false, func(s *gpu.Snapshot) { s.Fields = nil }},
+		{"the first page", true, func(*gpu.Snapshot) {}},
+		{"the next snapshot", false, func(s *gpu.Snapshot) { s.GPUs[0].Reading = nil }},
+		{"other values", true, func(s *gpu.Snapshot) { page = fieldPage(s, 3); s.Fields = page }},
+		{"another pod", true, func(s *gpu.Snapshot) {
+			s.GPUs[1].Holders = []gpu.Holder{holder("new", "", gpu.SharingExclusive)}
+		}},
+		{"the former pod", true, func(*gpu.Snapshot) {}},
+		{"a lost GPU", true, func(s *gpu.Snapshot) { s.GPUs[0].Present = false }},
+		{"the same", false, func(s *gpu.Snapshot) { s.GPUs[0].Present = false }},
+	} {
+		s = crowd(2, 1, 0)
+		s.Fields = page
+		tt.change(s)
+		revision := c.Revision()
+		if (revision != last) != tt.changes {
+			t.Errorf("%s: the revision was %d and is %d", tt.name, last, revision)
 		}
+		last = revision
 	}
 }
 
 // BenchmarkFields scrapes the field page of eight GPUs, each with one holder or shared,
-// with as many fields as the file has that comes with the program.
+// with as many fields as the file has that comes with the program: a page that is the same
+// as at the last scrape, and one with new values.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
-		b.Run(fmt.Sprintf("gpus=8/sharers=%d", sharers), func(b *testing.B) {
-			s := crowd(8, sharers, 0)
-			s.Node.Name = "dgx-h100-0"
-			s.Fields = fieldPage(s, 25)
-			r := prometheus.NewRegistry()
-			r.MustRegister(collector.NewFields(func() *gpu.Snapshot { return s }))
-			h := promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
-			var size int
-			b.ReportAllocs()
-			for b.Loop() {
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/gpu/metrics", http.NoBody))
-				size = w.Body.Len()
-			}
-			const series = 8 * 25
-			b.ReportMetric(series, "series")
-			b.ReportMetric(float64(size)/series, "B/series")
-		})
+		for _, changes := range []bool{false, true} {
+			b.Run(fmt.Sprintf("gpus=8/sharers=%d/changes=%v", sharers, changes), func(b *testing.B) {
+				s := crowd(8, sharers, 0)
+				s.Node.Name = "dgx-h100-0"
+				s.Fields = fieldPage(s, 25)
+				pages := []*gpu.FieldPage{s.Fields, fieldPage(s, 25)}
+				fields := collector.NewFields(func() *gpu.Snapshot { return s }, collector.Hostname)
+				h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(fields, fields.Revision)
+				var size, n int
+				b.ReportAllocs()
+				for b.Loop() {
+					if n++; changes {
+						s.Fields = pages[n%2]
+					}
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, collector.FieldsPath, http.NoBody))
+					size = w.Body.Len()
+				}
+				const series = 8 * 25
+				b.ReportMetric(series, "series")
+				b.ReportMetric(float64(size)/series, "B/series")
+			})
+		}
 	}
 }

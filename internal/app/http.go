@@ -26,15 +26,14 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slo
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
 	)
-	fields := prometheus.NewRegistry()
-	fields.MustRegister(collector.NewFields(latest))
+	fields := collector.NewFields(latest, cfg.DCGM.HostnameLabel)
 	metrics := serve.NewMetrics(registry, log)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", withStatus(latest, now, log, "text/html; charset=utf-8", showHTML))
 	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
-	mux.Handle("GET "+collector.FieldsPath, metrics.Page(prometheus.ToTransactionalGatherer(fields)))
+	mux.Handle("GET "+collector.FieldsPath, metrics.Cached(fields, fields.Revision))
 	mux.Handle("GET "+inventory.Path, withSnapshot(latest, showInventory))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/source"
@@ -28,6 +29,8 @@ type DCGM struct {
 	Library   string
 	Profiling bool
 	Fields    string
+	// HostnameLabel is the label of the field page that names the node.
+	HostnameLabel string
 
 	// What the above comes to.
 	address dcgm.Address
@@ -42,6 +45,7 @@ func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; by default the loader finds it")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "let the host engine measure how busy MIG instances are; before Hopper, nothing else can use the profiling counters then")
 	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` of the fields of the page /gpu/metrics, in the format of dcgm-exporter; default for the file that comes with the program")
+	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the label for the node on the page /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }
 
 func (c *Config) validateSource() error {
@@ -53,6 +57,9 @@ func (c *Config) validateSource() error {
 		}
 	default:
 		return fmt.Errorf("--source=%s: want auto, nvml or dcgm", c.Source)
+	}
+	if l := c.DCGM.HostnameLabel; l != collector.Hostname && l != collector.HostnameLower {
+		return fmt.Errorf("--dcgm.hostname-label=%s: must be Hostname or hostname", l)
 	}
 	if c.DCGM.Library != "" && !filepath.IsAbs(c.DCGM.Library) {
 		return fmt.Errorf("--dcgm.library=%s: want an absolute path", c.DCGM.Library)

@@ -16,7 +16,6 @@ const (
 	codeGPULost       = -18
 	codeNoFunction    = -20
 	codeDisconnected  = -21
-	codeNoDriver      = -56
 )
 
 // An engine is the connection to a host engine. Only the goroutine in the source's

@@ -224,6 +224,30 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
+// TestPageXIDsOfMIG: the errors of a board in MIG mode are the GPU's, though DCGM declares the
+// field for instances. An instance has a series only after an error of its own.
+func TestPageXIDsOfMIG(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0))
+	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
+	s := e.open()
+	for _, tt := range []struct {
+		xid  string // further attributes of an error, empty for none
+		want map[string]float64
+	}{
+		{"", map[string]float64{"0": 0}},
+		{"seq=1\tcode=79", map[string]float64{"0": 79}},
+		{"seq=2\tcode=45\tgi=2", map[string]float64{"0": 79, "02": 45}},
+	} {
+		if tt.xid != "" {
+			e.add("xid\tgpu=%s\t%s", e.node.GPUs[0].Device.UUID, tt.xid)
+		}
+		if diff := cmp.Diff(tt.want, page(t, s)["DCGM_FI_DEV_XID_ERRORS"]); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.xid, diff)
+		}
+		e.pass(10 * time.Second)
+	}
+}
+
 // TestLabelLater: a label that could not be told is asked for again, a few times, and what
 // was told stays. A page that was given does not change. A blank is the driver's last word.
 func TestLabelLater(t *testing.T) {

@@ -215,7 +215,9 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	}
 	for _, g := range d.gpus {
 		device := d.boards[g].device
-		row := d.row(g, vs, now, func(f field) bool { return device.MIG == nil || !d.perInstance(f) })
+		row := d.row(g, vs, now, func(f field) bool {
+			return device.MIG == nil || !d.perInstance(f) || f == godcgm.DCGM_FI_DEV_XID_ERROR
+		})
 		row.UUID, row.Labels = device.UUID, p.labelsOf(g)
 		out.Rows = append(out.Rows, row)
 	}
@@ -237,13 +239,19 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 		n, ok := v.number()
 		ok = ok && now.Boot-d.moments.of(key{of, f.id}, v, now).Boot <= retention(pageEvery)
 		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // whose time is that of the error
-			var code int64
-			code, ok = v.xid()
-			n = float64(code)
+			n, ok = lastXID(of, v)
 		}
 		if ok && shown(f.id) {
 			row.Values[i] = &n
 		}
 	}
 	return row
+}
+
+// lastXID returns the code of the last error of a GPU or MIG instance. A GPU without errors
+// has 0. DCGM declares the field for compute instances but records errors of the whole board
+// on the GPU, so an instance without errors of its own has none rather than 0.
+func lastXID(of entity, v value) (code float64, ok bool) {
+	n, ok := v.xid()
+	return float64(n), ok && (n != 0 || of.EntityGroupId == godcgm.FE_GPU)
 }

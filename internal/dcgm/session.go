@@ -82,7 +82,8 @@ func (d *session) begin() error {
 	if err != nil {
 		return err
 	}
-	if vs[key{system, driverVersion}].status == codeNoDriver {
+	// Without a driver the version is blank and its status good, or it is -56 (DCGM_ST_NVML_NOT_LOADED).
+	if _, known := vs[key{system, driverVersion}].word(); !known && len(gpus) == 0 {
 		return errors.New("the host engine has no driver")
 	}
 	vs[key{system, driverVersion}].setWord(&d.driver.DriverVersion)

@@ -161,3 +161,23 @@ func TestSkew(t *testing.T) {
 		t.Errorf("told %d times: %s", n, e.said.String())
 	}
 }
+
+// TestNoDriver: an engine that was started without a driver answers every call and has no
+// GPUs. It counts as down until there is a driver.
+func TestNoDriver(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.node.Down = true
+	s := e.open()
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the host engine has no driver") {
+		t.Errorf("error is %v", err)
+	}
+	e.node.Down = false
+	e.pass(time.Minute)
+	e.readAll(s)
+}
+
+// TestNoGPUs: a driver without GPUs is no failure.
+func TestNoGPUs(t *testing.T) {
+	e := newEngine(t)
+	e.readAll(e.open())
+}

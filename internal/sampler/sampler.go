@@ -14,7 +14,8 @@ import (
 )
 
 // Source reads the GPUs. An error means that the driver as a whole does not
-// answer; a GPU that does not answer is missing from the report.
+// answer, and the report has a field page at most; a GPU that does not answer is missing
+// from the report.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
@@ -203,11 +204,10 @@ func (s *Sampler) readHost(now gpu.Instant) {
 
 // snapshot puts together what a scrape will show.
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
-	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot()}
+	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
 	if !v.down {
 		snap.Driver = new(v.report.Driver)
 		snap.DriverGPUs = new(len(v.report.Devices))
-		snap.Fields = v.report.Fields
 	}
 	for uuid := range s.roster.entries {
 		snap.GPUs = append(snap.GPUs, s.gpu(uuid, v))

@@ -62,6 +62,19 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestFieldPage: the snapshot has the source's field page, also while there are no readings.
+func TestFieldPage(t *testing.T) {
+	w := newWorld(t)
+	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
+	s := w.sampler()
+	for _, down := range []error{nil, errors.New("no driver")} {
+		w.down = down
+		if snap := w.ticks(s, 1); snap.Fields != w.fields || (snap.Driver == nil) != (down != nil) {
+			t.Errorf("with error %v the page is %v, driver %v", down, snap.Fields, snap.Driver)
+		}
+	}
+}
+
 // TestNodeIdentity: what was read of the machine stays if it cannot be read again.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)

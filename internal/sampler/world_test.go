@@ -43,6 +43,7 @@ type world struct {
 	utilization float64
 	allocations gpu.Allocations
 	xids        []gpu.XID
+	fields      *gpu.FieldPage
 	down        error
 	private     bool // a PID namespace of its own
 	max         int  // process accounts
@@ -84,9 +85,9 @@ func (w *world) instant() gpu.Instant {
 
 func (w *world) Read(context.Context) (gpu.Report, error) {
 	if w.down != nil {
-		return gpu.Report{}, w.down
+		return gpu.Report{Fields: w.fields}, w.down
 	}
-	r := gpu.Report{Driver: gpu.Driver{Source: "nvml"}, Devices: w.devices, XIDs: w.xids}
+	r := gpu.Report{Driver: gpu.Driver{Source: "nvml"}, Devices: w.devices, XIDs: w.xids, Fields: w.fields}
 	w.xids = nil
 	for _, d := range w.devices {
 		if w.hung[d.UUID] {

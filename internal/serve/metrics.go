@@ -32,10 +32,20 @@ func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 // Page serves what is gathered on a page of its own, and adds nothing to it: the
 // failures of its scrapes are counted on the main page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
-	return shared(m.making, promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
+	return shared(m.making, m.handler(gatherer))
+}
+
+// Cached is Page for a page that changes rarely: while revision returns the same number, an
+// answer is rendered and compressed once.
+func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision func() uint64) http.Handler {
+	return shared(m.making, cached(revision, m.handler(gatherer)))
+}
+
+func (m *Metrics) handler(gatherer prometheus.TransactionalGatherer) http.Handler {
+	return promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          m.registry,
 		EnableOpenMetrics: true,
-	}))
+	})
 }

@@ -27,9 +27,7 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var spare atomic.Pointer[answer] // what nobody reads any more
 	var last made                    // by who is making
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key := strings.Join([]string{
-			strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
-		}, "\n")
+		key := keyOf(r)
 		flight, _, others := flights.Do(key, func() (any, error) {
 			making <- struct{}{}
 			defer func() { <-making }()
@@ -52,6 +50,13 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 			spare.Store(a)
 		}
 	})
+}
+
+// keyOf returns what requests have in common that get the same answer.
+func keyOf(r *http.Request) string {
+	return strings.Join([]string{
+		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
+	}, "\n")
 }
 
 // made is how large an answer was.

@@ -122,21 +122,36 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestPageStays: the field page outlives the engine by half a minute.
+// TestPageStays: the field page stays for half a minute after the engine last gave one,
+// also where nothing else serves, and where the engine answers but not for the page.
 func TestPageStays(t *testing.T) {
-	b := newBoth(false)
 	page := &gpu.FieldPage{Labels: []string{"a"}}
-	for i := range 40 {
-		b.engine.of("dcgm", gputest.Plain(0), b.ago(0))
-		b.engine.Fields = page
-		if i > 0 {
-			b.engine.err = errDown
-		}
-		b.library.of("nvml", gputest.Plain(0), b.ago(0))
-		if got := gputest.Read(t, b).Fields; (got == page) != (i < 30) {
-			t.Errorf("%d s after the engine's last answer the page is %v", i, got)
-		}
-		b.clock.Advance(time.Second)
+	tests := map[string]struct {
+		alone           bool
+		engine, library error
+	}{
+		"the library serves":          {false, errDown, nil},
+		"the library is down as well": {false, errDown, errDown},
+		"the engine alone may serve":  {true, errDown, nil},
+		"the engine answers, no page": {false, nil, nil},
+		"alone, and answers, no page": {true, nil, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBoth(tt.alone)
+			for i := range 40 {
+				b.engine.of("dcgm", gputest.Plain(0), b.ago(0))
+				b.library.of("nvml", gputest.Plain(0), b.ago(0))
+				if b.engine.Fields = page; i > 0 {
+					b.engine.Fields, b.engine.err, b.library.err = nil, tt.engine, tt.library
+				}
+				report, _ := b.Read(t.Context())
+				if got := report.Fields; (got == page) != (i < 30) {
+					t.Errorf("%d s after the engine's last page it is %v", i, got)
+				}
+				b.clock.Advance(time.Second)
+			}
+		})
 	}
 }
 

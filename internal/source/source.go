@@ -47,9 +47,8 @@ type Source struct {
 	serving string
 	boards  map[string]*board // by UUID
 	xids    xids
-	// fields is the engine's last field page, of the time paged on the boot clock.
-	fields *gpu.FieldPage
-	paged  time.Duration
+	fields  *gpu.FieldPage // the engine's last field page; nil once it is too old
+	paged   time.Duration  // when the engine returned it, boot clock
 }
 
 // New returns a source that has not read anything yet.
@@ -58,7 +57,8 @@ func New(cfg Config) *Source {
 }
 
 // Read returns the report of the engine with what only the library knows, or that of
-// the library if there is no engine, or none that answers.
+// the library if there is no engine, or none that answers. With an error the report has a
+// field page at most.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	if s.cfg.DCGM == nil {
 		return s.cfg.NVML.Read(ctx)
@@ -71,8 +71,8 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 		report.XIDs = s.xids.take()
 		s.note(report.Driver.Source)
 		s.carry(&report)
-		s.show(&report, engine)
 	}
+	report.Fields = s.page(engine.Fields)
 	return report, err
 }
 
@@ -112,20 +112,21 @@ func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
 	}
 }
 
-// outdated is the age from which on a field page is shown no longer, which is that of the
-// values on it too.
-const outdated = 30 * time.Second
+// pageKept is how long a field page is served without a newer one. Values on it are dropped
+// at the same age.
+const pageKept = 30 * time.Second
 
-// show keeps the engine's field page, which is of use for a while without the engine: one
-// answer that is late leaves no gap in it.
-func (s *Source) show(report *gpu.Report, engine outcome) {
+// page returns the engine's field page. The last one is kept for a while, so that an answer
+// that is late or missing leaves no gap.
+func (s *Source) page(latest *gpu.FieldPage) *gpu.FieldPage {
 	now := s.cfg.Now().Boot
 	switch {
-	case engine.err == nil:
-		s.fields, s.paged = report.Fields, now
-	case now-s.paged < outdated:
-		report.Fields = s.fields
+	case latest != nil:
+		s.fields, s.paged = latest, now
+	case now-s.paged >= pageKept:
+		s.fields = nil
 	}
+	return s.fields
 }
 
 // note logs who serves, when that changes.

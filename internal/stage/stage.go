@@ -1,7 +1,8 @@
 // Package stage keeps the health of the things the exporter depends on: the
 // driver, the kubelet, /proc and so on. A stage that fails is said once in the
 // log, and again when it fails for another reason, and for as long as it lasts in the
-// gpuledger_stage_* metrics; nothing here ever stops the exporter.
+// gpuledger_stage_* metrics. A stage that keeps going down and up is logged as up only
+// once it stays up. Nothing here ever stops the exporter.
 package stage
 
 import (
@@ -64,14 +65,19 @@ type Set struct {
 	stages map[Name]*health
 }
 
-// health is a stage, and what the log has of its outage.
+// health is a stage, and what the log has of its outage. Times are on the boot clock.
 type health struct {
 	gpu.Stage
-	said   map[string]bool // reasons, the latest; nil while it is up
-	saidAt time.Duration   // boot clock
+	said   map[string]bool // reasons, the latest; nil while the log has it as up
+	saidAt time.Duration
+	// unstable is set if the stage went down soon after the log had it as up again.
+	unstable bool
+	up       time.Duration // since when there was no failure
+	upSaid   time.Duration // when the log last had it as up again; 0 for never
 }
 
-// sayEvery is how often the log is told another reason of one outage at most.
+// sayEvery is how often the log is told another reason of one outage at most, and how long
+// an unstable stage must stay up to be logged as up again.
 const sayEvery = time.Minute
 
 // maxSaid is how many reasons of an outage are remembered before all are forgotten.
@@ -93,6 +99,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 		st = &health{Stage: gpu.Stage{Name: string(name)}}
 		s.stages[name] = st
 	}
+	wasUp := st.Up
 	st.Up, st.Duration, st.Err = err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
@@ -101,8 +108,11 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 		return
 	}
 	st.LastSuccess = now.Wall
-	if st.said != nil {
-		st.said = nil
+	if !wasUp {
+		st.up = now.Boot
+	}
+	if st.said != nil && (!st.unstable || now.Boot-st.up >= sayEvery) {
+		st.said, st.upSaid = nil, now.Boot
 		s.log.Info("stage up again", "stage", name)
 	}
 }
@@ -116,16 +126,20 @@ func (s *Set) say(st *health, now time.Duration, err error) {
 		}
 		return r
 	}, st.Err)
+	text := "stage down, will keep trying"
 	switch {
 	case st.said == nil:
 		st.said = make(map[string]bool)
+		if st.unstable = st.upSaid > 0 && now-st.upSaid < sayEvery; st.unstable {
+			text = "stage down again, next logged after a minute without failures"
+		}
 	case st.said[reason] || now-st.saidAt < sayEvery:
 		return
 	case len(st.said) >= maxSaid:
 		clear(st.said)
 	}
 	st.said[reason], st.saidAt = true, now
-	s.log.Warn("stage down, will keep trying", "stage", st.Name, "err", err)
+	s.log.Warn(text, "stage", st.Name, "err", err)
 }
 
 // Snapshot returns the stages that were tried, in the order of [Names].

@@ -34,9 +34,13 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestSaidOnce: the log has each reason of an outage once, and not more than one a minute.
+// TestSaidOnce: the log has each reason of an outage once, and not more than one a minute. A
+// stage that keeps going down and up is logged as up once it stays up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will keep trying\" err=%q", why) }
+	again := func(why string) string {
+		return fmt.Sprintf("msg=\"stage down again, next logged after a minute without failures\" err=%q", why)
+	}
 	const up = `msg="stage up again"`
 	refused, denied := errors.New("connection refused"), errors.New("permission denied")
 	tests := []struct {
@@ -47,11 +51,26 @@ func TestSaidOnce(t *testing.T) {
 		{"up", func(int) error { return nil }, []string{""}},
 		{"one reason", func(int) error { return refused }, []string{down("connection refused")}},
 		{"down and up", func(i int) error {
-			if i%100 < 50 {
+			if i%150 < 75 {
 				return refused
 			}
 			return nil
-		}, []string{down("connection refused"), up, down("connection refused"), up, down("connection refused"), up}},
+		}, []string{down("connection refused"), up, down("connection refused"), up}},
+		{"down and up all the time", func(i int) error {
+			if i%2 == 0 {
+				return refused
+			}
+			return nil
+		}, []string{down("connection refused"), up, again("connection refused")}},
+		{"down and up for two minutes, twice", func(i int) error {
+			if i%200 < 120 && i%4 == 0 {
+				return refused
+			}
+			return nil
+		}, []string{down("connection refused"), up, again("connection refused"), up, again("connection refused")}},
+		{"down and up, for reasons in turn", func(i int) error {
+			return []error{refused, nil, denied}[i%3]
+		}, []string{down("connection refused"), up, again("permission denied"), down("connection refused")}},
 		{"another reason, later", func(i int) error {
 			if i < 200 {
 				return refused

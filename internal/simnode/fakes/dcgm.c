@@ -28,6 +28,7 @@
  *            groups field_groups   what other clients have of them
  *            profiling=0           the fields from 1001 on cannot be watched
  *            fields                the engine knows no field from this one on
+ *   xid      gi                    of this GPU instance; of the whole board if absent
  *   fault    gpu call do           as nvml.c has it; calls are named as in
  *                                  dcgm_agent.h without versions. Values of a field are
  *                                  named by a call field:<id>, of all by call=*:
@@ -46,7 +47,9 @@
  * are the engine's, as are the 64 of each kind; watches outlive their group, and
  * everything ends with the connection; one bad pair fails a watch that is half done;
  * XIDs are kept as history, and before the first there is no data; global fields are
- * the system's.
+ * the system's; a read allocates a message of 4 MB in the thread of its caller, and
+ * receives one of the same size; an engine that was started without a driver has no GPUs
+ * and blank versions of the driver, with status 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -553,6 +556,14 @@ static char type_of(unsigned short id)
     return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
 }
 
+/* XIDs are declared for compute instances, though those of a whole board are the GPU's. */
+static dcgm_field_entity_group_t level_of(unsigned short id)
+{
+    if (id < 10)
+        return DCGM_FE_NONE;
+    return id == DCGM_FI_DEV_XID_ERROR || (id >= FIRST_PROFILING && id < 1005) ? DCGM_FE_GPU_CI : DCGM_FE_GPU;
+}
+
 dcgm_field_meta_p DcgmFieldGetById(unsigned short id)
 {
     static dcgm_field_meta_t metas[DCGM_FI_MAX_FIELDS];
@@ -562,7 +573,7 @@ dcgm_field_meta_p DcgmFieldGetById(unsigned short id)
         .fieldId = id,
         .fieldType = type_of(id),
         .scope = id < 10 ? DCGM_FS_GLOBAL : DCGM_FS_ENTITY,
-        .entityLevel = id < 10 ? DCGM_FE_NONE : id >= FIRST_PROFILING && id < 1005 ? DCGM_FE_GPU_CI : DCGM_FE_GPU,
+        .entityLevel = level_of(id),
     };
     return &metas[id];
 }
@@ -587,6 +598,8 @@ static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, un
 {
     const struct field *f = known(id);
     const char *v;
+    if (pair.entityGroupId == DCGM_FE_NONE && !has_driver())
+        return NULL;
     if (pair.entityGroupId == DCGM_FE_NONE)
         return id == DCGM_FI_SYSTEM_DRIVER_VERSION ? get(r, "version") : id == DCGM_FI_SYSTEM_NVML_VERSION ? get(r, "nvml") : NULL;
     snprintf(own, size, "f%d", id);
@@ -655,7 +668,7 @@ static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short i
     } else if (id == DCGM_FI_PROF_SM_UTIL_RATIO && get(r, "sm_busy")) {
         measure(w, r, s);
     } else if (!v) {
-        blank(s, 2);
+        blank(s, has_driver() ? 2 : 0);
     } else {
         convert(s, id, v);
     }
@@ -682,6 +695,13 @@ static void keep(struct watch *w)
     w->history[w->kept++] = w->last;
 }
 
+/* Whether an XID is of a GPU as a whole, or of a GPU instance. */
+static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
+{
+    const char *gi = get(xid, "gi");
+    return pair.entityGroupId == DCGM_FE_GPU_I ? gi && is(entity(pair), "gi", gi) : !gi;
+}
+
 /* XIDs come as events: each becomes a sample when it happens. Before the first there is no
  * data, as there never is of a GPU that the driver tells no events of. */
 static void update_xids(struct watch *w, int first)
@@ -690,9 +710,10 @@ static void update_xids(struct watch *w, int first)
         w->last = (struct sample){.status = DCGM_ST_NO_DATA, .ts = now()};
         blank(&w->last, 0);
     }
-    for (struct record *x = next("xid", NULL); x && get(entity(w->pair), "events"); x = next("xid", x)) {
+    const char *uuid = uuid_in(w->pair);
+    for (struct record *x = next("xid", NULL); x && get(by_uuid("gpu", uuid), "events"); x = next("xid", x)) {
         unsigned long long seq = number(x, "seq", 0);
-        if (!is(x, "gpu", uuid_in(w->pair)) || seq <= w->seq)
+        if (!is(x, "gpu", uuid) || !of_entity(x, w->pair) || seq <= w->seq)
             continue;
         w->seq = seq;
         if (first)
@@ -782,12 +803,26 @@ static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, uns
     struct sample s;
     if (refuses_live(id))
         return DCGM_ST_FIELD_UNSUPPORTED_BY_API;
-    if (!has_driver())
+    if (!has_driver() && pair.entityGroupId != DCGM_FE_NONE)
         return DCGM_ST_NVML_NOT_LOADED;
     if (!look_up(NULL, pair, id, &s) || s.status != DCGM_ST_OK)
         return DCGM_ST_GENERIC_ERROR;
     fill(out, pair, id, &s);
     return DCGM_ST_OK;
+}
+
+/* Allocates what libdcgm does for a read: a request with room for 1,024 values, however few
+ * are asked for, and an answer of the same size. */
+static void exchange(void)
+{
+    enum { MOST_VALUES = 1024, SIZE = MOST_VALUES * sizeof(dcgmFieldValue_v2) };
+    char *request = malloc(SIZE), *answer = malloc(SIZE);
+    if (request && answer) {
+        explicit_bzero(request, SIZE); /* which the compiler must not leave out */
+        explicit_bzero(answer, SIZE);
+    }
+    free(answer);
+    free(request);
 }
 
 dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPair_t entities[], unsigned int entityCount,
@@ -796,6 +831,7 @@ dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPai
 {
     const char *name = flags & DCGM_FV_FLAG_LIVE_DATA ? "dcgmLiveValues" : "dcgmLatestValues";
     dcgmReturn_t ret = begin_on(name, handle);
+    exchange();
     if (ret == DCGM_ST_OK && version("library") >= 406 && version("version") < 406)
         ret = DCGM_ST_FUNCTION_NOT_FOUND;
     for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++)

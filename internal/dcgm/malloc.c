@@ -1,0 +1,19 @@
+/*
+ * libdcgm allocates messages of 4 MB for each read, in the thread of its caller. By default
+ * glibc gives each thread an arena of its own and keeps what was freed there, some 8 MiB for
+ * every thread that ever made a call; Go makes calls from any of its threads. With one arena
+ * for all of them the next read reuses the messages of the last one.
+ *
+ * A thread keeps the arena of its first allocation, so this runs before Go starts any thread.
+ *
+ * The thresholds keep the messages, three of which may be there at once, from being returned
+ * to the kernel after each read: to get them again costs more than the read itself.
+ */
+#include <malloc.h>
+
+__attribute__((constructor)) static void limit_malloc(void)
+{
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
