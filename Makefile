@@ -139,7 +139,7 @@ test: needs ## run all tests; needs no GPU and no cluster
 	go test -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: check
-check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
+check: tidy lint generated binary unit race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
 
 .PHONY: e2e
@@ -256,6 +256,11 @@ binary:
 	@echo "binary: gpuledger-reconciler needs no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler | grep NEEDED
 	@rm -r bin/context
+
+.PHONY: unit
+unit:
+	@echo "unit: systemd accepts the service of docs/machine.md, and rates its exposure at 2.5 or less"
+	@tools/check-unit manifests/examples/systemd/gpuledger.service
 
 .PHONY: race
 race:
