@@ -52,6 +52,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
+GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
@@ -211,6 +212,10 @@ benchmarks: ## run the Go benchmarks
 .PHONY: bench-accuracy
 bench-accuracy: ## hold the books against the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
+
+.PHONY: vulnerabilities
+vulnerabilities: needs ## report known vulnerabilities that the programs call; asks vuln.go.dev
+	$(GOVULNCHECK) ./...
 
 .PHONY: generate
 generate: ## write the generated files again
