@@ -54,6 +54,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 # build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
+GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
 # Real servers for tests, which are built once.
@@ -146,7 +147,7 @@ test-realtime: needs ## run the tests of whole programs in real time, one at a t
 	@tools/realtime -ldflags "$(TESTS)"
 
 .PHONY: check
-check: tidy lint generated binary race real fuzz ## run what CI runs after the tests
+check: tidy lint generated binary unit race real fuzz ## run what CI runs after the tests
 	@echo "all checks passed"
 
 .PHONY: e2e
@@ -219,6 +220,10 @@ benchmarks: ## run the Go benchmarks
 bench-accuracy: ## hold the books against the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
+.PHONY: vulnerabilities
+vulnerabilities: needs ## report known vulnerabilities that the programs call; asks vuln.go.dev
+	$(GOVULNCHECK) ./...
+
 .PHONY: generate
 generate: ## write the generated files again
 	go generate ./...
@@ -263,6 +268,11 @@ binary:
 	@echo "binary: gpuledger-reconciler needs no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler | grep NEEDED
 	@rm -r bin/context
+
+.PHONY: unit
+unit:
+	@echo "unit: systemd accepts the service of docs/machine.md, and rates its exposure at 2.5 or less"
+	@tools/check-unit manifests/examples/systemd/gpuledger.service
 
 .PHONY: race
 race:

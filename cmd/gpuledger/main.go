@@ -8,8 +8,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -18,9 +20,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/footprint"
 	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
 func main() {
+	runtime.LockOSThread() // the main thread, which the sandbox needs
 	cfg, err := app.Parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -33,6 +37,11 @@ func main() {
 		fmt.Println(version.Print("gpuledger"))
 		return
 	}
+	log := logs.New(cfg.Log)
+	if cfg.Command == "" && cfg.Confine {
+		confine(&cfg, log)
+	}
+	runtime.UnlockOSThread()
 	footprint.Limit(footprint.Exporter)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -43,11 +52,20 @@ func main() {
 		}
 		return
 	}
-	log := logs.New(cfg.Log)
 	if err := app.Run(ctx, cfg, log); err != nil {
 		log.Error("stopped", "err", err)
 		os.Exit(1)
 	}
+}
+
+// confine enters the sandbox, which executes the program again: no signal is caught yet.
+func confine(cfg *app.Config, log *slog.Logger) {
+	abi, err := sandbox.Enter(cfg.Sandbox())
+	if err != nil {
+		log.Warn("running without the sandbox (--sandbox=false stops this warning)", "err", err)
+		return
+	}
+	log.Info("running in the sandbox", "landlock_abi", abi)
 }
 
 // usage prints the flags, for those who ask for help.

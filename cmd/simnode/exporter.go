@@ -23,7 +23,7 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	if err != nil {
 		return nil, err
 	}
-	args := append(node.Flags(), "--nvml.library="+library)
+	args := append(node.Flags(), "--nvml.library="+library, "--sandbox") // as it is shipped
 	if opts.driver == "dcgm" {
 		if library, err = found(opts.engine); err != nil {
 			return nil, err

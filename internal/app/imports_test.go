@@ -27,9 +27,10 @@ var allowed = map[string][]string{
 	"internal/status":  {"internal/gpu", "internal/stage", "internal/labelvalue"},
 	"internal/app": {
 		"internal/gpu", "internal/stage", "internal/host", "internal/ledger", "internal/inventory", "internal/status",
-		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/flags", "internal/serve", "internal/logs",
+		"internal/nvml", "internal/dcgm", "internal/source", "internal/sampler", "internal/state", "collector", "podmapper", "internal/flags", "internal/serve", "internal/logs", "internal/sandbox",
 	},
-	"cmd/gpuledger": {"internal/app", "internal/footprint", "internal/logs"},
+	"internal/sandbox": {},
+	"cmd/gpuledger":    {"internal/app", "internal/footprint", "internal/logs", "internal/sandbox"},
 
 	// What both programs share.
 	"internal/inventory":  {"internal/gpu"},

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -71,6 +72,16 @@ func ParseAddress(s string) (Address, error) {
 
 // String returns the address as it was given.
 func (a Address) String() string { return a.text }
+
+// Port returns the TCP port that the library connects to, 0 if it uses none.
+func (a Address) Port() uint16 {
+	if a.kind != tcp {
+		return 0
+	}
+	_, text, _ := net.SplitHostPort(a.target)
+	port, _ := strconv.ParseUint(text, 10, 16) // the library takes numbers only
+	return uint16(port)
+}
 
 // check says of a socket that is not there what the library would not.
 func (a Address) check() error {

@@ -87,6 +87,17 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
+func TestPort(t *testing.T) {
+	for text, want := range map[string]uint16{
+		"localhost": 5555, "tcp://[::1]:1": 1, "host:dcgm": 0, "/run/nvidia/dcgm.sock": 0, "vsock://2:5555": 0, "embedded": 0,
+	} {
+		a, err := dcgm.ParseAddress(text)
+		if err != nil || a.Port() != want {
+			t.Errorf("%s: port %d, want %d; %v", text, a.Port(), want, err)
+		}
+	}
+}
+
 // TestAddresses: what the library is told of each form of an address.
 func TestAddresses(t *testing.T) {
 	dir, err := os.MkdirTemp("", "d") // short: a socket lives in it

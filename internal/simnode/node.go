@@ -291,6 +291,7 @@ func (n *Node) Flags() []string {
 		"--kubelet.pods-api-socket=" + podsAPISocket(n.dir),
 		"--state.path=" + filepath.Join(n.dir, "state"),
 		"--node.name=" + n.world.scenario.Node,
+		"--sandbox=false", // there the fake libraries cannot log their calls
 	}
 }
 
