@@ -80,7 +80,7 @@ func TestProcessOwners(t *testing.T) {
 		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
 		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{ContainerID: otherID}},
 		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
-		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, unmapped},
+		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, gpu.Owner{}},
 		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
 		{"malformed line", statLine(10, 5, "x", 0), "what is this?", unmapped},
 		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
