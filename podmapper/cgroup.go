@@ -82,11 +82,19 @@ func parseCgroupLine(line string) (cgroup, error) {
 }
 
 // parseCgroupPath finds the pod and the container in a path. The first pod from
-// the root counts: what a container makes below itself is its own affair. A dead
-// process's path may end in " (deleted)".
+// the root counts: what a container makes below itself is its own affair. Nothing
+// below the slice of a user is a pod or a job, since systemd lets users name their
+// own cgroups. A dead process's path may end in " (deleted)".
 func parseCgroupPath(path string) cgroup {
 	segments := strings.Split(strings.TrimSuffix(path, " (deleted)"), "/")[1:]
+	var ofUser []string
+	if i := slices.IndexFunc(segments, isUserSlice); i >= 0 {
+		segments, ofUser = segments[:i+1], segments[i+1:]
+	}
 	c := parseSegments(segments)
+	if c.host {
+		c.containerID = cmp.Or(c.containerID, firstContainerID(ofUser)) // rootless Docker or Podman
+	}
 	if (c != cgroup{}) {
 		c.slurmJob = slurmJobOf(segments)
 	}
@@ -157,6 +165,12 @@ func parsePodlessPath(segments []string) cgroup {
 		return cgroup{containerID: id}
 	}
 	return cgroup{host: true, containerID: id}
+}
+
+// isUserSlice reports whether a segment holds the processes of users: systemd's slice
+// of all users, or the manager of one of them.
+func isUserSlice(s string) bool {
+	return s == "user.slice" || strings.HasPrefix(s, "user@") && strings.HasSuffix(s, ".service")
 }
 
 // isRuntimes reports whether a segment is made by a runtime for containers of pods

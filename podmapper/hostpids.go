@@ -73,7 +73,7 @@ func (t procTree) isOurs() bool {
 // container's first process, or our pod's pause. From a private cgroup namespace
 // only what is outside begins with "/..".
 func (t procTree) firstIsOutside() bool {
-	first, err1 := t.readCgroup(1)
+	first, err1 := readText(t.file(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.root, "self", "cgroup"))
 	if err1 != nil || err2 != nil {
 		return false

@@ -106,6 +106,7 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 }
 
 // TestPodLogsHang: so has its look into a pod's folder, for a container that has no link.
+// The pod is known, and owns the process after five seconds.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -115,8 +116,12 @@ func TestPodLogsHang(t *testing.T) {
 	t.Cleanup(n.hangs(pod))
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	n.inTime(func() {
-		for range 20 {
-			wantOwner(t, n.process(10).Owner, pending)
+		for i := range 20 {
+			want := pending
+			if i >= 5 {
+				want = ofPod(trainer)
+			}
+			wantOwner(t, n.process(10).Owner, want)
 			n.pass(time.Second)
 		}
 	})

@@ -177,6 +177,21 @@ func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Co
 	return c, ok && c.Container != ""
 }
 
+// pod names a pod by its UID. The container's name is empty.
+func (n *names) pod(uid string) (gpu.Container, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, ok := n.logs.pods[uid]; ok {
+		return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid}, true
+	}
+	for _, l := range n.links {
+		if l.PodUID == uid {
+			return gpu.Container{Namespace: l.Namespace, Pod: l.Pod, PodUID: uid}, true
+		}
+	}
+	return gpu.Container{}, false
+}
+
 // indexed looks in the index only.
 func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Container, bool) {
 	n.mu.Lock()

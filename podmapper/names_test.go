@@ -1,12 +1,15 @@
 package podmapper_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/podmapper"
 )
 
 // An unknown container makes the directory be read at once, but not without end.
@@ -84,6 +87,69 @@ func TestCutLink(t *testing.T) {
 			wantOwner(t, n.process(10).Owner, tt.want)
 		})
 	}
+}
+
+// ofPod is the owner of a process of which only the pod is known.
+func ofPod(c gpu.Container) gpu.Owner {
+	c.Container = ""
+	return gpu.Owner{Kind: gpu.OwnerContainer, Container: c, ContainerID: id}
+}
+
+// TestOnlyPodKnown: a process whose container has no name for five seconds belongs to the
+// pod that its cgroup names, until its container is known.
+func TestOnlyPodKnown(t *testing.T) {
+	long := trainer
+	long.Pod, long.Container = strings.Repeat("p", 210), strings.Repeat("c", 28)
+	anonymous := ofPod(trainer)
+	anonymous.ContainerID = ""
+	logs := func(c gpu.Container) func(*node) {
+		return func(n *node) {
+			check(n.t, os.MkdirAll(n.path("pods/"+c.Namespace+"_"+c.Pod+"_"+c.PodUID+"/"+c.Container), 0o755))
+		}
+	}
+	tests := []struct {
+		name    string
+		prepare func(*node)
+		cgroup  string
+		want    gpu.Owner
+	}{
+		{"cut link", func(n *node) { n.link(long, id) }, cgroupPath(long, id), ofPod(long)},
+		{"link of another container", func(n *node) { n.link(sidecar, otherID) }, cgroupPath(trainer, id), ofPod(trainer)},
+		{"directory of logs", logs(long), cgroupPath(long, id), ofPod(long)},
+		{"no container in the cgroup", func(n *node) { n.link(sidecar, otherID) }, "/kubepods/pod" + uid, anonymous},
+		{"another pod", logs(reborn), cgroupPath(trainer, id), pending},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
+			n.serve(holds(holder(trainer, "", gpuA)))
+			tt.prepare(n)
+			n.poll()
+			n.start(10, 5, "python3", tt.cgroup)
+			p := n.process(10)
+			n.pass(4 * time.Second)
+			wantOwner(t, n.Owner(p.ID), gpu.Owner{ContainerID: tt.want.ContainerID})
+			n.pass(time.Second)
+			wantOwner(t, n.Owner(p.ID), tt.want)
+			wantOwner(t, n.process(10).Owner, tt.want)
+		})
+	}
+}
+
+// TestContainerKnownLater: a process of which only the pod was known belongs to its
+// container once that has a name.
+func TestContainerKnownLater(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(sidecar, otherID)
+	n.poll()
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.process(10)
+	n.pass(5 * time.Second)
+	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+	n.link(trainer, id)
+	n.poll()
+	wantOwner(t, n.process(10).Owner, trains)
 }
 
 func TestNoContainerLogs(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -73,9 +74,11 @@ func (t procTree) bootTime() (time.Time, error) {
 
 // stat reads a process's name and start time in one go, so that both belong to
 // the same process.
-func (t procTree) stat(pid uint32) (stat, error) {
+func (t procTree) stat(pid uint32) (stat, error) { return readStat(t.file(pid, "stat")) }
+
+// readStat reads the stat of a process or of one of its threads.
+func readStat(file string) (stat, error) {
 	var buf [fileSize]byte
-	file := t.file(pid, "stat")
 	data, err := readFile(file, buf[:0])
 	if err != nil {
 		return stat{}, goneOr(err)
@@ -103,8 +106,8 @@ func (t procTree) cgroupOf(pid uint32, before stat) (stat, unique.Handle[cgroup]
 			return before, unique.Make(cgroup{}), err
 		}
 		if after.start == before.start {
-			if after.exiting && c.host { // cgroup v1 shows an exiting process in the root
-				c = cgroup{}
+			if after.exiting && c.host { // cgroup v1 shows an exiting thread in the root
+				c = t.cgroupOfThreads(pid)
 			}
 			return after, unique.Make(c), cgroupErr
 		}
@@ -113,24 +116,51 @@ func (t procTree) cgroupOf(pid uint32, before stat) (stat, unique.Handle[cgroup]
 	return before, unique.Make(cgroup{}), errGone
 }
 
+// maxThreads is how many threads of a process are read to find one that still runs.
+const maxThreads = 32
+
+// cgroupOfThreads reads the cgroup of a process whose main thread has exited from a
+// thread that still runs. It is zero if there is none among the first threads.
+func (t procTree) cgroupOfThreads(pid uint32) cgroup {
+	tasks, err := os.Open(t.file(pid, "task"))
+	if err != nil {
+		return cgroup{}
+	}
+	defer tasks.Close()
+	tids, _ := tasks.Readdirnames(maxThreads)
+	for _, tid := range tids {
+		st, err := readStat(filepath.Join(tasks.Name(), tid, "stat"))
+		if err != nil || st.exiting {
+			continue
+		}
+		if c, err := readCgroup(filepath.Join(tasks.Name(), tid, "cgroup")); err == nil {
+			return c
+		}
+	}
+	return cgroup{}
+}
+
 // cgroup reads /proc/<pid>/cgroup. A process without that file is an error, not
 // gone: only its stat tells.
-func (t procTree) cgroup(pid uint32) (cgroup, error) {
-	data, err := t.readCgroup(pid)
+func (t procTree) cgroup(pid uint32) (cgroup, error) { return readCgroup(t.file(pid, "cgroup")) }
+
+// readCgroup reads the cgroup of a process or of one of its threads.
+func readCgroup(file string) (cgroup, error) {
+	data, err := readText(file)
 	if err != nil {
 		return cgroup{}, err
 	}
 	c, err := parseCgroup(data)
 	if err != nil {
-		return cgroup{}, fmt.Errorf("read %s: %w", t.file(pid, "cgroup"), err)
+		return cgroup{}, fmt.Errorf("read %s: %w", file, err)
 	}
 	return c, nil
 }
 
-// readCgroup returns the content of /proc/<pid>/cgroup.
-func (t procTree) readCgroup(pid uint32) (string, error) {
+// readText returns the content of a file.
+func readText(file string) (string, error) {
 	var buf [fileSize]byte
-	data, err := readFile(t.file(pid, "cgroup"), buf[:0])
+	data, err := readFile(file, buf[:0])
 	return string(data), err
 }
 

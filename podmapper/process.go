@@ -12,6 +12,10 @@ import (
 // longer than any interval waits for its settlement.
 const keepProcesses = time.Minute
 
+// podAfter is how long a process waits for its container's name before its pod owns
+// it: less than an interval waits for its settlement.
+const podAfter = 5 * time.Second
+
 // maxAsks is how many polls out of turn a process without a name is worth: the
 // kubelet may need a moment to know its container.
 const maxAsks = 3
@@ -61,7 +65,8 @@ func (m *Mapper) Process(pid uint32) (gpu.Process, bool) {
 
 // Owner returns the latest word on a process that Process has seen, also for a
 // minute after it was last asked for. The owner is pending while its container
-// has no name yet, and unmapped if the process was never seen.
+// has no name yet, and unmapped if the process was never seen. A pod whose container
+// is not known owns it with an empty container name, until that is known.
 func (m *Mapper) Owner(id gpu.ProcessID) gpu.Owner {
 	m.mu.Lock()
 	p, ok := m.remembered(id)
@@ -109,7 +114,7 @@ func (m *Mapper) read(pid uint32, st stat) (process, bool) {
 // resolve names the owner of a process as far as it can be known now, and
 // remembers the process.
 func (m *Mapper) resolve(p process) process {
-	if p.owner.Value().Kind == gpu.OwnerPending {
+	if o := p.owner.Value(); o.Kind == gpu.OwnerPending || o.Kind == gpu.OwnerContainer && o.Container.Container == "" {
 		m.findOwner(&p)
 	}
 	m.mu.Lock()
@@ -122,25 +127,45 @@ func (m *Mapper) resolve(p process) process {
 	return p
 }
 
-// findOwner looks for the owner of a process that has none yet.
+// findOwner looks for the owner of a process that has none yet, or only its pod.
 func (m *Mapper) findOwner(p *process) {
 	c := p.cgroup.Value()
 	owner := gpu.Owner{Kind: gpu.OwnerPending, ContainerID: c.containerID}
 	switch {
 	case c.host:
 		owner.Kind = gpu.OwnerHost
-	case c.containerID == "":
+	case c == cgroup{}:
 		owner.Kind = gpu.OwnerUnmapped
 	default:
-		if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
+		if container, ok := m.containerOf(p, c); ok {
 			owner.Kind, owner.Container = gpu.OwnerContainer, container
-			m.expect(container)
 		} else if p.asks < maxAsks {
 			p.asks++
 			m.askSoon()
 		}
 	}
-	p.owner = unique.Make(owner)
+	if found := unique.Make(owner); found != p.owner {
+		p.owner = found
+		m.expect(owner)
+	}
+}
+
+// containerOf names the container of a process of a pod. After a while without a name it
+// is that of the pod, without a container: before Kubernetes 1.37 the kubelet cuts the
+// ids of containers with long names.
+func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Container, bool) {
+	now := m.cfg.Now().Boot
+	if p.owner.Value().Kind == gpu.OwnerContainer { // the next poll may name it
+		if container, ok := m.names.indexed(c.podUID, c.containerID, now); ok {
+			return container, true
+		}
+	} else if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
+		return container, true
+	}
+	if now-p.first < podAfter {
+		return gpu.Container{}, false
+	}
+	return m.names.pod(c.podUID)
 }
 
 // startTime turns ticks since boot into a wall-clock time. It is zero while the
@@ -157,16 +182,19 @@ func (m *Mapper) startTime(ticks uint64) time.Time {
 	return m.bootTime.Add(time.Duration(ticks) * (time.Second / userHZ))
 }
 
-// expect has the kubelet asked once more, soon, if it did not yet say what the
-// container of a new process holds.
-func (m *Mapper) expect(c gpu.Container) {
+// expect has the kubelet asked once more, soon, if it did not yet say what the owner of
+// a new process holds.
+func (m *Mapper) expect(o gpu.Owner) {
+	if o.Kind != gpu.OwnerContainer {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.held {
-		if a.Container.Container == "" {
-			a.Container.Container = c.Container
+		if a.Container.Container == "" || o.Container.Container == "" {
+			a.Container.Container = o.Container.Container
 		}
-		if a.Container == c && a.Live {
+		if a.Container == o.Container && a.Live {
 			return
 		}
 	}

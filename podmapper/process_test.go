@@ -80,7 +80,7 @@ func TestProcessOwners(t *testing.T) {
 		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
 		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{ContainerID: otherID}},
 		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
-		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, unmapped},
+		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, gpu.Owner{}},
 		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
 		{"malformed line", statLine(10, 5, "x", 0), "what is this?", unmapped},
 		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
@@ -99,6 +99,41 @@ func TestProcessOwners(t *testing.T) {
 			p := n.process(10)
 			wantOwner(t, p.Owner, tt.want)
 			wantOwner(t, n.Owner(p.ID), tt.want)
+		})
+	}
+}
+
+// TestMainThreadExited: cgroup v1 shows a thread that has exited in the root. Another
+// thread of the process names its container.
+func TestMainThreadExited(t *testing.T) {
+	const exiting = 0x400004
+	inPod := "4:memory:" + cgroupPath(trainer, id)
+	type thread struct {
+		flags  int
+		cgroup string
+	}
+	tests := []struct {
+		name    string
+		threads []thread // after the main one
+		want    gpu.Owner
+	}{
+		{"a thread runs", []thread{{0, inPod}}, trains},
+		{"the second thread runs", []thread{{exiting, "4:memory:/"}, {0, inPod}}, trains},
+		{"a thread of the host runs", []thread{{0, "4:memory:/system.slice/sshd.service"}}, host},
+		{"all threads have exited", []thread{{exiting, "4:memory:/"}}, unmapped},
+		{"a cgroup that cannot be read", []thread{{0, "what is this?"}}, unmapped},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.write("proc/10/stat", statLine(10, 5, "x", exiting))
+			n.write("proc/10/cgroup", "4:memory:/\n")
+			for i, th := range append([]thread{{exiting, "4:memory:/"}}, tt.threads...) {
+				n.write(fmt.Sprintf("proc/10/task/%d/stat", 10+i), statLine(uint32(10+i), 5, "x", th.flags))
+				n.write(fmt.Sprintf("proc/10/task/%d/cgroup", 10+i), th.cgroup+"\n")
+			}
+			wantOwner(t, n.process(10).Owner, tt.want)
 		})
 	}
 }

@@ -44,7 +44,7 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 		busy := time.Duration(float64(a.Busy) * float64(early) / float64(a.Len()))
 		spent += busy
 		worked := 4*early > 3*iv.span().Len()
-		iv.processes[k].did(busy, worked)
+		iv.processes[k].did(a.presence(busy, worked))
 		iv.busy = iv.busy || worked
 	}
 	return spent
@@ -58,7 +58,7 @@ func (b *book) bury(a Activity, left time.Duration) {
 	for i := len(b.pending) - 1; i >= 0; i-- {
 		iv := &b.pending[i]
 		if k, there := iv.find(a.Process.ID); there {
-			iv.processes[k].did(a.Busy, true)
+			iv.processes[k].did(a.presence(a.Busy, true))
 			iv.busy = true
 			return
 		}

@@ -214,9 +214,9 @@ func (b *board) absence(pod gpu.Container) time.Duration {
 // gap reports whether nobody was looking.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// alone returns the container that was the only owner all along, or over a gap at
+// alone returns the pod whose container was the only owner all along, or over a gap at
 // both ends, as far as the ledger was shown.
-func (s *span) alone(owner ledger.Owners) (gpu.Container, bool) {
+func (s *span) alone(owner ledger.Owners) (gpu.Pod, bool) {
 	ids := slices.Concat(s.from.list, s.to.list)
 	blind := s.from.blind || s.to.blind
 	if !s.gap() {
@@ -227,15 +227,19 @@ func (s *span) alone(owner ledger.Owners) (gpu.Container, bool) {
 		}
 	}
 	if blind || len(ids) == 0 {
-		return gpu.Container{}, false
+		return gpu.Pod{}, false
 	}
 	first := owner(ids[0])
 	for _, id := range ids {
-		if owner(id) != first {
-			return gpu.Container{}, false
+		o := owner(id)
+		if o.Container.Container == "" || first.Container.Container == "" { // they may be one
+			o.Container.Container = first.Container.Container
+		}
+		if o != first {
+			return gpu.Pod{}, false
 		}
 	}
-	return first.Container, first.Kind == gpu.OwnerContainer
+	return first.Container.OfPod(), first.Kind == gpu.OwnerContainer
 }
 
 // idle reports whether the GPU was measured to do nothing all along.

@@ -33,7 +33,8 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 //	nobody                               → unattributed              idle
 //
 // What falls to the host or to unmapped processes is unattributed, with that
-// reason. While the driver does not list processes nobody can be known to be alone,
+// reason. What falls to processes that vanished from a GPU which one pod holds
+// exclusively is that pod's, allocated. While the driver does not list processes nobody can be known to be alone,
 // nor nobody there.
 func (b *book) chargePart(st *settlement, p *part) {
 	switch {
@@ -56,7 +57,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 }
 
 // pay charges an amount to a party: to the container and inside it to its
-// processes, or to nobody.
+// processes, to the container alone, or to nobody.
 func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, method gpu.Method) {
 	switch o.kind {
 	case gpu.OwnerHost:
@@ -64,7 +65,11 @@ func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, met
 		return
 	case gpu.OwnerContainer:
 	default:
-		b.Unattributed[gpu.Unmapped] += amount
+		if o.container == (gpu.Container{}) {
+			b.Unattributed[gpu.Unmapped] += amount
+		} else {
+			b.credit(p, o.container, amount, gpu.Allocated)
+		}
 		return
 	}
 	a := b.credit(p, o.container, amount, method)
@@ -88,7 +93,7 @@ func (o *party) inside(signal bool, method gpu.Method) ([]uint64, gpu.Method) {
 		weights[0] = 1
 		return weights, method
 	}
-	if signal && o.activity > 0 {
+	if signal && o.activity > o.served {
 		for i := range o.processes {
 			weights[i] = uint64(o.processes[i].activity)
 		}
@@ -145,5 +150,5 @@ func (iv *interval) unchanged(parts []part) bool {
 		len(before) == 1 && len(after) == 1 &&
 		before[0].Sharing == gpu.SharingExclusive && after[0].Sharing == gpu.SharingExclusive &&
 		before[0].Container == after[0].Container &&
-		parts[0].alone() && parts[0].who.list[0].container.OfPod() == after[0].Container.OfPod()
+		parts[0].alone() && parts[0].who.list[0].kind == gpu.OwnerContainer && parts[0].who.list[0].container.OfPod() == after[0].Container.OfPod()
 }

@@ -88,6 +88,18 @@ type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
+	// Served is set for a part of the work of an MPS server with clients of several
+	// containers. Which client did it is not known: what they hold decides.
+	Served bool
+}
+
+// presence returns the process, with a part of what it did.
+func (a *Activity) presence(busy time.Duration, active bool) presence {
+	p := presence{Process: a.Process, activity: busy, active: active && !a.Served}
+	if a.Served {
+		p.served = busy
+	}
+	return p
 }
 
 // Observe adds one look at one GPU. Nothing is charged until [Ledger.Settle].

@@ -125,6 +125,7 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 	for _, c := range containers {
 		owners = append(owners, in(c))
 	}
+	owners = append(owners, in(gpu.Container{Namespace: train.Namespace, Pod: train.Pod, PodUID: train.PodUID})) // only its pod is known
 	m.named[id] = owners[int(y)%len(owners)]
 }
 
@@ -195,6 +196,14 @@ func (m *machine) tick(b *board, sight, y byte) {
 		if busy := o.Sampled.Len() / 256 * time.Duration(y); o.ActivityKnown && busy > 0 && y>>(p.ID.PID%8)&1 == 1 {
 			o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: o.Sampled, Busy: busy})
 		}
+	}
+	if vanished := (gpu.ProcessID{PID: 90 + uint32(y%3)}); o.ActivityKnown && o.Sampled.Len() > 0 && y%8 == 5 {
+		m.named[vanished] = gpu.Owner{Kind: gpu.OwnerUnmapped}
+		p := &gpu.Process{ID: vanished, Owner: m.named[vanished]}
+		o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: o.Sampled, Busy: o.Sampled.Len() / 4})
+	}
+	for i := range o.Activity {
+		o.Activity[i].Served = sight%7 == 6
 	}
 	for i := range o.Instances {
 		o.Instances[i] = time.Duration(y%3) * 400 * time.Millisecond

@@ -9,12 +9,16 @@ import (
 )
 
 // A party is one owner in an interval, with its processes. All processes of one
-// container are one party, as are those of the host and those nobody could name.
+// container are one party, as are those of the host, those that vanished without a name
+// from a GPU that one pod holds exclusively, and the others without a name.
 type party struct {
-	kind      gpu.OwnerKind
-	container gpu.Container // set for gpu.OwnerContainer
+	kind gpu.OwnerKind
+	// container is set for gpu.OwnerContainer, and for the processes of gpu.OwnerUnmapped
+	// that the pod pays for.
+	container gpu.Container
 	activity  time.Duration
-	active    bool // seen to work
+	served    time.Duration // the part of activity that is MPS servers' work
+	active    bool          // seen to work
 	processes []member
 }
 
@@ -27,22 +31,13 @@ type member struct {
 // parties are the owners present in an interval.
 type parties struct {
 	list []party
-	// pending is set while some process has no final owner.
-	pending bool
+	// pending is set while some process has no final owner, held while the holders
+	// decide which container pays for some process.
+	pending, held bool
 }
 
-// add puts a process to its party. A pending process counts as unmapped, which is
-// what it becomes if time runs out.
-func (ps *parties) add(p presence) {
-	kind := p.Owner.Kind
-	if kind == gpu.OwnerPending {
-		ps.pending = true
-		kind = gpu.OwnerUnmapped
-	}
-	var c gpu.Container
-	if kind == gpu.OwnerContainer {
-		c = p.Owner.Container
-	}
+// add puts a process to its party.
+func (ps *parties) add(p presence, kind gpu.OwnerKind, c gpu.Container) {
 	i := slices.IndexFunc(ps.list, func(o party) bool { return o.kind == kind && o.container == c })
 	if i < 0 {
 		i = len(ps.list)
@@ -50,6 +45,7 @@ func (ps *parties) add(p presence) {
 	}
 	o := &ps.list[i]
 	o.activity += p.activity
+	o.served += p.served
 	o.active = o.active || p.active
 	o.processes = append(o.processes, member{Process: p.Process, activity: p.activity})
 }
@@ -61,16 +57,16 @@ func (ps *parties) sort() {
 	})
 }
 
-// activity returns the activity of all parties.
-func (ps *parties) activity() time.Duration {
-	var sum time.Duration
+// activity returns the activity of all parties, and the part of it that is MPS servers'.
+func (ps *parties) activity() (sum, served time.Duration) {
 	for i := range ps.list {
 		sum += ps.list[i].activity
+		served += ps.list[i].served
 	}
-	return sum
+	return sum, served
 }
 
 // has reports whether a container is one of the parties.
 func (ps *parties) has(c gpu.Container) bool {
-	return slices.ContainsFunc(ps.list, func(o party) bool { return o.kind == gpu.OwnerContainer && o.container == c })
+	return slices.ContainsFunc(ps.list, func(o party) bool { return o.container == c })
 }

@@ -152,13 +152,13 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
 // shared energy while activity was known, idle energy while the GPU was measured to
 // do nothing, and no time twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
-	alone := map[gpu.Container]gpu.Millijoules{}
+	alone := map[gpu.Pod]gpu.Millijoules{}
 	var signal, idle gpu.Millijoules // counted with a signal, counted while idle
 	var took time.Duration
 	for _, s := range done {
 		took += s.to.at - s.from.at
-		if c, ok := s.alone(m.owner); ok {
-			alone[c] += s.energy
+		if pod, ok := s.alone(m.owner); ok {
+			alone[pod] += s.energy
 		}
 		if s.signal() {
 			signal += s.energy
@@ -172,8 +172,8 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		if was == nil {
 			was = &gpu.ContainerAccount{}
 		}
-		if got := a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]; got > alone[a.Container] {
-			m.t.Fatalf("%d mJ exclusive, but alone for %d mJ: %+v\n%+v", got, alone[a.Container], a, done)
+		if alone[a.OfPod()] -= a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]; alone[a.OfPod()] < 0 {
+			m.t.Fatalf("%d mJ more exclusive than while alone: %+v\n%+v", -alone[a.OfPod()], a, done)
 		}
 		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
 			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)

@@ -34,15 +34,17 @@ type sighting struct {
 // A presence is one process of a sighting.
 type presence struct {
 	*gpu.Process
-	// active is set if it was told to have worked, activity is how long it did.
-	activity time.Duration
-	active   bool
+	// active is set if it was told to have worked, activity is how long it did, and
+	// served how much of that is MPS servers' work.
+	activity, served time.Duration
+	active           bool
 }
 
 // did adds what the process did.
-func (p *presence) did(activity time.Duration, active bool) {
-	p.activity += activity
-	p.active = p.active || active
+func (p *presence) did(more presence) {
+	p.activity += more.activity
+	p.served += more.served
+	p.active = p.active || more.active
 }
 
 // newSighting begins with the processes that were there at its start.
@@ -61,7 +63,7 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 		s.see(presence{Process: p})
 	}
 	for _, a := range o.Activity {
-		s.see(presence{Process: a.Process, activity: a.Busy, active: true})
+		s.see(a.presence(a.Busy, true))
 		s.busy = true
 	}
 	s.sampled = sampledUntil(o)
@@ -87,7 +89,7 @@ func (s *sighting) see(p presence) {
 	}
 	seen := &s.processes[i]
 	seen.Process = p.Process
-	seen.did(p.activity, p.active)
+	seen.did(p)
 }
 
 // find returns the position of a process, and whether it was there.

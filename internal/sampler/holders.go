@@ -44,6 +44,18 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	return u
 }
 
+// holdsGPU reports whether the kubelet gave a pod some GPU, by its last word.
+func (s *Sampler) holdsGPU(c gpu.Container) bool {
+	for _, list := range s.given {
+		if slices.ContainsFunc(list, func(a gpu.Allocation) bool {
+			return a.Container.Namespace == c.Namespace && a.Container.Pod == c.Pod
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // used reports whether the pod of an allocation is on what it was given.
 func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.tenants, func(t guest) bool { return t.uses(a) })
@@ -86,7 +98,8 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 
 // holders lists the containers that hold the GPU, and those that only use it. The
 // latter share what another container of their pod holds, if one does: the kubelet
-// may not list what init containers were given.
+// may not list what init containers were given. A pod whose container is not known is
+// not listed beside what it holds.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -100,7 +113,7 @@ func (u *usage) holders() []gpu.Holder {
 	}
 	for _, t := range u.tenants {
 		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Container: t.Owner.Container}
-		if listed(key) {
+		if listed(key) || t.Owner.Container.Container == "" && u.heldByPod(t) >= 0 {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}

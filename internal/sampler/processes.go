@@ -1,7 +1,6 @@
 package sampler
 
 import (
-	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -46,8 +45,8 @@ type guest struct {
 	*gpu.Context
 }
 
-// attend resolves the PIDs of a reading.
-func (p *processes) attend(r gpu.Reading) attendance {
+// attend resolves the PIDs of a reading. holds reports whether a pod was given a GPU.
+func (p *processes) attend(r gpu.Reading, holds func(gpu.Container) bool) attendance {
 	who := attendance{present: make([]guest, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {
 		c := &r.Contexts[i]
@@ -58,22 +57,8 @@ func (p *processes) attend(r gpu.Reading) attendance {
 			who.activity = append(who.activity, ledger.Activity{Process: p.past(s, r.At), Span: s.Span, Busy: busy})
 		}
 	}
-	who.dismissServer()
+	who.passOn(holds)
 	return who
-}
-
-// mpsServer is the name of nvidia-cuda-mps-server, through which the clients of MPS
-// work, as the kernel cuts it. Samples may name it instead of them.
-const mpsServer = "nvidia-cuda-mps"
-
-// dismissServer leaves an MPS server out while a client of it is there: the work is
-// the client's. What samples say of the server tells nothing of any client.
-func (who *attendance) dismissServer() {
-	if !slices.ContainsFunc(who.present, func(g guest) bool { return g.MPS }) {
-		return
-	}
-	who.present = slices.DeleteFunc(who.present, func(g guest) bool { return !g.MPS && g.Name == mpsServer })
-	who.activity = slices.DeleteFunc(who.activity, func(a ledger.Activity) bool { return a.Process.Name == mpsServer })
 }
 
 // present resolves a PID that is on the GPU now.

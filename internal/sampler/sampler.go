@@ -129,7 +129,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.given, s.asked = v.allocations, allocations.Asked
 	}
 	for _, r := range report.Readings {
-		v.attendance[r.UUID] = s.processes.attend(r)
+		v.attendance[r.UUID] = s.processes.attend(r, s.holdsGPU)
 	}
 	s.processes.forget(now)
 	s.tenancies.see(v.attendance, now.Boot)

@@ -6,17 +6,32 @@ import (
 )
 
 // logTree is the directory /var/log/containers, in which the kubelet keeps a link
-// for every container. The target names the pod's UID; it is written as on a real
-// node and so leads nowhere, which proves that nobody follows it.
-type logTree struct{ dir string }
+// for every container, and /var/log/pods with a directory for each. The target of a link
+// names the pod's UID; it is written as on a real node and so leads nowhere, which proves
+// that nobody follows it.
+type logTree struct{ links, pods string }
 
 func (t logTree) start(c *container) error {
-	target := filepath.Join("/var/log/pods", c.Namespace+"_"+c.Pod+"_"+c.PodUID, c.Container.Container, "0.log")
+	if err := os.MkdirAll(filepath.Join(t.pods, podDir(c), c.Container.Container), 0o755); err != nil {
+		return err
+	}
+	target := filepath.Join("/var/log/pods", podDir(c), c.Container.Container, "0.log")
 	return os.Symlink(target, t.link(c))
 }
 
-func (t logTree) end(c *container) error { return os.Remove(t.link(c)) }
+func (t logTree) end(c *container) error {
+	if err := os.RemoveAll(filepath.Join(t.pods, podDir(c))); err != nil {
+		return err
+	}
+	return os.Remove(t.link(c))
+}
 
+// podDir is the name of a pod's directory of logs.
+func podDir(c *container) string { return c.Namespace + "_" + c.Pod + "_" + c.PodUID }
+
+// link is the path of a container's link. The kubelet cuts a name that is too long for a
+// file (pkg/kubelet/kuberuntime, legacyLogSymlink).
 func (t logTree) link(c *container) string {
-	return filepath.Join(t.dir, c.Pod+"_"+c.Namespace+"_"+c.Container.Container+"-"+c.id+".log")
+	name := c.Pod + "_" + c.Namespace + "_" + c.Container.Container + "-" + c.id
+	return filepath.Join(t.links, name[:min(len(name), 251)]+".log")
 }

@@ -44,7 +44,7 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	n := &Node{
 		dir:   dir,
 		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new"), private: sc.PrivatePIDs},
-		logs:  logTree{dir: filepath.Join(dir, "log", "containers")},
+		logs:  logTree{links: filepath.Join(dir, "log", "containers"), pods: filepath.Join(dir, "log", "pods")},
 		world: newWorld(sc, start),
 	}
 	if n.kubelet, err = openKubelet(dir, &n.world.scenario); err != nil {
@@ -69,7 +69,7 @@ func emptyDir(dir string) (string, error) {
 	if len(entries) > 0 {
 		return "", fmt.Errorf("directory %s is not empty", dir)
 	}
-	for _, sub := range []string{"proc", "sys", "log/containers", "driver", "state"} {
+	for _, sub := range []string{"proc", "sys", "log/containers", "log/pods", "driver", "state"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return "", err
 		}
@@ -172,7 +172,7 @@ func (n *Node) due(now gpu.Instant) time.Duration {
 	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
-// apply brings the files of pods in line with the world.
+// apply brings the files of pods and processes in line with the world.
 func (n *Node) apply(ch change) error {
 	for _, p := range ch.ended {
 		if err := n.end(p); err != nil {
@@ -182,6 +182,16 @@ func (n *Node) apply(ch change) error {
 	for _, p := range ch.started {
 		if err := n.start(p); err != nil {
 			return fmt.Errorf("start pod %s: %w", p.name, err)
+		}
+	}
+	for _, p := range ch.died {
+		if err := n.proc.end(p); err != nil {
+			return fmt.Errorf("end process %d: %w", p.id.PID, err)
+		}
+	}
+	for _, p := range ch.born {
+		if err := n.proc.start(p); err != nil {
+			return fmt.Errorf("start process %d: %w", p.id.PID, err)
 		}
 	}
 	return nil
@@ -285,8 +295,8 @@ func (n *Node) Flags() []string {
 	return []string{
 		"--path.procfs=" + n.proc.dir,
 		"--path.sysfs=" + filepath.Join(n.dir, "sys"),
-		"--path.container-logs=" + n.logs.dir,
-		"--path.pod-logs=" + filepath.Join(n.dir, "log", "pods"),
+		"--path.container-logs=" + n.logs.links,
+		"--path.pod-logs=" + n.logs.pods,
 		"--kubelet.pod-resources-socket=" + podResourcesSocket(n.dir),
 		"--kubelet.pods-api-socket=" + podsAPISocket(n.dir),
 		"--state.path=" + filepath.Join(n.dir, "state"),

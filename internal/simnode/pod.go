@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod is a pod that lives, or lived. It does not change once made.
+// pod is a pod that lives, or lived. Only its processes change once it is made.
 type pod struct {
 	spec       *Pod
 	generation int // counts the pods that took one another's place
@@ -34,6 +34,8 @@ type process struct {
 	cgroup string
 	owner  gpu.Container // zero for the host
 	work   []Work
+	born   int64         // a step
+	life   time.Duration // zero for no end
 }
 
 // newPod makes a pod and its processes, which began at a time on the boot clock.
@@ -59,8 +61,8 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 	}
 	for _, s := range spec.Processes {
 		c.processes = append(c.processes, w.spawn(process{
-			parent: p.pause.parent, comm: s.Comm, cgroup: cgroupPath(p.spec.QoS, p.uid, c.id),
-			owner: c.Container, work: s.Work,
+			parent: p.pause.parent, comm: s.Comm, cgroup: cgroupPath(p.spec.QoS, p.uid, c.id) + s.Below,
+			owner: c.Container, work: s.Work, life: s.Lifetime,
 		}, began))
 	}
 	return c
@@ -69,6 +71,7 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 // spawn gives a process its identity. The start is counted in ticks of a
 // hundredth of a second since boot.
 func (w *world) spawn(p process, began time.Duration) *process {
+	p.born = w.steps
 	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
 	if w.nextPID += 1 + w.random.Uint32N(40); w.nextPID >= 1<<22 {
 		w.nextPID = 10_000

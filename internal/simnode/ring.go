@@ -31,7 +31,8 @@ func sampleTime(k int64) time.Duration { return time.Duration(k * int64(ringSpan
 
 // record takes the samples that fall due until a time, while the given loads run,
 // and forgets those that fell out of the ring. It returns what it took: while nothing
-// runs a sample names nobody, and is not in the ring.
+// runs a sample names nobody, and is not in the ring. Without random numbers the samples
+// are spread evenly over the loads.
 func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	busy := 0
 	for _, l := range loads {
@@ -42,13 +43,24 @@ func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) (tak
 			taken = append(taken, sample{at: sampleTime(r.next)})
 			continue
 		}
-		s := sample{sampleTime(r.next), pick(loads, random.IntN(busy)), busy, busy / 3}
+		point := evenly(r.next, busy)
+		if random != nil {
+			point = random.IntN(busy)
+		}
+		s := sample{sampleTime(r.next), pick(loads, point), busy, busy / 3}
 		taken, r.samples = append(taken, s), append(r.samples, s)
 	}
 	for len(r.samples) > 0 && r.samples[0].at <= until-ringSpan {
 		r.samples = r.samples[1:]
 	}
 	return taken
+}
+
+// evenly returns the k-th number of a sequence below n that fills it evenly: multiples of
+// the golden ratio, without their whole part.
+func evenly(k int64, n int) int {
+	const ratio = 2654435769 // of 2³²
+	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
 }
 
 // pick returns the process that is active at a point of the busy time.

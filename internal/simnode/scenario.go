@@ -33,6 +33,9 @@ type Scenario struct {
 	PrivatePIDs bool
 	// Events happen at their time, in order.
 	Events []Event
+	// EvenSamples has the driver's samples name each process in proportion to how busy it
+	// is, without the noise of random ones.
+	EvenSamples bool
 	// NoTruth leaves the truth untold after its first row: its rows are long where
 	// thousands of processes come and go.
 	NoTruth bool
@@ -107,6 +110,12 @@ type Daemon struct {
 type Process struct {
 	Comm string // at most 15 bytes, any but NUL and newline
 	Work []Work
+	// Below is a path below the container's cgroup, as a runtime inside the container
+	// makes; usually empty.
+	Below string
+	// Lifetime, if set, is how long a process of a container lives before another one
+	// takes its place.
+	Lifetime time.Duration
 }
 
 // Work is what a process does on one GPU, and it implies a context there.
@@ -190,7 +199,7 @@ const (
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
-		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(),
+		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
 	}
 }
 

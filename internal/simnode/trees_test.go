@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-var podCgroup = regexp.MustCompile(`^/kubepods\.slice/(kubepods-(burstable|besteffort)\.slice/)?kubepods-((burstable|besteffort)-)?pod[0-9a-f_]{36}\.slice/cri-containerd-[0-9a-f]{64}\.scope$`)
+var podCgroup = regexp.MustCompile(`^/kubepods\.slice/(kubepods-(burstable|besteffort)\.slice/)?kubepods-((burstable|besteffort)-)?pod[0-9a-f_]{36}\.slice/cri-containerd-[0-9a-f]{64}\.scope(/kubepods\.slice/.*)?$`)
 
 func TestProcIsReadable(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {

@@ -78,13 +78,17 @@ func (w *world) before(d time.Duration) time.Duration { return max(w.start.Boot-
 // elapsed returns the time simulated so far.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is what became different about the pods in one step.
-type change struct{ ended, started []*pod }
+// change is what became different in one step: the pods, and the processes of those that
+// stay.
+type change struct {
+	ended, started []*pod
+	died, born     []*process
+}
 
 // advance moves the world by one step.
 func (w *world) advance() change {
 	w.at = w.elapsed()
-	ch := w.replacePods()
+	ch := w.replaceProcesses(w.replacePods())
 	for len(w.events) > 0 && w.events[0].At <= w.at {
 		w.happen(w.events[0])
 		w.events = w.events[1:]
@@ -93,7 +97,11 @@ func (w *world) advance() change {
 	until := w.at + step
 	for i, b := range w.boards {
 		if b.MIG == nil { // a divided GPU has no such samples
-			taken := b.ring.record(until, loads[i], w.random)
+			random := w.random
+			if w.scenario.EvenSamples {
+				random = nil
+			}
+			taken := b.ring.record(until, loads[i], random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
 			}
@@ -143,6 +151,23 @@ func (w *world) replacePods() change {
 		}
 	}
 	w.pods = living
+	return ch
+}
+
+// replaceProcesses ends the processes that lived as long as they may, and adds their
+// successors.
+func (w *world) replaceProcesses(ch change) change {
+	for _, p := range w.pods {
+		for _, c := range p.containers {
+			for i, old := range c.processes {
+				if old.life == 0 || time.Duration(w.steps-old.born)*step < old.life {
+					continue
+				}
+				c.processes[i] = w.spawn(*old, w.start.Boot+w.at)
+				ch.died, ch.born = append(ch.died, old), append(ch.born, c.processes[i])
+			}
+		}
+	}
 	return ch
 }
 

@@ -1,0 +1,58 @@
+package app_test
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// cheatLimit is the largest part of a GPU's energy that a cheat may move.
+const cheatLimit = 0.02
+
+// TestCheats: no tenant is charged more or less for tricks than for the same work without,
+// nor is anybody else on the GPU.
+func TestCheats(t *testing.T) {
+	cheating, honest, names := simnode.Cheats()
+	got, want := charges(t, cheating), charges(t, honest)
+	for i, name := range names {
+		t.Run(name, func(t *testing.T) {
+			g, w := got[cheating.GPUs[i].UUID], want[honest.GPUs[i].UUID]
+			if len(w) == 0 {
+				t.Fatal("nobody was charged for the honest work")
+			}
+			payers := maps.Clone(g)
+			maps.Copy(payers, w)
+			for _, payer := range slices.Sorted(maps.Keys(payers)) {
+				if moved := g[payer] - w[payer]; math.Abs(moved) > cheatLimit {
+					t.Errorf("%s is charged %.1f %% of the GPU's energy, %.1f %% for the same work done honestly", payer, 100*g[payer], 100*w[payer])
+				}
+			}
+		})
+	}
+}
+
+// charges plays a scenario for two minutes and returns which part of each GPU's energy each
+// namespace is charged, or none is for a reason.
+func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
+	b := benchOf(t, sc, false)
+	b.run(120)
+	b.balanced()
+	out := make(map[string]map[string]float64)
+	for _, g := range b.node.Sampler.Latest().GPUs {
+		shares := make(map[string]float64)
+		for _, a := range g.Book.Containers {
+			shares[a.Namespace] += float64(a.Energy.Sum()) / float64(g.Book.Energy)
+		}
+		for reason, e := range g.Book.Unattributed {
+			if e > 0 {
+				shares["("+gpu.Reason(reason).String()+")"] += float64(e) / float64(g.Book.Energy)
+			}
+		}
+		out[g.UUID] = shares
+	}
+	return out
+}

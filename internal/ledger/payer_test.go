@@ -1,0 +1,137 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// sharesOf is what each container was charged by each method, as "main exclusive", and the
+// energy without an owner by its reason.
+func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
+	got := make(map[string]gpu.Millijoules)
+	for _, a := range b.Containers {
+		for m, e := range a.Energy {
+			if e > 0 {
+				got[a.Container.Container+" "+gpu.Method(m).String()] += e
+			}
+		}
+	}
+	for r, e := range b.Unattributed {
+		if e > 0 {
+			got[gpu.Reason(r).String()] = e
+		}
+	}
+	return got
+}
+
+// payerTest is one interval of 300 J: what the last look saw, and who pays.
+type payerTest struct {
+	name string
+	look ledger.Observation
+	want map[string]gpu.Millijoules
+}
+
+func checkPayers(t *testing.T, tests []payerTest) {
+	t.Helper()
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := tt.look
+			before.At, before.Energy, before.Activity = at(0), new(gpu.Millijoules(1_000_000)), nil
+			before.Sampled = gpu.Span{From: at(-1).Boot, To: at(0).Boot}
+			l := newLedger()
+			b := ask(t, l, before, tt.look)
+			if b.Energy == 0 { // it waits
+				b = ask(t, l, unread(look(12, nil, tt.look.Allocations...)))
+			}
+			if diff := cmp.Diff(tt.want, sharesOf(b)); diff != "" {
+				t.Errorf("charged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observation {
+	o.Activity = activity
+	return o
+}
+
+// TestVanishedProcess: a process that ended before its owner was read is charged to the pod
+// that holds the GPU exclusively.
+func TestVanishedProcess(t *testing.T) {
+	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
+	main, host := process(21, in(train)), process(9, gpu.Owner{Kind: gpu.OwnerHost})
+	works := worked(vanished, 500)
+	dead, unknown, sidecar, replica := holds(serve, 1), holds(serve, 1), holds(train, 1), holds(train, 1)
+	dead.Live, unknown.Live, unknown.Container.PodUID = false, false, ""
+	sidecar.Container.Container = "sidecar"
+	replica.Sharing = gpu.SharingTimeSlicing
+	mute := look(1, []*gpu.Process{vanished}, holds(train, 1))
+	mute.ActivityKnown = false
+	asked := look(1, nil, holds(train, 1))
+	asked.AllocationsKnown = false
+	checkPayers(t, []payerTest{
+		{"held exclusively", active(look(1, nil, holds(train, 1)), works), map[string]gpu.Millijoules{"main allocated": 300_000}},
+		{"beside a process of the pod", active(look(1, []*gpu.Process{main}, holds(train, 1)), works, worked(main, 500)), map[string]gpu.Millijoules{"main shared": 150_000, "main allocated": 150_000}},
+		{"beside the host", active(look(1, []*gpu.Process{host}, holds(train, 1)), works, worked(host, 250)), map[string]gpu.Millijoules{"main allocated": 200_000, "host": 100_000}},
+		{"listed, no signal", mute, map[string]gpu.Millijoules{"main allocated": 300_000}},
+		{"held by two containers of the pod", active(look(1, nil, holds(train, 1), sidecar), works), map[string]gpu.Millijoules{" allocated": 300_000}},
+		{"beside a dead pod's allocation", active(look(1, nil, holds(train, 1), dead), works), map[string]gpu.Millijoules{"main allocated": 300_000}},
+
+		{"beside an allocation of an unknown pod", active(look(1, nil, holds(train, 1), unknown), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"held by two pods", active(look(1, nil, holds(train, 1), holds(serve, 1)), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"time-sliced", active(look(1, nil, replica), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"held by a dead pod", active(look(1, nil, dead), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"not held", active(look(1, nil), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"alive without a name", active(look(1, []*gpu.Process{unnamed}, holds(train, 1)), worked(unnamed, 500)), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"the kubelet answers later", active(asked, works), map[string]gpu.Millijoules{"main allocated": 300_000}},
+	})
+}
+
+// TestOnlyPodKnown: a process of which only the pod is known is charged to the pod's
+// container that holds the GPU.
+func TestOnlyPodKnown(t *testing.T) {
+	pod, beside := train, train
+	pod.Container, beside.Container = "", "sidecar"
+	p, other := process(21, in(pod)), process(31, in(serve))
+	both := []*gpu.Process{p, other}
+	checkPayers(t, []payerTest{
+		{"one container holds it", look(1, []*gpu.Process{p}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
+		{"beside a named process of it", look(1, []*gpu.Process{p, process(22, in(train))}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
+		{"two containers hold it", look(1, []*gpu.Process{p}, holds(train, 1), holds(beside, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
+		{"another pod holds it", look(1, []*gpu.Process{p}, holds(serve, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
+		{"idle beside another holder", look(1, both, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
+		{"two containers hold it, idle beside another holder", look(1, both, holds(train, 2), holds(beside, 2), holds(serve, 2)), map[string]gpu.Millijoules{" allocated": 200_000, "model allocated": 100_000}},
+	})
+}
+
+// TestServed: the work of an MPS server is divided over its clients by the replicas that
+// they hold, and is no proof that one of them worked.
+func TestServed(t *testing.T) {
+	idle := gpu.Container{Namespace: "ml", Pod: "idle-0", PodUID: "uid-idle", Container: "idle"}
+	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))
+	all := []*gpu.Process{first, second, third}
+	served := func(p *gpu.Process, ms time.Duration) ledger.Activity {
+		a := worked(p, ms)
+		a.Served = true
+		return a
+	}
+	clients := []ledger.Activity{served(first, 200), served(second, 200)}
+	held := []gpu.Allocation{holds(train, 2), holds(serve, 4), holds(idle, 6)}
+	tests := []payerTest{
+		{"clients only", active(look(1, all, held...), clients...), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
+		{"and a process that is no client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main shared": 66_667, "model shared": 133_333, "idle shared": 100_000}},
+		{"nobody holds it", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
+	}
+	checkPayers(t, tests)
+	for _, a := range ask(t, newLedger(), look(0, all, held...), tests[0].look).Containers {
+		if a.Active != 0 {
+			t.Errorf("%s was seen to work for %v", a.Pod, a.Active)
+		}
+	}
+}

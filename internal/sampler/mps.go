@@ -1,0 +1,73 @@
+package sampler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// mpsServer is the name of nvidia-cuda-mps-server, through which the clients of MPS
+// work, as the kernel cuts it. Samples may name it instead of them.
+const mpsServer = "nvidia-cuda-mps"
+
+// passOn gives the work of MPS servers to their clients, and leaves the servers out
+// that have some. holds reports whether a pod was given a GPU.
+func (who *attendance) passOn(holds func(gpu.Container) bool) {
+	clients := slices.DeleteFunc(slices.Clone(who.present), func(g guest) bool { return !g.MPS })
+	if len(clients) == 0 {
+		return
+	}
+	who.present = slices.DeleteFunc(who.present, func(g guest) bool {
+		return !g.MPS && len(clientsOf(g.Process, clients, holds)) > 0
+	})
+	activity := make([]ledger.Activity, 0, len(who.activity))
+	for _, a := range who.activity {
+		activity = append(activity, shareOut(a, clientsOf(a.Process, clients, holds))...)
+	}
+	who.activity = activity
+}
+
+// clientsOf returns the clients of an MPS server, none for any other process. A process
+// chooses its name, so the name alone proves nothing: a server in a pod with clients
+// serves these, and serves the clients of other pods only if it is the host's or its pod
+// was given no GPU, as the control daemon of the device plugin.
+func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Container) bool) []guest {
+	if server.Name != mpsServer {
+		return nil
+	}
+	switch o := server.Owner; o.Kind {
+	case gpu.OwnerHost:
+		return clients
+	case gpu.OwnerContainer:
+		ofPod := func(g guest) bool { return g.Owner.Container.OfPod() == o.Container.OfPod() }
+		if slices.ContainsFunc(clients, ofPod) {
+			return slices.DeleteFunc(slices.Clone(clients), func(g guest) bool { return !ofPod(g) })
+		}
+		if !holds(o.Container) {
+			return clients
+		}
+	}
+	return nil
+}
+
+// shareOut divides the work of a server equally over its clients. Where they belong to
+// several pods the ledger divides it by what these hold. Work without clients is the
+// process's own.
+func shareOut(a ledger.Activity, clients []guest) []ledger.Activity {
+	n := time.Duration(len(clients))
+	if n == 0 {
+		return []ledger.Activity{a}
+	}
+	pod := clients[0].Owner.Container.OfPod()
+	served := slices.ContainsFunc(clients, func(g guest) bool { return g.Owner.Container.OfPod() != pod })
+	shares := make([]ledger.Activity, 0, n)
+	for i, g := range clients {
+		share := a
+		share.Process, share.Served = g.Process, served
+		share.Busy = a.Busy*time.Duration(i+1)/n - a.Busy*time.Duration(i)/n
+		shares = append(shares, share)
+	}
+	return shares
+}

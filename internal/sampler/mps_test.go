@@ -1,0 +1,134 @@
+package sampler_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestMPSServerByName: a process that has the name of an MPS server is one for the clients
+// of its own pod, and for others only if its pod was given no GPU. Its work is theirs.
+func TestMPSServerByName(t *testing.T) {
+	const server = 9
+	daemon := gpu.Container{Namespace: "kube-system", Pod: "mps-daemon", PodUID: "uid-mps", Container: "daemon"}
+	sidecar := train
+	sidecar.Container = "sidecar"
+	tests := []struct {
+		name   string
+		holds  []gpu.Container          // three replicas the first one, one the others
+		server gpu.Container            // of the process with the name
+		mps    map[uint32]gpu.Container // clients, which are never sampled
+		plain  map[uint32]gpu.Container // other processes
+		busy   map[uint32]float64       // by PID
+		want   map[gpu.Container]gpu.ByMethod
+	}{
+		{
+			"a tenant's worker with an idle client of its own",
+			[]gpu.Container{train, serve}, train,
+			map[uint32]gpu.Container{42: train}, map[uint32]gpu.Container{43: serve}, map[uint32]float64{server: 0.6, 43: 0.2},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+		},
+		{
+			"a tenant's worker beside another tenant's client",
+			[]gpu.Container{train, serve}, train,
+			map[uint32]gpu.Container{43: serve}, nil, map[uint32]float64{server: 0.6, 43: 0.2},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+		},
+		{
+			"a server in a sidecar",
+			[]gpu.Container{train, serve}, sidecar,
+			map[uint32]gpu.Container{42: train}, map[uint32]gpu.Container{43: serve}, map[uint32]float64{server: 0.6, 43: 0.2},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+		},
+		{
+			"a pod without a GPU, for its tenant's client",
+			[]gpu.Container{train, serve}, daemon,
+			map[uint32]gpu.Container{42: train}, map[uint32]gpu.Container{43: serve}, map[uint32]float64{server: 0.6, 43: 0.2},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+		},
+		{
+			"the control daemon, whose clients hold 3 and 1 replicas",
+			[]gpu.Container{train, serve}, daemon,
+			map[uint32]gpu.Container{42: train, 43: serve}, nil, map[uint32]float64{server: 0.5},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
+		},
+		{
+			"the control daemon, and a client with a server of its own that is idle",
+			[]gpu.Container{train, serve}, daemon,
+			map[uint32]gpu.Container{42: train, 43: serve}, map[uint32]gpu.Container{44: train}, map[uint32]float64{server: 0.5},
+			map[gpu.Container]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, c := range tt.holds {
+				w.gives(first, c)
+				w.allocations.List[len(w.allocations.List)-1].Sharing = gpu.SharingTimeSlicing
+			}
+			w.allocations.List[0].Replicas = 3
+			w.mps = make(map[uint32]bool)
+			for pid, c := range tt.mps {
+				w.runs(first, pid, c)
+				w.mps[pid] = true
+			}
+			for pid, c := range tt.plain {
+				w.runs(first, pid, c)
+			}
+			w.runs(first, server, tt.server)
+			for _, pid := range []uint32{server, 44} { // 44 is a second one, if there is one
+				if p, ok := w.processes[pid]; ok {
+					p.Name = "nvidia-cuda-mps"
+					w.processes[pid] = p
+				}
+			}
+			for pid, busy := range tt.busy {
+				w.samples[first] = append(w.samples[first], gpu.Sample{PID: pid, SM: busy})
+			}
+			got := make(map[gpu.Container]gpu.ByMethod)
+			for _, a := range w.ticks(w.sampler(), 4).GPUs[0].Book.Containers {
+				if a.Energy.Sum() > 0 {
+					got[a.Container] = a.Energy
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("charged (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMPSServerOutlivesItsClients: without clients on the GPU a server is a process like any
+// other.
+func TestMPSServerOutlivesItsClients(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, train)
+	w.runs(first, 9, serve)
+	p := w.processes[9]
+	p.Name = "nvidia-cuda-mps"
+	w.processes[9] = p
+	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}
+	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Containers {
+		if want := map[gpu.Container]gpu.Millijoules{serve: 200_000}[a.Container]; a.Energy.Sum() != want {
+			t.Errorf("%s was charged %d mJ, want %d", a.Pod, a.Energy.Sum(), want)
+		}
+	}
+}
+
+// TestOnlyPodKnown: a pod whose container is not known is shown with what it holds only.
+func TestOnlyPodKnown(t *testing.T) {
+	pod := train
+	pod.Container = ""
+	w := newWorld(t)
+	w.gives(first, train)
+	w.runs(first, 42, pod)
+	g := w.ticks(w.sampler(), 3).GPUs[0]
+	if len(g.Holders) != 1 || g.Holders[0].Container != train || *g.Strays != 0 || *g.Unused != 0 {
+		t.Errorf("%d strays, %d unused, holders %+v", *g.Strays, *g.Unused, g.Holders)
+	}
+	if a := g.Book.Containers; len(a) != 1 || a[0].Container != train || a[0].Energy[gpu.Exclusive] != 200_000 {
+		t.Errorf("accounts: %+v", a)
+	}
+}

@@ -1,0 +1,158 @@
+package simnode
+
+import (
+	"strings"
+	"time"
+)
+
+// cheats is a machine whose tenants try to pay less than their work costs.
+func cheats() Scenario {
+	cheating, _, _ := Cheats()
+	return cheating
+}
+
+// Cheats returns a machine on which a tenant tries one way on each GPU to be charged less,
+// or a user of the host to have others charged, and the machine on which they do the same
+// work without, and the names of these ways in the order of the GPUs.
+func Cheats() (cheating, honest Scenario, names []string) {
+	cheating = hgxH100("cheats", len(tricks))
+	cheating.Description = "8 H100; on each a tenant tries another way to be charged less than its work costs"
+	cheating.EvenSamples = true
+	for i, trick := range tricks {
+		if !trick.exclusive {
+			cheating.GPUs[i].Replicas = 4
+		}
+	}
+	cheating.Pods = []Pod{devicePlugin()}
+	honest = cheating
+	for i, trick := range tricks {
+		trick.play(i, &cheating, true)
+		trick.play(i, &honest, false)
+		names = append(names, trick.name)
+	}
+	return cheating, honest, names
+}
+
+// A trick is a way to be charged less. The pods of the cheat are in the namespace mallory,
+// the one of the neighbour in team-a.
+type trick struct {
+	name string
+	// exclusive is set if the GPU is not shared, by time-slicing.
+	exclusive bool
+	// play adds the pods to a scenario, with the trick or without.
+	play func(gpu int, sc *Scenario, cheating bool)
+}
+
+var tricks = []trick{
+	{name: "a worker with the name of an MPS server, and an idle client", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("renamed", g)
+		if cheating {
+			p.Containers[0].Processes[0].Comm = mpsServer
+			p.Containers[0].Processes = append(p.Containers[0].Processes, idler(g, MPSClient))
+		}
+		sc.addPods(p, neighbour(g))
+	}},
+	{name: "an MPS server of its own", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("own-mps", g)
+		if cheating {
+			p.Containers[0].Processes[0].Work[0].Context = MPSClient
+			server := idler(g, MPSServer)
+			server.Comm = mpsServer
+			p.Containers[0].Processes = append(p.Containers[0].Processes, server)
+		}
+		sc.addPods(p, neighbour(g))
+	}},
+	{name: "a worker without an allocation as the server of an idle client", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("daemon", g)
+		if cheating {
+			p.Containers[0].Devices = nil
+			p.Containers[0].Processes[0].Comm = mpsServer
+			client := worker("client", g)
+			client.Containers[0].Processes = []Process{idler(g, MPSClient)}
+			sc.addPods(client)
+		}
+		sc.addPods(p, neighbour(g))
+	}},
+	{name: "a cgroup inside the container named as another pod's", play: func(g int, sc *Scenario, cheating bool) {
+		p, victim := worker("nested", g), neighbour(g)
+		if cheating {
+			p.Containers[0].Processes[0].Below = sc.cgroupOf(victim)
+		}
+		sc.addPods(p, victim)
+	}},
+	{name: "a user's service named as a pod", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
+		victim := neighbour(g)
+		user := Daemon{Cgroup: "/user.slice/user-1000.slice/user@1000.service", Process: worker("", g).Containers[0].Processes[0]}
+		if cheating {
+			user.Cgroup += sc.cgroupOf(victim)
+		}
+		sc.Daemons = append(sc.Daemons[:len(sc.Daemons):len(sc.Daemons)], user)
+		sc.addPods(victim)
+	}},
+	{name: "workers that live for 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("fleeting", g)
+		if cheating {
+			p.Containers[0].Processes[0].Lifetime = 300 * time.Millisecond
+		}
+		sc.addPods(p)
+	}},
+	{name: "names that cut the log link, and an idle sidecar", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("long", g)
+		if cheating {
+			p.Name, p.Containers[0].Name = strings.Repeat("p", 210), strings.Repeat("c", 28)
+			p.Containers = append(p.Containers, Container{Name: "idle", Processes: []Process{{Comm: "sleep"}}})
+		}
+		sc.addPods(p, neighbour(g))
+	}},
+	{name: "idle contexts, an idle sidecar and more replicas", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("many", g)
+		if cheating {
+			p.Containers[0].Devices = Parts(g, 0, 2, 3)
+			for range 6 {
+				p.Containers[0].Processes = append(p.Containers[0].Processes, idler(g, Compute))
+			}
+			p.Containers = append(p.Containers, Container{Name: "idle", Processes: []Process{idler(g, Compute)}})
+		}
+		sc.addPods(p, neighbour(g))
+	}},
+}
+
+// mpsServer is the name of nvidia-cuda-mps-server as the kernel cuts it.
+const mpsServer = "nvidia-cuda-mps"
+
+// worker is a pod of the cheat that works on a GPU which it was given.
+func worker(name string, g int) Pod {
+	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
+	p.Namespace = "mallory"
+	return p
+}
+
+// neighbour is the pod of another tenant that works on the same GPU.
+func neighbour(g int) Pod {
+	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
+}
+
+// idler is a process that has a context on a GPU and does nothing.
+func idler(g int, kind Context) Process {
+	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
+}
+
+// addPods adds pods that hold the only part of GPUs that are not shared.
+func (sc *Scenario) addPods(pods ...Pod) {
+	for _, p := range pods {
+		for _, c := range p.Containers {
+			for i, d := range c.Devices {
+				if sc.GPUs[d.GPU].Replicas == 0 {
+					c.Devices[i].Part = 0
+				}
+			}
+		}
+		sc.Pods = append(sc.Pods[:len(sc.Pods):len(sc.Pods)], p)
+	}
+}
+
+// cgroupOf is the path of the first container of a pod.
+func (sc *Scenario) cgroupOf(p Pod) string {
+	uid := uuid(sc.Name, p.Namespace, p.Name)
+	return cgroupPath(p.QoS, uid, hexID(uid, p.Containers[0].Name))
+}

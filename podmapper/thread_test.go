@@ -1,0 +1,68 @@
+package podmapper_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// exitMainThread is set for a copy of this program whose main thread exits at once while
+// the other threads run.
+const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
+
+func init() {
+	if os.Getenv(exitMainThread) != "" {
+		runtime.LockOSThread()
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
+// TestRealMainThreadExited: a process whose main thread has exited still belongs to its
+// container, in every version of cgroups that the machine has.
+func TestRealMainThreadExited(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may make cgroups")
+	}
+	trainer, trains := trainer, trains
+	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c67-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
+	trainer.PodUID = uid
+	trains.Container, trains.ContainerID = trainer, id
+	for version, hierarchy := range hierarchies(t) {
+		t.Run(version, func(t *testing.T) {
+			n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
+			n.link(trainer, id)
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), exitMainThread+"=1")
+			check(t, cmd.Start())
+			t.Cleanup(func() { stop(t, cmd) })
+			pid := strconv.Itoa(cmd.Process.Pid)
+			awaitZombie(t, pid)
+			cgroup := newCgroup(t, hierarchy, "kubepods/pod"+uid+"/"+id)
+			t.Cleanup(func() { stop(t, cmd) }) // before the cgroup is removed
+			check(t, os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(pid), 0o644))
+			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trains)
+		})
+	}
+}
+
+// awaitZombie waits until the main thread of a process has exited.
+func awaitZombie(t *testing.T, pid string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); runtime.Gosched() {
+		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		check(t, err)
+		if strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	t.Fatal("the main thread has not exited within a minute")
+}
