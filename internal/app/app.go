@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/sampler"
@@ -65,8 +67,12 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 // nothing that is missing on the node ends it.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
-	case Cleanup:
-		return cleanup(cfg, log)
+	case Cleanup: // of a file system that may not answer
+		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
+		if !ok {
+			return fmt.Errorf("cleanup: stopped before %s answered", cfg.StatePath)
+		}
+		return err
 	case Wait:
 		<-ctx.Done()
 		return nil

@@ -112,7 +112,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 	now := s.cfg.Now()
 	s.readHost(now)
 
-	s.roster.restore(s.store.acquire())
+	s.roster.restore(s.store.acquire(ctx))
 	if err == nil {
 		s.roster.update(report, now)
 	}
@@ -136,7 +136,10 @@ func (s *Sampler) Tick(ctx context.Context) {
 
 	s.charge(v)
 	books := s.store.books()
-	s.store.save(s.roster.entries, books)
+	s.store.save(ctx, s.roster.entries, books)
+	if ctx.Err() != nil {
+		return // it is not known whether the state was saved
+	}
 	s.latest.Store(s.snapshot(v, books))
 }
 
@@ -240,17 +243,19 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	return g
 }
 
-// keepBooks adds the books. While the state can be neither saved nor removed, a
-// restart would continue from an older one: then what a restart would count back is
-// shown as it was shown last, books and errors, and no book if none was.
+// keepBooks adds the books. While the state can be neither saved nor removed, or its file
+// system does not answer, a restart would continue from an older one: then what a restart
+// would count back is shown as it was shown last, books and errors, or not at all.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
 		if s.store.stale {
-			if old := shownOf(last, g.UUID); old != nil {
-				g.Book, g.XIDs = old.Book, old.XIDs
+			old := shownOf(last, g.UUID)
+			if old == nil {
+				old = new(gpu.GPU)
 			}
+			g.Book, g.XIDs, g.XIDEvents = old.Book, old.XIDs, old.XIDEvents
 			continue
 		}
 		if b := books.Books[g.UUID]; b != nil && s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {

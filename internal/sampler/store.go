@@ -1,30 +1,46 @@
 package sampler
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store keeps the ledger and its file together.
+// store keeps the ledger and its file together. The file system may never answer, so
+// every call of it runs in a lane.
 type store struct {
-	cfg Config
-	dir *state.Dir // nil while it is not ours
+	cfg     Config
+	opening lane.Lane[opened]
+	saving  lane.Lane[error]
+	dir     *state.Dir // nil while the directory is not held
 	// failures counts the attempts to take the directory before books were begun.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node.
+	// ledger is nil while another exporter keeps the books of this node, and until the
+	// directory was tried.
 	ledger *ledger.Ledger
-	// stale is set while the file holds an older state than was shown, and can be
-	// neither replaced nor removed.
+	// stale is set while the file holds an older state than the books, or may hold one: a
+	// restart would continue from it.
 	stale bool
 }
+
+const (
+	// answerTimeout is how long a tick waits for the file system. Later ticks only look
+	// whether the answer is there.
+	answerTimeout = 2 * time.Second
+	// closeTimeout is how long the end of the program waits for it.
+	closeTimeout = 250 * time.Millisecond
+)
 
 // record is what a line of the file holds: a GPU, or a piece of the books.
 type record struct {
@@ -72,25 +88,55 @@ func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
 // it: a good file that is late by a moment should be continued.
 const patience = 3
 
+// opened is a state directory that was taken, with what was read of its file.
+type opened struct {
+	dir     *state.Dir
+	err     error // of the directory
+	content content
+	unread  error // of the file
+}
+
+// open takes the state directory and, if wanted, reads its file. It runs in a lane.
+func open(cfg Config, read bool) (o opened) {
+	boot, err := cfg.Host.BootID()
+	if err != nil {
+		return opened{err: err}
+	}
+	if o.dir, o.err = state.Open(cfg.StatePath, boot); o.err == nil && read {
+		o.content.gpus = make(map[string]entry)
+		o.unread = o.dir.Load(o.content.add)
+	}
+	return o
+}
+
 // acquire takes the state directory if it is free. It returns the GPUs that an
 // earlier exporter knew, when it just continued that one's books.
 //
-// A directory that another exporter holds keeps this one from charging. One that
-// cannot be used at all does not, but then the counters start anew at the next
-// restart.
-func (s *store) acquire() map[string]entry {
+// A directory that another exporter holds keeps this one from charging, and so does one
+// that does not answer: its file may be good. One that cannot be used at all does not, but
+// then the counters start anew at the next restart.
+func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
 	}
 	began := s.cfg.Now()
-	err := s.open()
-	switch {
-	case errors.Is(err, state.ErrLocked):
-		s.ledger = nil
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("nothing is charged here: %w", err))
+	if !s.opening.Busy() {
+		cfg, read := s.cfg, s.ledger == nil
+		s.opening.Begin(func() opened { return open(cfg, read) })
+	}
+	o, ok := take(ctx, &s.opening)
+	if !ok {
+		s.late(ctx, began)
 		return nil
-	case err != nil:
-		s.cfg.Stages.Observe(stage.State, began, err)
+	}
+	s.dir, s.stale = o.dir, false
+	switch {
+	case errors.Is(o.err, state.ErrLocked):
+		s.ledger = nil
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("nothing is charged here: %w", o.err))
+		return nil
+	case o.err != nil:
+		s.cfg.Stages.Observe(stage.State, began, o.err)
 		if s.failures++; s.failures >= patience && s.ledger == nil {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}
@@ -98,25 +144,30 @@ func (s *store) acquire() map[string]entry {
 	case s.ledger != nil: // what was counted meanwhile is what was shown
 		return nil
 	}
-	return s.load(began)
+	return s.restore(began, o.content, o.unread)
 }
 
-func (s *store) open() error {
-	boot, err := s.cfg.Host.BootID()
-	if err != nil {
-		return err
+// take waits for the answer of a lane as long as a tick may.
+func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return l.Take(ctx)
+}
+
+// late records that the file system does not answer, unless the program ends.
+func (s *store) late(ctx context.Context, began gpu.Instant) {
+	s.stale = true
+	if ctx.Err() == nil {
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s has not answered within %v, still waiting: the books stand still until it does",
+			s.cfg.StatePath, answerTimeout))
 	}
-	s.dir, err = state.Open(s.cfg.StatePath, boot)
-	return err
 }
 
-// load continues the books of an earlier exporter. Whatever is wrong with the
+// restore continues the books of an earlier exporter. Whatever is wrong with the
 // file, the answer is a clean start: no joule is invented. The identity of GPUs is
 // kept even if the books are no good.
-func (s *store) load(began gpu.Instant) map[string]entry {
+func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
-	c := content{gpus: make(map[string]entry)}
-	err := s.dir.Load(c.add)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -144,24 +195,72 @@ func (s *store) books() ledger.State {
 
 // save writes the state, before anything of it is shown. A directory that was
 // removed or replaced is given up, to be taken again at the next tick.
-func (s *store) save(gpus map[string]entry, books ledger.State) {
+func (s *store) save(ctx context.Context, gpus map[string]entry, books ledger.State) {
 	if s.dir == nil {
 		return
 	}
 	began := s.cfg.Now()
-	err := s.dir.Save(records(gpus, books))
+	if !s.finish(ctx, began) || s.dir == nil {
+		return
+	}
+	dir, saved := s.dir, copied(gpus)
+	s.saving.Begin(func() error {
+		err := dir.Save(records(saved, books))
+		if errors.Is(err, state.ErrGone) {
+			_ = dir.Close()
+		}
+		return err
+	})
+	s.finish(ctx, began)
+}
+
+// finish takes in the outcome of a save, and reports whether the lane is idle.
+func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
+	if !s.saving.Busy() {
+		return true
+	}
+	err, ok := take(ctx, &s.saving)
+	if !ok {
+		s.late(ctx, began)
+		return false
+	}
 	s.cfg.Stages.Observe(stage.State, began, err)
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {
-		_ = s.close()
+		s.dir = nil
 	}
+	return true
 }
 
+// copied returns a copy of the GPUs, which change while a late save still writes them.
+func copied(gpus map[string]entry) map[string]entry {
+	gpus = maps.Clone(gpus)
+	for uuid, e := range gpus {
+		e.XIDs = e.XIDs.Clone()
+		gpus[uuid] = e
+	}
+	return gpus
+}
+
+// close frees the directory. A call that hangs is left behind; its lock ends with the
+// process.
 func (s *store) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if s.opening.Busy() {
+		o, _ := s.opening.Wait(ctx)
+		s.dir = o.dir
+	}
 	if s.dir == nil {
 		return nil
 	}
+	if s.saving.Busy() {
+		if err, ok := s.saving.Wait(ctx); !ok || errors.Is(err, state.ErrGone) {
+			return nil
+		}
+	}
 	dir := s.dir
 	s.dir = nil
-	return dir.Close()
+	err, _ := lane.Run(ctx, dir.Close)
+	return err
 }

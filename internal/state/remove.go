@@ -20,8 +20,8 @@ func Remove(path string) error {
 		return err
 	}
 	defer d.Close()
-	for _, file := range []string{d.file(), d.file() + ".new", d.lock.Name()} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, file := range []string{ledgerFile, nextFile, lockFile} {
+		if err := d.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove state: %w", err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,6 +48,7 @@ var ErrUnusable = errors.New("unusable")
 type Dir struct {
 	path string
 	boot string
+	root *os.Root
 	lock *os.File
 }
 
@@ -56,9 +58,21 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// maxHeader is more than any header takes, in bytes. What is no file of ours may be of any
-// size, and must not be in memory as a whole.
-const maxHeader = 4096
+// Bounds in bytes. The first two are more than any header and any record take. The state of
+// a thousand processes takes half a MiB; a file of the last size is read in half of the
+// container's memory limit.
+const (
+	maxHeader = 4 << 10
+	maxRecord = 256 << 10
+	maxFile   = 32 << 20
+)
+
+// The files in the directory.
+const (
+	ledgerFile = "ledger.json"
+	nextFile   = "ledger.json.new"
+	lockFile   = "lock"
+)
 
 // footer is the last line. A file without it was cut off.
 type footer struct {
@@ -66,44 +80,123 @@ type footer struct {
 }
 
 // Open creates the directory if needed and locks it. The boot id is
-// /proc/sys/kernel/random/boot_id; files of another boot are never loaded.
+// /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It refuses a
+// directory in which other users could place a file of false books.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
+	}
+	lock, err := lockRoot(root)
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
+}
+
+// lockRoot locks a directory that is safe to use.
+func lockRoot(root *os.Root) (*os.File, error) {
+	if err := checkOwner(root); err != nil {
+		return nil, err
+	}
+	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open state directory %s: %w (--state.path names another one)", root.Name(), err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("open state directory %s: %w", path, ErrLocked)
+			return nil, fmt.Errorf("open state directory %s: %w", root.Name(), ErrLocked)
 		}
-		return nil, fmt.Errorf("lock state directory %s: %w", path, err)
+		return nil, fmt.Errorf("lock state directory %s: %w", root.Name(), err)
 	}
-	return &Dir{path: path, boot: bootID, lock: lock}, nil
+	return lock, nil
+}
+
+// checkOwner returns an error for a directory that other users can write to: it must be
+// owned by this user or root, and writable by no more than this process's group or root's.
+func checkOwner(root *os.Root) error {
+	info, err := root.Stat(".")
+	if err != nil {
+		return fmt.Errorf("open state directory %s: %w", root.Name(), err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("open state directory %s: owner is unknown", root.Name())
+	}
+	uid, gid, mode := os.Geteuid(), os.Getegid(), info.Mode().Perm()
+	if stat.Uid != 0 && int(stat.Uid) != uid {
+		return fmt.Errorf("open state directory %s: it belongs to uid %d, and must belong to uid %d or 0: change its owner or remove it, or set --state.path to another one",
+			root.Name(), stat.Uid, uid)
+	}
+	ownGroup := stat.Gid == 0 || int(stat.Gid) == gid
+	if mode&0o002 != 0 || mode&0o020 != 0 && !ownGroup {
+		return fmt.Errorf("open state directory %s: other users can write to it (mode %04o): run chmod go-w on it, or set --state.path to a new directory, such as %s",
+			root.Name(), mode, filepath.Join(root.Name(), "gpuledger"))
+	}
+	return nil
 }
 
 // Close gives the directory free for another process.
-func (d *Dir) Close() error { return d.lock.Close() }
+func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close()) }
 
-func (d *Dir) file() string { return filepath.Join(d.path, "ledger.json") }
+func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
 // Load hands the records that were last saved in this boot to add, in their order.
 // Without a file it returns an error that is fs.ErrNotExist, for one that cannot be
 // continued ErrUnusable; an error of add is one, too. After any error what was added
 // is worth nothing.
 func (d *Dir) Load(add func(record json.RawMessage) error) error {
-	file, err := os.Open(d.file())
+	// Opening a named pipe must not wait for its writer.
+	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
 	defer file.Close()
-	if err := d.read(file, add); err != nil {
+	err = checkFile(file)
+	if err == nil {
+		err = d.read(file, add)
+	}
+	if err != nil {
 		return fmt.Errorf("load state %s: %w: %w", d.file(), ErrUnusable, err)
 	}
 	return nil
+}
+
+// checkFile returns an error for what is not worth reading.
+func checkFile(file *os.File) error {
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("not a regular file but %v", info.Mode())
+	case info.Size() > maxFile:
+		return fmt.Errorf("%d bytes, at most %d are read", info.Size(), maxFile)
+	}
+	return nil
+}
+
+// errLong is why a record is not read, or not written.
+var errLong = fmt.Errorf("longer than %d bytes", maxRecord)
+
+// shortReader fails instead of reading more than left bytes.
+type shortReader struct {
+	io.Reader
+	left int
+}
+
+func (r *shortReader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, errLong
+	}
+	n, err := r.Reader.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	return n, err
 }
 
 func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
@@ -122,10 +215,12 @@ func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
 	case h.BootID != d.boot:
 		return errors.New("written in another boot")
 	}
-	lines := json.NewDecoder(buffer)
+	short := &shortReader{Reader: io.LimitReader(buffer, maxFile)}
+	lines := json.NewDecoder(short)
 	var last json.RawMessage
 	for n := 0; ; n++ {
 		var line json.RawMessage
+		short.left = maxRecord
 		switch err := lines.Decode(&line); {
 		case errors.Is(err, io.EOF):
 			return checkEnd(last, n-1)
@@ -166,7 +261,7 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 		return nil
 	}
 	err = fmt.Errorf("save state: %w", err)
-	if rm := os.Remove(d.file()); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+	if rm := d.root.Remove(ledgerFile); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 		return fmt.Errorf("%w; %w: %w", err, ErrStale, rm)
 	}
 	return err
@@ -178,12 +273,12 @@ func (d *Dir) ours() bool {
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(filepath.Join(d.path, "lock"))
+	there, err := os.Stat(filepath.Join(d.path, lockFile))
 	return err == nil && os.SameFile(locked, there)
 }
 
 func (d *Dir) replace(records iter.Seq[any]) error {
-	next, err := os.OpenFile(d.file()+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	next, err := d.create()
 	if err != nil {
 		return err
 	}
@@ -191,12 +286,47 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	if err := errors.Join(err, next.Close()); err != nil {
 		return err
 	}
-	return os.Rename(next.Name(), d.file())
+	return d.root.Rename(nextFile, ledgerFile)
+}
+
+// create makes the next file. One that a killed program left behind is removed; a link,
+// pipe or folder in its place is not ours, and stays.
+func (d *Dir) create() (*os.File, error) {
+	info, err := d.root.Lstat(nextFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file but %v: remove it", filepath.Join(d.path, nextFile), info.Mode())
+	default:
+		if err := d.root.Remove(nextFile); err != nil {
+			return nil, err
+		}
+	}
+	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// shortWriter fails instead of writing a line, or a file, that would not be read again.
+// It gets a line at each call.
+type shortWriter struct {
+	io.Writer
+	left int
+}
+
+func (w *shortWriter) Write(line []byte) (int, error) {
+	if len(line) > maxRecord {
+		return 0, fmt.Errorf("record is %w", errLong)
+	}
+	if w.left -= len(line); w.left < 0 {
+		return 0, fmt.Errorf("more than %d bytes: lower --collector.process.max", maxFile)
+	}
+	return w.Writer.Write(line)
 }
 
 func (d *Dir) write(w io.Writer, records iter.Seq[any]) error {
 	buffer := bufio.NewWriter(w)
-	lines := json.NewEncoder(buffer)
+	lines := json.NewEncoder(&shortWriter{Writer: buffer, left: maxFile})
 	if err := lines.Encode(header{Version: version, BootID: d.boot}); err != nil {
 		return err
 	}

@@ -1,0 +1,107 @@
+//go:build realtime
+
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/test/deadfs"
+)
+
+const energyTotal = "gpuledger_gpu_energy_joules_total"
+
+// stateDown reports whether the page says that the state is not saved.
+func stateDown(p page) bool {
+	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
+}
+
+// ends sends SIGTERM, and fails the test unless the exporter ends within a second.
+func (e *exporter) ends() {
+	e.t.Helper()
+	began := time.Now()
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		e.t.Fatal(err)
+	}
+	select {
+	case <-e.exited:
+	case <-time.After(30 * time.Second):
+		e.t.Fatal("SIGTERM does not end it")
+	}
+	if took := time.Since(began); took > time.Second {
+		e.t.Errorf("the end took %v", took)
+	}
+	if e.err != nil {
+		e.t.Errorf("ended with %v", e.err)
+	}
+}
+
+// TestDeadState: a file system of the state that does not answer stops the books, and
+// nothing else. When it answers again nothing was lost or counted twice.
+func TestDeadState(t *testing.T) {
+	n := newNode(t, "timeslice")
+	dir := filepath.Join(t.TempDir(), "state")
+	e := start(t, n, "--tick=200ms", "--state.path="+dir)
+	e.scrapeUntil("every GPU was charged", charged(10_000))
+	revive := deadfs.Mount(t, dir)
+	stood := e.scrapeUntil("the state is late", stateDown).Sum(energyTotal, nil)
+	readings := e.scrape().Sum("gpuledger_gpu_last_reading_timestamp_seconds", nil)
+	p := e.scrapeUntil("the GPUs are read on", func(p page) bool {
+		return p.Sum("gpuledger_gpu_last_reading_timestamp_seconds", nil) > readings
+	})
+	if got := p.Sum(energyTotal, nil); got != stood || stood == 0 {
+		t.Errorf("%v J are shown, %v J were saved", got, stood)
+	}
+	if said := e.said("state", "has not answered within"); said != 1 {
+		t.Errorf("said %d times, want once", said)
+	}
+	revive()
+	e.scrapeUntil("the books go on", func(p page) bool { return !stateDown(p) && p.Sum(energyTotal, nil) > stood })
+	e.kept(n, dir)
+}
+
+// TestDeadStateAtStart: it gets ready without books, and ends within a second.
+func TestDeadStateAtStart(t *testing.T) {
+	n := newNode(t, "timeslice")
+	dir := t.TempDir()
+	deadfs.Mount(t, dir)
+	e := start(t, n, "--tick=200ms", "--state.path="+dir)
+	p := e.scrapeUntil("the state is late", stateDown)
+	if len(p.UUIDs()) == 0 || len(p.Matches(energyTotal, nil)) > 0 {
+		t.Errorf("%d GPUs, books %v; want GPUs without books", len(p.UUIDs()), p.Matches(energyTotal, nil))
+	}
+	e.ends()
+}
+
+// TestDeadStateAtEnd: a save that hangs does not hold up the end.
+func TestDeadStateAtEnd(t *testing.T) {
+	n := newNode(t, "timeslice")
+	dir := t.TempDir()
+	e := start(t, n, "--tick=200ms", "--state.path="+dir)
+	deadfs.Mount(t, dir)
+	e.scrapeUntil("the state is late", stateDown)
+	e.ends()
+}
+
+// TestPipeState: a pipe in the place of the file is no state, and is replaced by one.
+func TestPipeState(t *testing.T) {
+	n := newNode(t, "timeslice")
+	leftBehind(t, n) // the driver was read
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, "ledger.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := cleanStart(t, n, dir)
+	if said := e.said("state", "not a regular file"); said != 1 {
+		t.Errorf("said %d times, want once", said)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "ledger.json")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the pipe is still there: %v, %v", info, err)
+	}
+	e.kept(n, dir)
+}

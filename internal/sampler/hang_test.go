@@ -1,0 +1,111 @@
+package sampler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// TestSaveHangs: while a save does not return, gauges go on and books stand still, for
+// nothing is shown that was not saved. Later nothing is missing.
+func TestSaveHangs(t *testing.T) {
+	for name, outcome := range map[string]error{"it is saved": nil, "it is not": errors.New("input/output error")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.sampler()
+				shown := w.ticks(s, 3).GPUs[0].Book.Energy
+				release := make(chan struct{})
+				s.HoldSaving(release, outcome)
+				w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+				began := time.Now()
+				snap := w.ticks(s, 5)
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("five ticks took %v", took)
+				}
+				if g := snap.GPUs[0]; g.Book.Energy != shown || g.XIDs.Count != 0 || !g.LastReading.After(w.instant().Wall.Add(-2*time.Second)) {
+					t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved; last reading %v", g.Book.Energy, g.XIDs.Count, shown, g.LastReading)
+				}
+				if st := stageOf(snap, stage.State); st.Up || st.Err == "" {
+					t.Errorf("stage %+v, want down with a reason", st)
+				}
+				close(release)
+				synctest.Wait()
+				snap = w.ticks(s, 1)
+				if g := snap.GPUs[0]; g.Book.Energy != shown+600_000 || g.XIDs.Count != 1 || !stageOf(snap, stage.State).Up {
+					t.Errorf("%d mJ and %d XIDs after the hang, want %d and 1", g.Book.Energy, g.XIDs.Count, shown+600_000)
+				}
+				if got := w.ticks(w.restarted(s), 1).GPUs[0].Book.Energy; got != shown+700_000 {
+					t.Errorf("%d mJ after a restart, want %d", got, shown+700_000)
+				}
+			})
+		})
+	}
+}
+
+// TestOpeningHangs: until the file of an earlier exporter was read, no books and no errors
+// are shown, for those in it would be counted twice. The GPUs are, so probes and gauges go
+// on.
+func TestOpeningHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.sampler()
+		w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+		before := w.ticks(s, 3).GPUs[0].Book.Energy
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range w.devices {
+			w.devices[i].XIDEvents = true
+		}
+		s = w.sampler()
+		release := make(chan struct{})
+		s.HoldOpening(release)
+		for range 5 {
+			snap := w.ticks(s, 1)
+			if g := snap.GPUs[0]; len(snap.GPUs) != 2 || g.Book != nil || g.XIDEvents || stageOf(snap, stage.State).Up {
+				t.Fatalf("book %+v, XIDs %+v shown %v, stage %+v", g.Book, g.XIDs, g.XIDEvents, stageOf(snap, stage.State))
+			}
+		}
+		close(release)
+		synctest.Wait()
+		if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != before+600_000 || g.XIDs.Count != 1 || !g.XIDEvents {
+			t.Errorf("after the hang: %+v, want %d mJ and one XID", g, before+600_000)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestCloseWhileHanging: the end of the program waits for no file system, and a tick ends
+// with its context.
+func TestCloseWhileHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.sampler()
+		at := w.ticks(s, 2).At
+		release := make(chan struct{})
+		s.HoldSaving(release, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		s.Tick(ctx)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("the end took %v", took)
+		}
+		if s.Latest().At != at {
+			t.Error("a tick is shown that was not saved")
+		}
+		close(release)
+		synctest.Wait()
+	})
+}

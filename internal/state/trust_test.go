@@ -1,0 +1,166 @@
+package state_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+// TestFolder: a directory in which other users could place a file is refused, and the
+// error says what to do.
+func TestFolder(t *testing.T) {
+	const ok = ""
+	tests := []struct {
+		name     string
+		mode     os.FileMode
+		uid, gid int // -1 for our own
+		want     string
+	}{
+		{"as the kubelet makes it", 0o755, -1, -1, ok},
+		{"private", 0o700, -1, -1, ok},
+		{"of our group", 0o775, -1, -1, ok},
+		{"of another group", 0o775, -1, 4711, "chmod go-w"},
+		{"everybody's", 0o777, -1, -1, "other users can write to it (mode 0777): run chmod go-w on it, or set --state.path"},
+		{"sticky", 0o777 | os.ModeSticky, -1, -1, "chmod go-w"},
+		{"of another user", 0o755, 4711, -1, "it belongs to uid 4711, and must belong to uid "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := t.TempDir()
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chown(path, tt.uid, tt.gid); err != nil {
+				t.Skipf("only root can give a folder away: %v", err)
+			}
+			d, err := state.Open(path, "boot-1")
+			if err == nil {
+				_ = d.Close()
+			}
+			if (err == nil) != (tt.want == ok) || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("open: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestLinks: what stands in the place of a file is neither followed nor waited for.
+func TestLinks(t *testing.T) {
+	link := func(target string) func(string) error {
+		return func(name string) error { return os.Symlink(target, name) }
+	}
+	pipe := func(name string) error { return unix.Mkfifo(name, 0o600) }
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("theirs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, file string
+		make       func(string) error
+		want       string // of Save
+	}{
+		{"next file links to another", "ledger.json.new", link(victim), "ledger.json.new is not a regular file but L"},
+		{"next file links to nothing", "ledger.json.new", link(victim + "-2"), "ledger.json.new is not a regular file but L"},
+		{"next file is a pipe", "ledger.json.new", pipe, "ledger.json.new is not a regular file but p"},
+		{"file links to another", "ledger.json", link(victim), ""},
+		{"file is a pipe", "ledger.json", pipe, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := t.TempDir()
+			d := open(t, path, "boot-1")
+			if err := tt.make(filepath.Join(path, tt.file)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := load(d); err == nil {
+				t.Error("something was loaded")
+			}
+			err := d.Save(lines(42))
+			switch {
+			case tt.want == "":
+				if got, err := load(d); err != nil || !slices.Equal(got, []int{42}) {
+					t.Errorf("load after save: %v, %v", got, err)
+				}
+			case err == nil || !strings.Contains(err.Error(), tt.want):
+				t.Errorf("save: %v, want %q", err, tt.want)
+			}
+			if got, err := os.ReadFile(victim); string(got) != "theirs" {
+				t.Errorf("another's file holds %q, %v", got, err)
+			}
+			if _, err := os.Lstat(victim + "-2"); err == nil {
+				t.Error("a file was made outside the directory")
+			}
+		})
+	}
+}
+
+// TestLeftover: the next file of a program that was killed stops nobody.
+func TestLeftover(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	if err := os.WriteFile(filepath.Join(path, "ledger.json.new"), []byte("half a st"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save(lines(42)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := load(d); err != nil || !slices.Equal(got, []int{42}) {
+		t.Errorf("load: %v, %v", got, err)
+	}
+}
+
+// TestLongRecord: a record without end is not read into memory, and none is written that
+// would not be read.
+func TestLongRecord(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	const size = 16 << 20
+	file := `{"version":2,"boot_id":"boot-1"}` + "\n\"" + strings.Repeat("x", size) + "\"\n" + `{"records":1}`
+	if err := os.WriteFile(filepath.Join(path, "ledger.json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := load(d); !errors.Is(err, state.ErrUnusable) || !strings.Contains(err.Error(), "read record 0: longer than") {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 2<<20 {
+		t.Errorf("%d bytes of memory for a record of %d", took, size)
+	}
+	if err := d.Save(slices.Values([]any{strings.Repeat("x", size)})); err == nil || !strings.Contains(err.Error(), "record is longer than") {
+		t.Errorf("save: %v", err)
+	}
+}
+
+// TestLongFile: a file of many records has a limit as well.
+func TestLongFile(t *testing.T) {
+	d := open(t, t.TempDir(), "boot-1")
+	endless := func(yield func(any) bool) {
+		for yield(strings.Repeat("x", 100_000)) {
+		}
+	}
+	if err := d.Save(endless); err == nil || !strings.Contains(err.Error(), "more than 33554432 bytes") {
+		t.Errorf("save: %v", err)
+	}
+	var records int
+	if err := d.Save(func(yield func(any) bool) {
+		for range 300 {
+			yield(strings.Repeat("x", 100_000))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Load(func(json.RawMessage) error { records++; return nil }); err != nil || records != 300 {
+		t.Errorf("%d records, %v", records, err)
+	}
+}

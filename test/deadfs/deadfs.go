@@ -1,0 +1,37 @@
+// Package deadfs mounts file systems that never answer, as a network file system does whose
+// server is gone.
+package deadfs
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mount mounts a file system over a directory: one in user space (FUSE) whose program reads
+// no request. Every call on it waits until revive unmounts it, which the end of the test
+// does too. It skips the test where that is not allowed.
+func Mount(t testing.TB, dir string) (revive func()) {
+	t.Helper()
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no file system in user space: %v", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", device.Fd(), os.Getuid(), os.Getgid())
+	if err := unix.Mount("dead", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
+		_ = device.Close()
+		t.Skipf("mounting needs root: %v", err)
+	}
+	mounted := true
+	revive = func() {
+		if mounted {
+			mounted = false
+			_ = unix.Unmount(dir, unix.MNT_DETACH)
+			_ = device.Close() // which ends the calls that wait
+		}
+	}
+	t.Cleanup(revive)
+	return revive
+}
