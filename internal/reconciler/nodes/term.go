@@ -36,6 +36,7 @@ type inventories interface {
 // leader reads every exporter anew.
 type term struct {
 	opts     Options
+	watches  kubernetes.Interface
 	kube     kubernetes.Interface
 	log      *slog.Logger
 	counts   *counts
@@ -77,14 +78,14 @@ const writers = 4
 
 func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
 	t := &term{
-		opts: opts, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
+		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
 		judge:  verdict.New(opts.Rules, 2*opts.Resync),
 		budget: verdict.NewBudget(),
 		pods:   c.Pods,
-		owners: newDaemonSets(c.Kube, opts.Exporters, c.Failures, log),
-		nodes:  coreinformers.NewNodeInformer(c.Kube, 0, cache.Indexers{}),
+		owners: newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
+		nodes:  coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(

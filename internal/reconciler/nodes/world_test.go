@@ -166,7 +166,7 @@ func (w *world) lead() (*term, func()) {
 		}
 		return obj, nil
 	}))
-	trm, err := newTerm(w.opts, Cluster{Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(log)}, w, newCounts(), log)
+	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(log)}, w, newCounts(), log)
 	w.check(err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
