@@ -16,9 +16,16 @@ import (
 
 // cluster is the API server as the parts use it.
 type cluster struct {
+	// watches lists and watches. A watch lasts for minutes, so it has no timeout.
+	watches kubernetes.Interface
+	// kube and metadata make all other requests, each within requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
+
+// requestTimeout ends a request that hangs. Otherwise as many of these as there are
+// writers would stop all writes.
+const requestTimeout = 15 * time.Second
 
 // connectAgain is the time between two attempts to find the API server.
 const connectAgain = 10 * time.Second
@@ -52,11 +59,20 @@ func open(kubeconfig string) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("read how to reach the API server: %w", err)
 	}
+	return clients(cfg)
+}
+
+func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
 	cfg.QPS, cfg.Burst = 50, 100 // writes have a limit of their own
 	// A cluster's pods take a fraction of the work that JSON takes.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	watches, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return cluster{}, fmt.Errorf("make a watching client of the API server: %w", err)
+	}
+	cfg.Timeout = requestTimeout
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return cluster{}, fmt.Errorf("make a client of the API server: %w", err)
@@ -68,5 +84,5 @@ func open(kubeconfig string) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("make a metadata client of the API server: %w", err)
 	}
-	return cluster{kube: kube, metadata: meta}, nil
+	return cluster{watches: watches, kube: kube, metadata: meta}, nil
 }

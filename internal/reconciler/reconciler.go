@@ -74,13 +74,13 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 // term has its own, and there is one of pods for both parts.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
-	pods := p.podInformers(c.kube)
+	pods := p.podInformers(c.watches)
 	if p.cfg.runs(partLabels) {
-		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Kube: c.kube, Pods: pods, Failures: p.failures}) })
+		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Watches: c.watches, Kube: c.kube, Pods: pods, Failures: p.failures}) })
 	}
 	if p.cfg.runs(partWorkloads) {
 		g.Go(func() error {
-			return p.workloads.Run(ctx, workloads.Cluster{Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
+			return p.workloads.Run(ctx, workloads.Cluster{Watches: c.watches, Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
 		})
 	}
 	for _, informer := range pods {

@@ -30,12 +30,8 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	o.DaemonSets = daemonSets{
-		{"gpuledger", "gpuledger"}:                         {},
-		{"gpu-operator", "nvidia-device-plugin-daemonset"}: {},
-		{"kube-system", "nvidia-device-plugin-daemonset"}:  {},
-	}
-	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "`daemonsets` whose pods may hold an exporter, as namespace/name with commas between")
+	o.DaemonSets = daemonSets{{Namespace: "gpuledger", Name: "gpuledger"}: {}}
+	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "`daemonsets` whose pods may hold an exporter, as namespace/name with commas between; only administrators may create pods in these namespaces, for such a pod decides a Node's labels")
 	fs.BoolVar(&o.TLS, "exporter.tls", false, "read the exporters over TLS")
 	fs.StringVar(&o.CAFile, "exporter.tls.ca-file", "", "`file` with the certificates that vouch for the exporters' ones")
 	fs.StringVar(&o.ServerName, "exporter.tls.server-name", "", "`name` that must be in the exporters' certificates")
@@ -68,25 +64,21 @@ func (o *Options) Validate() error {
 func (o *Options) Namespaces() []string {
 	namespaces := make(map[string]struct{})
 	for d := range o.DaemonSets {
-		namespaces[d.namespace] = struct{}{}
+		namespaces[d.Namespace] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(namespaces))
 }
 
-func (o *Options) lists(namespace, name string) bool {
-	_, ok := o.DaemonSets[daemonSet{namespace, name}]
-	return ok
-}
-
-type daemonSet struct{ namespace, name string }
+// DaemonSet names a DaemonSet.
+type DaemonSet struct{ Namespace, Name string }
 
 // daemonSets is a flag that lists DaemonSets as namespace/name.
-type daemonSets map[daemonSet]struct{}
+type daemonSets map[DaemonSet]struct{}
 
 func (d daemonSets) MarshalText() ([]byte, error) {
 	var names []string
 	for ds := range d {
-		names = append(names, ds.namespace+"/"+ds.name)
+		names = append(names, ds.Namespace+"/"+ds.Name)
 	}
 	slices.Sort(names)
 	return []byte(strings.Join(names, ",")), nil
@@ -103,7 +95,7 @@ func (d *daemonSets) UnmarshalText(text []byte) error {
 		if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return fmt.Errorf("%q is not namespace/name", word)
 		}
-		(*d)[daemonSet{namespace, name}] = struct{}{}
+		(*d)[DaemonSet{namespace, name}] = struct{}{}
 	}
 	return nil
 }

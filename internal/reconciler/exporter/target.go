@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The exporter's container, as all its manifests name it, and where it listens if
@@ -22,25 +23,33 @@ const (
 // scheduler's word, never its own.
 type Target struct {
 	Node string
+	// DaemonSet and DaemonSetUID are from the pod's owner reference, which is free text:
+	// the reader compares them with the DaemonSet of that name.
+	DaemonSet    DaemonSet
+	DaemonSetUID types.UID
 	// Run tells one start of the container from the next.
 	Run string
 	// Address is host:port, empty while the container is not ready.
 	Address string
 }
 
-// Of returns the exporter in a pod, if it holds one and belongs to one of the listed
-// DaemonSets. Labels are not looked at: several installers put the same ones on pods
-// of several kinds.
+// Of returns the exporter in a pod, if the pod holds one and names one of the listed
+// DaemonSets as its controller. Labels are ignored: several installers put the same ones
+// on pods of several kinds.
 func (o *Options) Of(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" || !o.lists(pod.Namespace, owner.Name) {
+	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
+		return Target{}, false
+	}
+	from := DaemonSet{pod.Namespace, owner.Name}
+	if _, listed := o.DaemonSets[from]; !listed {
 		return Target{}, false
 	}
 	c := container(pod)
 	if c == nil {
 		return Target{}, false
 	}
-	t := Target{Node: pod.Spec.NodeName}
+	t := Target{Node: pod.Spec.NodeName, DaemonSet: from, DaemonSetUID: owner.UID}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name != containerName {
 			continue

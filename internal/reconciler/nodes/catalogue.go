@@ -97,7 +97,10 @@ var labelCatalogue = []collector.Label{
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal, or what the distribution writes there."},
 	{Name: "machine", Help: "The provider's name of the machine, from the provider id (AWS, GCP, Azure, OCI and others); the system UUID where there is none, and with k3s, RKE2 and kind, which give the name of the Node."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
-	{Name: "condition", Help: "Whether an exporter is ready, and whether it answered when it was last asked.", Values: []string{"answering", "failing", "not_ready"}, Complete: true},
+	{
+		Name: "condition", Help: "Whether an exporter is ready, and whether it answered the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner, without the DaemonSet's UID, is `not_owned` and ignored.",
+		Values: []string{conditionAnswering, conditionFailing, conditionNotReady, conditionNotOwned}, Complete: true,
+	},
 	{Name: "state", Help: "What is thought of what an exporter says. Nothing is written in the last five.", Values: states(), Complete: true},
 	{Name: "result", Help: "What the reading of an exporter gave.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
 	{

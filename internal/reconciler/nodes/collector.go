@@ -84,9 +84,8 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 	for _, s := range verdict.States {
 		show(judged, float64(thought[s]), string(s))
 	}
-	all, notReady, failing := t.fleet.census()
-	show(exporters, float64(all-notReady-failing), "answering")
-	show(exporters, float64(failing), "failing")
-	show(exporters, float64(notReady), "not_ready")
+	for condition, count := range t.fleet.census() {
+		show(exporters, float64(count), condition)
+	}
 	show(changesHeld, float64(t.held.size()))
 }

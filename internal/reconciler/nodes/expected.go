@@ -70,7 +70,7 @@ func (t *term) followSlices(ctx context.Context) error {
 
 func (t *term) newSlices() (*resourceSlices, error) {
 	s := &resourceSlices{
-		informer: resourceinformers.NewResourceSliceInformer(t.kube, 0, cache.Indexers{}),
+		informer: resourceinformers.NewResourceSliceInformer(t.watches, 0, cache.Indexers{}),
 		nodes:    make(map[string]int),
 	}
 	_ = s.informer.SetTransform(trimSlice) // fails only for an informer that runs

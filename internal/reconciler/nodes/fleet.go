@@ -15,7 +15,9 @@ import (
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
-	nodes   map[string]int // exporters on a Node
+	// disowned are pods that name a listed DaemonSet as their owner without its UID.
+	disowned map[cache.ObjectName]struct{}
+	nodes    map[string]int // exporters on a Node
 	lost    map[string]time.Time
 	began   time.Time
 
@@ -29,7 +31,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	return &fleet{
-		targets: make(map[cache.ObjectName]exporter.Target), nodes: make(map[string]int), lost: make(map[string]time.Time),
+		targets: make(map[cache.ObjectName]exporter.Target), disowned: make(map[cache.ObjectName]struct{}), nodes: make(map[string]int), lost: make(map[string]time.Time),
 		began: time.Now(), failing: make(map[cache.ObjectName]error),
 	}
 }
@@ -39,6 +41,7 @@ func newFleet() *fleet {
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.disowned, name)
 	old, known := f.targets[name]
 	if known && old.Node != t.Node {
 		f.drop(name, old, time.Now())
@@ -56,6 +59,7 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	delete(f.disowned, name)
 	t, ok := f.targets[name]
 	if !ok {
 		return "", false
@@ -63,6 +67,13 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.drop(name, t, now)
 	f.asked(name)
 	return t.Node, f.nodes[t.Node] == 0
+}
+
+// disown counts a pod that is no exporter although it names a listed DaemonSet.
+func (f *fleet) disown(name cache.ObjectName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disowned[name] = struct{}{}
 }
 
 func (f *fleet) drop(name cache.ObjectName, t exporter.Target, now time.Time) {
@@ -160,17 +171,28 @@ func (f *fleet) size() int {
 	return len(f.nodes)
 }
 
-// census counts the exporters, those that are not ready, and those that do not answer.
-func (f *fleet) census() (all, notReady, failing int) {
+// The conditions of an exporter.
+const (
+	conditionAnswering = "answering"
+	conditionFailing   = "failing"
+	conditionNotReady  = "not_ready"
+	conditionNotOwned  = "not_owned"
+)
+
+// census counts the exporters by condition.
+func (f *fleet) census() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	count := map[string]int{conditionAnswering: 0, conditionFailing: 0, conditionNotReady: 0, conditionNotOwned: len(f.disowned)}
 	for name, t := range f.targets {
 		switch {
 		case t.Address == "":
-			notReady++
+			count[conditionNotReady]++
 		case f.failing[name] != nil:
-			failing++
+			count[conditionFailing]++
+		default:
+			count[conditionAnswering]++
 		}
 	}
-	return len(f.targets), notReady, failing
+	return count
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
@@ -105,8 +106,10 @@ func TestFleetSweep(t *testing.T) {
 	if !done(swept) {
 		t.Error("the sweep does not end")
 	}
-	if all, notReady, failing := f.census(); all != 4 || notReady != 1 || failing != 1 {
-		t.Errorf("census: %d, %d, %d", all, notReady, failing)
+	f.disown(name("forged"))
+	want := map[string]int{conditionAnswering: 2, conditionFailing: 1, conditionNotReady: 1, conditionNotOwned: 1}
+	if diff := cmp.Diff(want, f.census()); diff != "" {
+		t.Errorf("census (-want +got):\n%s", diff)
 	}
 	if !f.tried(name("fails"), nil) {
 		t.Error("that it answers again is no news")

@@ -19,7 +19,8 @@ import (
 // Cluster is how Nodes and pods are read and written. The informers hold what
 // [Nodes.Keep] keeps of pods, and are run by whoever made them.
 type Cluster struct {
-	Kube kubernetes.Interface
+	// Watches lists and watches, Kube makes all other requests.
+	Watches, Kube kubernetes.Interface
 	Pods []cache.SharedIndexInformer
 	// Failures is told of what cannot be watched.
 	Failures *watch.Failures

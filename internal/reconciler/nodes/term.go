@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -25,21 +27,28 @@ import (
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
+// inventories reads the page of one exporter.
+type inventories interface {
+	Read(context.Context, exporter.Target) (inventory.Page, error)
+}
+
 // term is the work of one term as the leader. All its memory ends with it: the next
 // leader reads every exporter anew.
 type term struct {
 	opts     Options
+	watches  kubernetes.Interface
 	kube     kubernetes.Interface
 	log      *slog.Logger
 	counts   *counts
 	failures *watch.Failures
 
-	client *exporter.Client
+	client inventories
 	judge  *verdict.Judge
 	budget *verdict.Budget
 	events record.EventRecorder
 
 	pods   []cache.SharedIndexInformer
+	owners *daemonSets
 	nodes  cache.SharedIndexInformer
 	slices atomic.Pointer[resourceSlices] // nil where the cluster has none, or until that is known
 
@@ -47,6 +56,9 @@ type term struct {
 	writes    workqueue.TypedRateLimitingInterface[string]
 	readRate  *rate.Limiter
 	writeRate *rate.Limiter
+
+	// podEvents makes the handlers of pods and of DaemonSets take turns.
+	podEvents sync.Mutex
 
 	fleet  *fleet
 	memory *memory
@@ -64,15 +76,16 @@ const (
 // milliseconds, so the rate is what counts.
 const writers = 4
 
-func newTerm(opts Options, c Cluster, client *exporter.Client, counts *counts, log *slog.Logger) (*term, error) {
+func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
 	t := &term{
-		opts: opts, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
+		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
 		judge:  verdict.New(opts.Rules, 2*opts.Resync),
 		budget: verdict.NewBudget(),
 		pods:   c.Pods,
-		nodes:  coreinformers.NewNodeInformer(c.Kube, 0, cache.Indexers{}),
+		owners: newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
+		nodes:  coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(
@@ -101,7 +114,9 @@ func (t *term) run(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { t.nodes.RunWithContext(ctx); return nil })
+	for _, informer := range append(t.owners.informers, t.nodes) {
+		g.Go(func() error { informer.RunWithContext(ctx); return nil })
+	}
 	g.Go(func() error { return t.followSlices(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
@@ -113,6 +128,7 @@ func (t *term) run(ctx context.Context) error {
 		if !cache.WaitForCacheSync(ctx.Done(), delivered...) {
 			return nil // the term has ended
 		}
+		t.owners.reportMissing()
 		t.synced.Store(true)
 		return t.work(ctx)
 	})
@@ -174,6 +190,17 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 		}
 		delivered = append(delivered, r.HasSynced)
 	}
+	for _, informer := range t.owners.informers {
+		r, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    t.daemonSetSeen,
+			UpdateFunc: func(_, obj any) { t.daemonSetSeen(obj) },
+			DeleteFunc: t.daemonSetGone,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listen to daemonsets: %w", err)
+		}
+		delivered = append(delivered, r.HasSynced)
+	}
 	r, err := t.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    t.nodeSeen,
 		UpdateFunc: func(_, obj any) { t.nodeSeen(obj) },
@@ -191,26 +218,62 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// podSeen has an exporter read when it gets ready, and again when it was restarted.
 func (t *term) podSeen(obj any) {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	t.follow(obj)
+}
+
+func (t *term) podGone(obj any) {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.gone(name)
+	}
+}
+
+// follow queues an exporter when it gets ready, and again after a restart. It ignores a
+// pod that no listed DaemonSet owns.
+func (t *term) follow(obj any) {
 	pod, ok := obj.(*exporter.Pod)
 	if !ok {
 		return
 	}
 	name := cache.MetaObjectToName(pod)
-	if pod.Target == nil {
+	switch {
+	case pod.Target == nil:
 		t.gone(name)
-		return
-	}
-	if t.fleet.put(name, *pod.Target) {
+	case !t.owners.own(*pod.Target):
+		t.gone(name)
+		t.fleet.disown(name)
+	case t.fleet.put(name, *pod.Target):
 		t.reads.Forget(name)
 		t.reads.Add(name)
 	}
 }
 
-func (t *term) podGone(obj any) {
-	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		t.gone(name)
+func (t *term) daemonSetSeen(obj any) {
+	if d, ok := obj.(*appsv1.DaemonSet); ok && t.owners.set(d.Namespace, d.Name, d.UID) {
+		t.followAll()
+	}
+}
+
+func (t *term) daemonSetGone(obj any) {
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err == nil && t.owners.set(name.Namespace, name.Name, "") {
+		t.followAll()
+	}
+}
+
+// followAll looks at every pod again. Under the lock no pod is added or deleted between
+// the list and its use.
+func (t *term) followAll() {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	for _, informer := range t.pods {
+		for _, obj := range informer.GetStore().List() {
+			t.follow(obj)
+		}
 	}
 }
 

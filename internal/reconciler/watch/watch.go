@@ -20,13 +20,14 @@ import (
 
 // The resources that are watched.
 const (
+	DaemonSets     = "daemonsets"
 	Nodes          = "nodes"
 	Pods           = "pods"
 	ResourceClaims = "resourceclaims"
 	ResourceSlices = "resourceslices"
 )
 
-var resources = []string{Nodes, Pods, ResourceClaims, ResourceSlices}
+var resources = []string{DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices}
 
 // Metric is the metric of the failures.
 var Metric = collector.Metric{

@@ -87,7 +87,7 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
 	}
-	informer := resourceinformers.NewResourceClaimInformer(c.Kube, metav1.NamespaceAll, 0, cache.Indexers{})
+	informer := resourceinformers.NewResourceClaimInformer(c.Watches, metav1.NamespaceAll, 0, cache.Indexers{})
 	c.Failures.Follow(informer, watch.ResourceClaims)
 	// The error would be that the informer runs.
 	_ = informer.SetTransform(func(obj any) (any, error) {

@@ -22,6 +22,8 @@ import (
 // Cluster is how the workloads are read. The informer holds every pod of the
 // cluster, or what [Workloads.Keep] keeps of it, and is run by whoever made it.
 type Cluster struct {
+	// Watches lists and watches, Kube makes all other requests.
+	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
 	Pods     cache.SharedIndexInformer

@@ -135,7 +135,7 @@ func (w *world) lead() {
 	var g errgroup.Group
 	g.Go(func() error { informer.RunWithContext(ctx); return nil })
 	g.Go(func() error {
-		return w.Run(ctx, workloads.Cluster{Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)})
+		return w.Run(ctx, workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)})
 	})
 	w.stop = func() {
 		cancel()

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -32,7 +35,8 @@ const (
 // no pod behind.
 var world struct {
 	*cluster.Cluster
-	binary string // gpuledger-reconciler
+	binary    string    // gpuledger-reconciler
+	daemonSet types.UID // of the exporters
 }
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
@@ -49,6 +53,11 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 			return err
 		}
 	}
-	_, err := c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller")
+	daemonSet, err := c.Client.AppsV1().DaemonSets(exporterNamespace).Create(ctx, exporterDaemonSet(exporterNamespace), meta.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	world.daemonSet = daemonSet.UID
+	_, err = c.StartControllers("serviceaccount-controller", "clusterrole-aggregation-controller")
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,11 +19,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// The DaemonSet that the exporters' pods say they belong to.
+// The DaemonSet of the exporters' pods. The tests create its pods.
 const (
 	exporterNamespace = "kube-system"
-	exporterDaemonSet = "nvidia-device-plugin-daemonset"
+	daemonSetName     = "nvidia-device-plugin-daemonset"
 )
+
+func exporterDaemonSet(namespace string) *apps.DaemonSet {
+	labels := map[string]string{"name": "nvidia-device-plugin-ds"}
+	return &apps.DaemonSet{
+		ObjectMeta: meta.ObjectMeta{Namespace: namespace, Name: daemonSetName},
+		Spec: apps.DaemonSetSpec{
+			Selector: &meta.LabelSelector{MatchLabels: labels},
+			Template: core.PodTemplateSpec{
+				ObjectMeta: meta.ObjectMeta{Labels: labels},
+				Spec:       core.PodSpec{Containers: []core.Container{{Name: "nvidia-device-plugin-ctr", Image: "plugin"}}},
+			},
+		},
+	}
+}
 
 // node is a Node with an exporter.
 type node struct {
@@ -86,7 +101,7 @@ func exporterPod(name, node string, port int32) *core.Pod {
 		ObjectMeta: meta.ObjectMeta{
 			Namespace: exporterNamespace, Name: name,
 			OwnerReferences: []meta.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "DaemonSet", Name: exporterDaemonSet, UID: "6f8d0b4e-0000-4000-8000-000000000001", Controller: new(true),
+				APIVersion: "apps/v1", Kind: "DaemonSet", Name: daemonSetName, UID: world.daemonSet, Controller: new(true),
 			}},
 		},
 		Spec: core.PodSpec{

@@ -51,7 +51,7 @@ func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	r := execute(t, append([]string{
 		"--kubeconfig=" + kubeconfig, "--web.listen-address=127.0.0.1:0",
 		"--leader-election.namespace=" + namespace, "--leader-election.identity=" + t.Name(), "--leader-election.duration=2s",
-		"--resync=1s", "--confirm=100ms",
+		"--resync=1s", "--confirm=100ms", "--exporter.daemonsets=" + exporterNamespace + "/" + daemonSetName,
 	}, flags...)...)
 	r.await("Listening on")
 	return r

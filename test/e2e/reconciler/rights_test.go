@@ -58,6 +58,8 @@ func TestRights(t *testing.T) {
 		{verbs: "patch update", group: "resource.k8s.io", resource: "resourceclaims", subresource: "status"},
 		{verbs: "get", group: "apps", resource: "replicasets", want: true},
 		{verbs: "list watch patch", group: "apps", resource: "replicasets"},
+		{verbs: "list watch", group: "apps", resource: "daemonsets", want: true},
+		{verbs: "create update patch delete", group: "apps", resource: "daemonsets"},
 		{verbs: "get", group: "jobset.x-k8s.io", resource: "jobsets", want: true},
 		{verbs: "get", group: "example.com", resource: "trainings"},
 		{verbs: "impersonate", resource: "users"},

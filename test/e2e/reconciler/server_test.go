@@ -112,7 +112,8 @@ func TestKubeconfig(t *testing.T) {
 	n := newNode(t, "a", "1")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	r := execute(t, "--kubeconfig="+kubeconfig, "--web.listen-address=127.0.0.1:0", "--enable=labels", "--confirm=100ms",
-		"--leader-election.namespace="+namespace, "--leader-election.identity=late", "--leader-election.duration=2s")
+		"--leader-election.namespace="+namespace, "--leader-election.identity=late", "--leader-election.duration=2s",
+		"--exporter.daemonsets="+exporterNamespace+"/"+daemonSetName)
 	eventually(t, "the log names the file", func() bool { return len(r.says(kubeconfig)) > 0 })
 	check(t, cluster.WriteKubeconfig(kubeconfig+".new", must(world.ServiceAccount(t.Context(), namespace, account))(t)))
 	check(t, os.Rename(kubeconfig+".new", kubeconfig))

@@ -1,0 +1,99 @@
+package reconciler
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// pipes is a listener without a network, so that a bubble of invented time can hold both
+// ends of a connection.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	p <- server
+	return client, nil
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestRequestTimeout: a request to an API server that hangs ends, and a watch on which
+// nothing happens does not.
+func TestRequestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		ctx, stop := context.WithCancel(t.Context())
+		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("watch") {
+				w.Header().Set("Content-Type", "application/json")
+				_ = http.NewResponseController(w).Flush() // the test reads the answer
+			}
+			<-ctx.Done()
+		})}
+		go func() { _ = server.Serve(listener) }() // until it is closed
+		defer func() {
+			stop()
+			_ = server.Close()
+		}()
+		c, err := clients(&rest.Config{Host: "http://api", Dial: listener.dial})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		requests := map[string]func() error{
+			"patch a node": func() error {
+				_, err := c.kube.CoreV1().Nodes().Patch(ctx, "a", types.ApplyPatchType, []byte(`{}`), metav1.PatchOptions{FieldManager: "gpuledger"})
+				return err
+			},
+			"get the lease": func() error {
+				_, err := c.kube.CoordinationV1().Leases("gpuledger").Get(ctx, "gpuledger-reconciler", metav1.GetOptions{})
+				return err
+			},
+			"get an owner": func() error {
+				_, err := c.metadata.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}).Namespace("a").Get(ctx, "a", metav1.GetOptions{})
+				return err
+			},
+		}
+		for name, request := range requests {
+			begun, ended := time.Now(), make(chan error, 1)
+			go func() { ended <- request() }()
+			select {
+			case err := <-ended:
+				if took := time.Since(begun); err == nil || took > requestTimeout {
+					t.Errorf("%s: ended after %v with %v", name, took, err)
+				}
+			case <-time.After(time.Hour):
+				t.Errorf("%s: hangs", name)
+			}
+		}
+
+		watch, err := c.watches.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watch.Stop()
+		select {
+		case event, open := <-watch.ResultChan():
+			t.Errorf("the watch: event %v, open %v", event, open)
+		case <-time.After(time.Hour):
+		}
+	})
+}

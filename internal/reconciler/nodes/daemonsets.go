@@ -1,0 +1,100 @@
+package nodes
+
+import (
+	"log/slog"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// daemonSets holds the UIDs of the listed DaemonSets that exist. An owner reference is
+// free text, so a pod counts as an exporter only if its reference has the UID. It is safe
+// for concurrent use.
+type daemonSets struct {
+	informers []cache.SharedIndexInformer // one for each listed DaemonSet
+	log       *slog.Logger
+
+	mu sync.Mutex
+	// uids has an empty UID for a DaemonSet that does not exist.
+	uids map[exporter.DaemonSet]types.UID
+	// reported is set once the missing DaemonSets were logged; later changes are logged
+	// as they happen.
+	reported bool
+}
+
+func newDaemonSets(kube kubernetes.Interface, o exporter.Options, failures *watch.Failures, log *slog.Logger) *daemonSets {
+	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
+	for listed := range o.DaemonSets {
+		informer := appsinformers.NewFilteredDaemonSetInformer(kube, listed.Namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, listed.Name).String()
+		})
+		_ = informer.SetTransform(trimDaemonSet) // fails only for an informer that runs
+		failures.Follow(informer, watch.DaemonSets)
+		d.informers = append(d.informers, informer)
+		d.uids[listed] = ""
+	}
+	return d
+}
+
+// trimDaemonSet reduces a DaemonSet to its name and UID.
+func trimDaemonSet(obj any) (any, error) {
+	from, ok := obj.(*appsv1.DaemonSet)
+	if !ok {
+		return obj, nil
+	}
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion,
+	}}, nil
+}
+
+// own reports whether the owner that a target names exists.
+func (d *daemonSets) own(t exporter.Target) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uid := d.uids[t.DaemonSet]
+	return uid != "" && uid == t.DaemonSetUID
+}
+
+// set stores the UID of a DaemonSet, empty if it was deleted, and reports whether the UID
+// changed.
+func (d *daemonSets) set(namespace, name string, uid types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := exporter.DaemonSet{Namespace: namespace, Name: name}
+	old, listed := d.uids[key]
+	if !listed || old == uid {
+		return false
+	}
+	d.uids[key] = uid
+	if d.reported && uid == "" {
+		d.logMissing(key)
+	} else if d.reported {
+		d.log.Info("daemonset found", "namespace", namespace, "name", name)
+	}
+	return true
+}
+
+// reportMissing logs the DaemonSets that do not exist after the first list.
+func (d *daemonSets) reportMissing() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reported = true
+	for key, uid := range d.uids {
+		if uid == "" {
+			d.logMissing(key)
+		}
+	}
+}
+
+func (d *daemonSets) logMissing(key exporter.DaemonSet) {
+	d.log.Warn("daemonset of --exporter.daemonsets not found, ignoring pods that name it as their owner", "namespace", key.Namespace, "name", key.Name)
+}

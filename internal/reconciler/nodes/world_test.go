@@ -1,0 +1,249 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	coreinformers "k8s.io/client-go/informers/core/v1"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// world is a cluster in memory, with one exporter on each Node, for tests in a bubble of
+// invented time.
+type world struct {
+	t    *testing.T
+	kube *fake.Clientset
+	opts Options
+	logs *strings.Builder
+
+	mu    sync.Mutex
+	pages map[string]inventory.Page // by Node
+	hangs map[string]bool           // Nodes whose exporters do not answer
+	read  map[string]time.Time      // when a page was last returned, by Node
+}
+
+var worldDaemonSet = exporter.DaemonSet{Namespace: "gpuledger", Name: "gpuledger"}
+
+const worldDaemonSetUID = "d1"
+
+func newWorld(t *testing.T) *world {
+	opts := *testOptions(nodelabel.Own, nodelabel.OwnPrefix)
+	opts.Exporters.DaemonSets = map[exporter.DaemonSet]struct{}{worldDaemonSet: {}}
+	opts.Exporters.Timeout = 5 * time.Second
+	opts.Resync, opts.Confirm, opts.LabelTTL = 10*time.Minute, 10*time.Second, 24*time.Hour
+	opts.Concurrency, opts.Rate, opts.Writes = 16, 200, 20
+	w := &world{
+		t: t, kube: fake.NewClientset(), opts: opts, logs: &strings.Builder{},
+		pages: make(map[string]inventory.Page), hangs: make(map[string]bool), read: make(map[string]time.Time),
+	}
+	w.createDaemonSet(worldDaemonSetUID)
+	return w
+}
+
+// check fails the test on an error.
+func (w *world) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) createDaemonSet(uid types.UID) {
+	w.t.Helper()
+	_, err := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace).Create(w.t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: worldDaemonSet.Namespace, Name: worldDaemonSet.Name, UID: uid},
+	}, metav1.CreateOptions{})
+	w.check(err)
+}
+
+// createNode creates a Node without an exporter.
+func (w *world) createNode(name string, uid types.UID) {
+	w.t.Helper()
+	_, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}, metav1.CreateOptions{})
+	w.check(err)
+}
+
+// createPod creates the pod of an exporter on a Node.
+func (w *world) createPod(node string, daemonSet types.UID) {
+	w.t.Helper()
+	_, err := w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Create(w.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: worldDaemonSet.Namespace, Name: "exporter-" + node, UID: types.UID("pod-" + node),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: worldDaemonSet.Name, UID: daemonSet, Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "gpuledger"}}},
+		Status: corev1.PodStatus{PodIP: "10.0.0.1", ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "gpuledger", Ready: true, ContainerID: "containerd://1"},
+		}},
+	}, metav1.CreateOptions{})
+	w.check(err)
+}
+
+// createExporter creates a Node, its exporter's pod and the exporter's page.
+func (w *world) createExporter(node string) {
+	w.t.Helper()
+	w.createNode(node, types.UID("uid-"+node))
+	w.createPod(node, worldDaemonSetUID)
+	w.setSerial(node, node+"-1")
+}
+
+// setSerial changes the one board on a Node.
+func (w *world) setSerial(node, serial string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pages[node] = inventory.Page{
+		Version: inventory.Version, DriverUp: true, Node: gpu.Node{Name: node},
+		GPUs: []inventory.GPU{{Present: true, Device: gpu.Device{UUID: "GPU-" + serial, Serial: serial, Vendor: "nvidia", PCIBusID: "00000000:10:00.0"}}},
+	}
+}
+
+// Read answers after a millisecond, or not within the timeout.
+func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, error) {
+	w.mu.Lock()
+	page, hangs := w.pages[t.Node], w.hangs[t.Node]
+	w.mu.Unlock()
+	answer := time.Millisecond
+	if hangs {
+		answer = w.opts.Exporters.Timeout
+	}
+	select {
+	case <-ctx.Done():
+		return inventory.Page{}, ctx.Err()
+	case <-time.After(answer):
+	}
+	if hangs {
+		return inventory.Page{}, fmt.Errorf("%w in time", exporter.ErrUnreachable)
+	}
+	page.Time = time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read[t.Node] = page.Time
+	return page, nil
+}
+
+// readSince returns the Nodes whose page was read at or after a time.
+func (w *world) readSince(at time.Time) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var nodes []string
+	for node, last := range w.read {
+		if !last.Before(at) {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// lead runs one term until the returned function is called.
+func (w *world) lead() (*term, func()) {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(w.logs, nil))
+	pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
+	w.check(pods.SetTransform(func(obj any) (any, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			return w.opts.Exporters.Keep(pod), nil
+		}
+		return obj, nil
+	}))
+	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(log)}, w, newCounts(), log)
+	w.check(err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { pods.RunWithContext(ctx) })
+	running.Go(func() {
+		if err := trm.run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return trm, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// wait lets time pass, until everything that was to happen has happened.
+func (w *world) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// labels returns our labels of a Node.
+func (w *world) labels(node string) map[string]string {
+	w.t.Helper()
+	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})
+	w.check(err)
+	labels := make(map[string]string)
+	for key, value := range n.Labels {
+		if name, ours := strings.CutPrefix(key, nodelabel.OwnPrefix+"/"); ours {
+			labels[name] = value
+		}
+	}
+	return labels
+}
+
+// labelled returns the Nodes, of those given, whose label names this version of their board.
+func (w *world) labelled(nodes []string, version string) []string {
+	w.t.Helper()
+	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })
+}
+
+// TestOwners: a pod counts as an exporter only while the DaemonSet that it names exists
+// under the UID that it names.
+func TestOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createExporter("true")
+		w.createExporter("forged")
+		w.check(w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Delete(t.Context(), "exporter-forged", metav1.DeleteOptions{}))
+		w.createPod("forged", "invented")
+		trm, stop := w.lead()
+		defer stop()
+		w.wait(time.Minute)
+		if got := w.readSince(time.Time{}); !slices.Equal(got, []string{"true"}) {
+			t.Errorf("exporters read: %v", got)
+		}
+		if got := w.labels("forged"); len(got) > 0 {
+			t.Errorf("labels by a forged owner: %v", got)
+		}
+		if w.labels("true")["gpu-0"] != "true-1" || trm.fleet.census()[conditionNotOwned] != 1 {
+			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
+		}
+
+		// A DaemonSet that is deleted owns no pods, and another one of its name owns others.
+		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
+		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
+		synctest.Wait()
+		if got := trm.fleet.census(); got[conditionNotOwned] != 2 || trm.fleet.size() != 0 {
+			t.Errorf("census without the daemonset: %v", got)
+		}
+		w.createDaemonSet("invented")
+		w.wait(time.Minute)
+		if got := slices.Sorted(maps.Keys(trm.fleet.nodes)); !slices.Equal(got, []string{"forged"}) {
+			t.Errorf("exporters of the other daemonset: %v", got)
+		}
+		if n := strings.Count(w.logs.String(), "daemonset of --exporter.daemonsets not found"); n != 1 {
+			t.Errorf("the log reports the missing daemonset %d times:\n%s", n, w.logs)
+		}
+	})
+}
