@@ -12,8 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Parameters names the ConfigMap that the policy reads, which says what may differ
-// from cluster to cluster. Without it nothing is injected.
+// ParametersNamespace and ParametersName name the ConfigMap with the policy's parameters:
+// the image, the nodes, and what differs from cluster to cluster. Without it, or without one of
+// these two, nothing is injected.
 const (
 	ParametersNamespace = "gpuledger"
 	ParametersName      = "gpuledger-sidecar"
@@ -22,9 +23,6 @@ const (
 // pluginContainers are the names of the device plugin's container: those of the
 // static manifest and the Helm chart, and that of the GPU Operator.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}
-
-// pluginNamespaces are where the static manifest, the chart and the operator put it.
-var pluginNamespaces = []string{"kube-system", "nvidia-device-plugin", "gpu-operator"}
 
 // creators are the users that the DaemonSet controller has: with an account of its
 // own, and as a part of the controller manager.
@@ -70,10 +68,12 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	}
 }
 
+// matchConstraints restricts the policy to pods of one namespace: ours, where no device plugin
+// is. Each overlay with the policy replaces it with the namespace of its device plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: pluginNamespaces},
+			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{ParametersNamespace}},
 		}},
 		ResourceRules: []admissionv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionv1.RuleWithOperations{
@@ -92,6 +92,9 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
 		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
+		// Windows has no hostPID, and its containers have no uid.
+		{Name: "runs-linux", Expression: "object.spec.?os.name.orValue('linux') == 'linux' && " +
+			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
 		// Not valid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
 		// There our port would be the node's: a pod that has it already would keep the
@@ -102,17 +105,17 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
-		// A container without an image, or with one that begins or ends with any kind of
-		// space, would make the pod invalid.
-		{Name: "has-an-image", Expression: parameter("image") + ".matches('^[!-~]+$')"},
+		// A container without an image, or with a space in its name, would make the pod invalid.
+		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^[!-~]+$')"},
 		// The kubelet cannot read a Secret of another name, and then holds the whole pod
 		// back: that it is optional excuses only that it is missing.
-		{Name: "names-secrets", Expression: parameter("webSecret") + ".trim().matches('^(" + secretName + ")?$') && " +
+		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + secretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + secretName + "$'))"},
-		{Name: "is-on-a-chosen-node", Expression: "size(" + words("canaryNodes") + ") == 0 || " +
+		// Without the parameter no node is chosen: a lost setting never widens a roll-out.
+		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
-			"f.?values.orValue([]).exists(n, n in " + words("canaryNodes") + ")))"},
+			"f.?values.orValue([]).exists(n, n in " + words("nodes") + ")))"},
 	}
 }
 
@@ -122,6 +125,9 @@ const secretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 // parameter is the expression of a value of the parameters, empty if it is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
+// trimmed is the expression of a parameter without the spaces and line ends around it.
+func trimmed(key string) string { return parameter(key) + ".trim()" }
+
 // words is the expression of a parameter as a list: commas, spaces and ends of lines
 // stand between its items.
 func words(key string) string {
@@ -130,11 +136,11 @@ func words(key string) string {
 
 func variables() []admissionv1.Variable {
 	return []admissionv1.Variable{
-		{Name: "image", Expression: parameter("image")},
+		{Name: "image", Expression: trimmed("image")},
 		{Name: "arguments", Expression: parameter("arguments") + `.split('\n').map(a, a.trim()).filter(a, a != '')`},
 		{Name: "pullSecrets", Expression: words("pullSecrets")},
-		{Name: "webSecret", Expression: parameter("webSecret") + ".trim()"},
-		{Name: "selinuxType", Expression: parameter("selinuxType") + ".trim()"},
+		{Name: "webSecret", Expression: trimmed("webSecret")},
+		{Name: "selinuxType", Expression: trimmed("selinuxType")},
 		// The path of the container, once it was added behind the others.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}

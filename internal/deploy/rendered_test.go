@@ -72,14 +72,14 @@ func TestArguments(t *testing.T) {
 			var err error
 			switch image := imageName(c.Image); image {
 			case "gpuledger":
-				_, err = app.Parse(c.Args, getenv)
+				_, err = app.Parse(arguments(&c), getenv)
 			case "gpuledger-reconciler":
-				_, err = reconciler.Parse(c.Args, getenv)
+				_, err = reconciler.Parse(arguments(&c), getenv)
 			default:
 				t.Errorf("%s: the image %s is not ours", c.Name, c.Image)
 			}
 			if err != nil {
-				t.Errorf("%s %v: %v", c.Name, c.Args, err)
+				t.Errorf("%s %v: %v", c.Name, arguments(&c), err)
 			}
 			programs++
 		}
@@ -87,6 +87,17 @@ func TestArguments(t *testing.T) {
 	if programs < 10 {
 		t.Errorf("only %d programs", programs)
 	}
+}
+
+// arguments returns a container's arguments with $(NAME) replaced as the kubelet does.
+func arguments(c *corev1.Container) []string {
+	args := slices.Clone(c.Args)
+	for i := range args {
+		for _, env := range c.Env {
+			args[i] = strings.ReplaceAll(args[i], "$("+env.Name+")", env.Value)
+		}
+	}
+	return args
 }
 
 // imageName returns the last part of an image's name.
@@ -243,9 +254,15 @@ func TestOneVersion(t *testing.T) {
 	}
 }
 
-// TestPrepulled: what is pulled before it is needed is the image that the policy adds.
-// Kustomize's images change only one of the two.
-func TestPrepulled(t *testing.T) {
+// TestOneImage: an overlay names the exporter's image once, in kustomize's images. The policy's
+// parameters and the DaemonSet that pulls before follow it.
+func TestOneImage(t *testing.T) {
+	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
+	check(t, err)
+	const image = "registry.example.com/gpuledger/gpuledger"
+	if n := len(regexp.MustCompile(image+`\b[^-]`).FindAll(overlay, -1)); n != 1 {
+		t.Errorf("the overlay names the image %d times", n)
+	}
 	var pulled, added string
 	for _, document := range files(t)["example.yaml"] {
 		w, parameters := &workload{}, &corev1.ConfigMap{}
@@ -258,7 +275,7 @@ func TestPrepulled(t *testing.T) {
 			added = parameters.Data["image"]
 		}
 	}
-	if pulled != added || pulled == "" {
+	if pulled != added || !strings.HasPrefix(pulled, image+"@sha256:") {
 		t.Errorf("pulled is %q, added %q", pulled, added)
 	}
 }
@@ -279,6 +296,47 @@ func TestOpenShift(t *testing.T) {
 		}
 	}
 	t.Errorf("nothing gives %s a user", account)
+}
+
+// TestPodSecurity: our namespaces set all three modes of Pod Security. With a cluster-wide
+// default for one that is not set, kubectl prints a warning for each of our workloads.
+func TestPodSecurity(t *testing.T) {
+	namespaces := 0
+	for file, documents := range files(t) {
+		for _, document := range documents {
+			w := &workload{}
+			check(t, yaml.Unmarshal(document, w))
+			if w.Kind != "Namespace" {
+				continue
+			}
+			namespaces++
+			level := w.Labels["pod-security.kubernetes.io/enforce"]
+			for _, mode := range []string{"enforce", "warn", "audit"} {
+				if got := w.Labels["pod-security.kubernetes.io/"+mode]; got != level || got == "" {
+					t.Errorf("%s: %s is %q in %s", file, mode, got, w.Name)
+				}
+			}
+		}
+	}
+	if namespaces < 10 {
+		t.Errorf("only %d namespaces", namespaces)
+	}
+}
+
+// TestTolerations: the reconciler and its clean-up find a node where every node is tainted for
+// the control plane or for GPUs.
+func TestTolerations(t *testing.T) {
+	rendered(t, func(t *testing.T, w *workload) {
+		if w.Kind == "DaemonSet" {
+			return
+		}
+		for _, key := range []string{"node-role.kubernetes.io/control-plane", "nvidia.com/gpu"} {
+			toleration := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
+			if !slices.Contains(w.Spec.Template.Spec.Tolerations, toleration) {
+				t.Errorf("it does not tolerate %s", key)
+			}
+		}
+	})
 }
 
 // TestNodeSelection: no program of ours is for another system than Linux, and an exporter

@@ -48,6 +48,49 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// TestScrapedDaemonSet: the configuration for Prometheus alone scrapes the exporter's own
+// DaemonSet and no other.
+func TestScrapedDaemonSet(t *testing.T) {
+	for _, config := range scrapeConfigs(t) {
+		if config["job_name"] == "gpuledger-reconciler" {
+			continue
+		}
+		got := scrapedDaemonSets(t, list(at(config, "kubernetes_sd_configs", "namespaces", "names")), []any{config}, "relabel_configs")
+		if diff := cmp.Diff([]string{"gpuledger/gpuledger"}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", config["job_name"], diff)
+		}
+	}
+}
+
+// scrapedDaemonSets returns the DaemonSets, as namespace/name, to which the endpoints' rules
+// restrict the pods that are discovered in the namespaces.
+func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) []string {
+	t.Helper()
+	owner := []any{"__meta_kubernetes_namespace", "__meta_kubernetes_pod_controller_name"}
+	var daemonSets []string
+	for _, endpoint := range endpoints {
+		var kept []string
+		for _, rule := range list(at(endpoint, rules)) {
+			if at(rule, "action") == "keep" && cmp.Equal(at(rule, "source_labels"), owner) && at(rule, "separator") == "/" {
+				kept = strings.Split(at(rule, "regex").(string), "|")
+			}
+		}
+		if len(kept) == 0 || daemonSets != nil && !cmp.Equal(daemonSets, kept) {
+			t.Fatalf("an endpoint keeps the pods of %q, another one of %q", kept, daemonSets)
+		}
+		daemonSets = kept
+	}
+	var of []any
+	for _, d := range daemonSets {
+		namespace, _, _ := strings.Cut(d, "/")
+		of = append(of, namespace)
+	}
+	if diff := cmp.Diff(of, namespaces); diff != "" {
+		t.Errorf("namespaces (-kept +discovered):\n%s", diff)
+	}
+	return daemonSets
+}
+
 // TestHandOver: the series of the cluster go on under one instance, whoever leads, and
 // what every replica counts for itself stays apart: two targets must not write one series.
 func TestHandOver(t *testing.T) {
@@ -97,7 +140,7 @@ func jobOf(endpoint map[string]any) (string, scrape) {
 	// The first gives the job its name, the last drops what the operator adds.
 	return rules[0].(map[string]any)["replacement"].(string), scrape{
 		Path: endpoint["path"], Interval: endpoint["interval"], HonorLabels: endpoint["honor_labels"],
-		Relabel: without(rules[1:], "labeldrop"), Metrics: list(endpoint["metric_relabelings"]),
+		Relabel: without(without(rules[1:], "labeldrop"), "keep"), Metrics: list(endpoint["metric_relabelings"]),
 	}
 }
 

@@ -33,6 +33,7 @@ func TestInjection(t *testing.T) {
 			apply(t, "-f", i.file())
 			before := podsOf(t, i.namespace, i.daemonSet)
 			apply(t, "-k", overlay(i.name))
+			chooseAll(t)
 			policyActs(t, i, &before[0])
 
 			kubectl(t, "rollout", "restart", "--namespace="+i.namespace, "daemonset/"+i.daemonSet)
@@ -131,6 +132,7 @@ func TestOneContainer(t *testing.T) {
 	remove(t, "-k", "testdata/patched/static")
 
 	apply(t, "-k", overlay("static"))
+	chooseAll(t)
 	policyActs(t, installers[0], fresh(&patched))
 	injected, err := createAs(t, daemonSetController, "kube-system", fresh(&patched))
 	check(t, err)
@@ -166,7 +168,7 @@ func TestPatched(t *testing.T) {
 			for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
 				checkPod(t, &pod, i.plugin)
 			}
-			if got := deploymentArguments(t); i.name == "helm" && !slices.Contains(got, "--exporter.daemonsets=nvidia-device-plugin/nvdp-nvidia-device-plugin") {
+			if got := deploymentArguments(t); !slices.Contains(got, "--exporter.daemonsets="+i.namespace+"/"+i.daemonSet) {
 				t.Errorf("the reconciler has %v", got)
 			}
 
@@ -218,6 +220,7 @@ func TestTwoForms(t *testing.T) {
 	folder := t.TempDir()
 	shell(t, folder, documented(t, "### Two forms in one cluster", folder)...)
 	t.Cleanup(func() { remove(t, "-k", folder) })
+	chooseAll(t)
 	policyActs(t, operator, &first[0])
 
 	kubectl(t, "label", "node", "gpu-2", "example.com/gpus=without-device-plugin")
@@ -226,7 +229,7 @@ func TestTwoForms(t *testing.T) {
 		return slices.ContainsFunc(ourPods(t), func(p core.Pod) bool { return hasSidecar(&p) && node(&p) == "gpu-2" })
 	})
 	const both = "--exporter.daemonsets=gpu-operator/nvidia-device-plugin-daemonset,gpuledger/gpuledger"
-	if got := deploymentArguments(t); got[len(got)-1] != both {
+	if got := deploymentArguments(t); !slices.Contains(got, both) {
 		t.Errorf("the reconciler has %v", got)
 	}
 }
@@ -244,6 +247,7 @@ func TestBeforeRelease(t *testing.T) {
 	commands := slices.DeleteFunc(documented(t, "### Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
 	t.Cleanup(func() { remove(t, "-k", filepath.Join(clone, "mine")) })
 	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first sets variables
+	chooseAll(t)
 	policyActs(t, operator, &first[0])
 
 	const registry = "registry.example.com/gpuledger/"
@@ -256,6 +260,38 @@ func TestBeforeRelease(t *testing.T) {
 	check(t, err)
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != registry+"gpuledger-reconciler:dev" {
 		t.Errorf("the reconciler's image is %s", got)
+	}
+}
+
+// TestAnotherNamespace: by the commands of docs/install.md the policy, the reconciler and
+// Prometheus are for a device plugin of another name in another namespace, and for no other.
+func TestAnotherNamespace(t *testing.T) {
+	kubectl(t, "create", "namespace", "gpus")
+	t.Cleanup(func() { remove(t, "namespace", "gpus") })
+	helm := installers[1]
+	apply(t, "-f", helm.file())
+	pod := fresh(&podsOf(t, helm.namespace, helm.daemonSet)[0])
+	pod.Spec.ServiceAccountName = ""
+	folder := t.TempDir()
+	t.Cleanup(func() { remove(t, "-k", folder) })
+	shell(t, folder, documented(t, "### Another namespace or release name", folder)...)
+	chooseAll(t)
+	ask := func(namespace string) *core.Pod {
+		asked, err := createAs(t, daemonSetController, namespace, clone(pod, func(p *core.Pod) { p.Namespace = namespace }))
+		check(t, err)
+		return asked
+	}
+	eventually(t, "the policy acts there", func() bool { return hasSidecar(ask("gpus")) })
+	if hasSidecar(ask(helm.namespace)) {
+		t.Errorf("it acts in %s, too", helm.namespace)
+	}
+	const daemonSet = "gpus/plugin-nvidia-device-plugin"
+	if got := deploymentArguments(t); !slices.Contains(got, "--exporter.daemonsets="+daemonSet) {
+		t.Errorf("the reconciler has %v", got)
+	}
+	monitor := kubectl(t, "get", "podmonitors.monitoring.coreos.com", "--namespace=gpuledger", "gpuledger", "--output=yaml")
+	if strings.Count(monitor, "regex: "+daemonSet+"\n") != 2 || !strings.Contains(monitor, "matchNames:\n    - gpus\n  ") {
+		t.Errorf("the PodMonitor is %s", monitor)
 	}
 }
 

@@ -9,10 +9,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,18 +30,18 @@ func TestLabels(t *testing.T) {
 	binary := build(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
 	apply(t, "-k", overlay("operator-standalone"))
-	exporterOnNode1(t)
+	standaloneOnNode1(t)
 
 	r := startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "it says what it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
-	if got := labels(t); len(got) > 0 {
+	if got := labels(t, "gpu-1"); len(got) > 0 {
 		t.Errorf("it wrote %v", got)
 	}
 	r.Stop()
 
 	kubectl(t, "apply", "--server-side", "-k", "testdata/labels")
 	r = startReconciler(t, binary, deploymentArguments(t)...)
-	eventually(t, "the Node has labels", func() bool { return labels(t)["gpuledger.io/gpu-0"] == "1650000000001" })
+	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
 
 	// A reconciler that still runs repairs what it finds changed, so the Job waits for it.
 	commands := documented(t, "## Uninstall", "")
@@ -55,45 +58,63 @@ func TestLabels(t *testing.T) {
 	if out := shell(t, "", containing(t, commands, "get job")); !strings.Contains(out, "Complete") {
 		t.Errorf("the page's command prints %q", out)
 	}
-	if got := labels(t); len(got) > 0 {
+	if got := labels(t, "gpu-1"); len(got) > 0 {
 		t.Errorf("after clean-up there are %v", got)
 	}
 }
 
-// exporterOnNode1 serves an exporter's page, and makes the DaemonSet's pod on gpu-1
-// lead to it, as scheduler and kubelet would.
-func exporterOnNode1(t *testing.T) {
+// standaloneOnNode1 makes the pod of the exporter's own DaemonSet on gpu-1 lead to a page that
+// stands for the exporter, and returns how often it was asked for.
+func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"version": 1, "time": %q, "driver_up": true, "driver": {"source": "nvml", "driver_version": "580.1"}, "node": {"name": "gpu-1"},
-			"gpus": [{"uuid": "GPU-00000000-0000-4000-8000-000000000001", "pci_bus_id": "00000000:1B:00.0", "serial": "1650000000001", "model": "NVIDIA H100", "present": true}]}`,
-			time.Now().UTC().Format(time.RFC3339Nano))
-	}))
-	t.Cleanup(server.Close)
-	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/ports/0/containerPort", "value": %d}]`, server.Listener.Addr().(*net.TCPAddr).Port)
+	port, asked := inventory(t, "gpu-1", "1650000000001")
+	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/ports/0/containerPort", "value": %d}]`, port)
 	kubectl(t, "patch", "daemonset", "--namespace=gpuledger", "gpuledger", "--type=json", "--patch="+patch)
 	eventually(t, "the pods have the port", func() bool {
-		for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
-			if int(container(&pod).Ports[0].ContainerPort) != server.Listener.Addr().(*net.TCPAddr).Port {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(podsOf(t, "gpuledger", "gpuledger"), func(p core.Pod) bool { return int(container(&p).Ports[0].ContainerPort) != port })
 	})
-	pod := onTheNode(t, podsOf(t, "gpuledger", "gpuledger"), "gpu-1")
+	runs(t, onTheNode(t, podsOf(t, "gpuledger", "gpuledger"), "gpu-1"))
+	return asked
+}
+
+// inventory serves an exporter's page about one GPU, and counts the requests.
+func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64) {
+	t.Helper()
+	asked = new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprintf(w, `{"version": 1, "time": %q, "driver_up": true, "driver": {"source": "nvml", "driver_version": "580.1"}, "node": {"name": %q},
+			"gpus": [{"uuid": "GPU-00000000-0000-4000-8000-%012s", "pci_bus_id": "00000000:1B:00.0", "serial": %q, "model": "NVIDIA H100", "present": true}]}`,
+			time.Now().UTC().Format(time.RFC3339Nano), node, serial, serial)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().(*net.TCPAddr).Port, asked
+}
+
+// runs makes a pod one that runs on the node that it is made for, on the loopback address, as
+// scheduler and kubelet would.
+func runs(t *testing.T, pod *core.Pod) {
+	t.Helper()
 	bind(t, pod)
 	const status = `{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "phase": "Running", "containerStatuses":
 		[{"name": "gpuledger", "image": "i", "imageID": "", "containerID": "test://1", "ready": true, "restartCount": 0}]}}`
-	_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(status), meta.PatchOptions{}, "status")
+	_, err := world.Client.CoreV1().Pods(pod.Namespace).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(status), meta.PatchOptions{}, "status")
 	check(t, err)
 }
 
-// deploymentArguments returns the arguments that the Deployment gives the reconciler.
+// deploymentArguments returns the arguments that the Deployment gives the reconciler, with
+// $(NAME) replaced as the kubelet does.
 func deploymentArguments(t *testing.T) []string {
 	t.Helper()
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
 	check(t, err)
-	return deployment.Spec.Template.Spec.Containers[0].Args
+	c := deployment.Spec.Template.Spec.Containers[0]
+	for i := range c.Args {
+		for _, env := range c.Env {
+			c.Args[i] = strings.ReplaceAll(c.Args[i], "$("+env.Name+")", env.Value)
+		}
+	}
+	return c.Args
 }
 
 // access returns the flags by which the reconciler is its account.
@@ -106,10 +127,10 @@ func access(t *testing.T) []string {
 	return []string{"--kubeconfig=" + kubeconfig}
 }
 
-// labels returns our labels of the Node gpu-1.
-func labels(t *testing.T) map[string]string {
+// labels returns our labels of a Node.
+func labels(t *testing.T, name string) map[string]string {
 	t.Helper()
-	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), "gpu-1", meta.GetOptions{})
+	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), name, meta.GetOptions{})
 	check(t, err)
 	found := make(map[string]string)
 	for key, value := range node.Labels {

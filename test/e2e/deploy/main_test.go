@@ -30,7 +30,11 @@ var world struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, prepare, "--runtime-config=admissionregistration.k8s.io/v1beta1=true"))
+	admission, err := filepath.Abs("testdata/admission/config.yaml")
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(cluster.Main(m, prepare, "--runtime-config=admissionregistration.k8s.io/v1beta1=true", "--admission-control-config-file="+admission))
 }
 
 // prepare makes a cluster of two GPU nodes.

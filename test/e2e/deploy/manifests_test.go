@@ -4,11 +4,13 @@ package deploy_test
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // TestDryRun: the API server takes every object of every overlay, and knows each of
@@ -19,8 +21,8 @@ func TestDryRun(t *testing.T) {
 	if len(files) < 10 {
 		t.Fatalf("only %d files", len(files))
 	}
-	files = append(files, manifests+"examples/flux/helmrelease.yaml")
-	for _, namespace := range []string{"gpuledger", "gpuledger-uninstall"} {
+	files = append(files, manifests+"examples/flux/helmrelease.yaml", manifests+"examples/flux/gpuledger.yaml", manifests+"examples/argocd/application.yaml")
+	for _, namespace := range []string{"gpuledger", "gpuledger-uninstall", "flux-system", "argocd"} {
 		kubectl(t, "create", "namespace", namespace)
 		t.Cleanup(func() { remove(t, "namespace", namespace) })
 	}
@@ -52,6 +54,73 @@ func taken(t *testing.T, text string) {
 	}
 }
 
+// TestWarnings: kubectl prints no warning of Pod Security for our namespaces.
+func TestWarnings(t *testing.T) {
+	for _, folder := range []string{"overlays/standalone", "overlays/example", "uninstall/host"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Cleanup(func() { remove(t, "-k", manifests+folder) })
+			out := shell(t, "", "kubectl apply --server-side -k "+absolute(t, manifests+folder))
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "Warning:") {
+					t.Error(line)
+				}
+			}
+		})
+	}
+}
+
+// TestPodMonitor: with each overlay, the component podmonitor scrapes the pods of the DaemonSet
+// that the reconciler reads, and of no other.
+func TestPodMonitor(t *testing.T) {
+	overlays, err := filepath.Glob(manifests + "overlays/*")
+	check(t, err)
+	exporters := regexp.MustCompile(`- name: EXPORTERS\n +value: (\S+)/(\S+)\n`)
+	for _, folder := range overlays {
+		if filepath.Base(folder) == "example" {
+			continue // it has the component
+		}
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			dir := t.TempDir()
+			compose(t, dir, map[string]any{"resources": []string{folder}, "components": []string{manifests + "components/podmonitor"}})
+			text := kubectl(t, "kustomize", dir)
+			read := exporters.FindStringSubmatch(text)
+			if read == nil {
+				t.Fatal("the reconciler names no DaemonSet")
+			}
+			if !strings.Contains(text, "    matchNames:\n    - "+read[1]+"\n  podMetricsEndpoints:") {
+				t.Errorf("Prometheus looks in another namespace than %s", read[1])
+			}
+			if got := strings.Count(text, "    - action: keep\n      regex: "+read[1]+"/"+read[2]+"\n"); got != 2 {
+				t.Errorf("%d endpoints are for %s/%s", got, read[1], read[2])
+			}
+		})
+	}
+}
+
+// compose writes a kustomization into a folder. Paths in it are those of this package: kustomize
+// wants relative ones.
+func compose(t *testing.T, folder string, kustomization map[string]any) {
+	t.Helper()
+	for _, field := range []string{"resources", "components"} {
+		paths, _ := kustomization[field].([]string)
+		for i := range paths {
+			relative, err := filepath.Rel(absolute(t, folder), absolute(t, paths[i]))
+			check(t, err)
+			paths[i] = relative
+		}
+	}
+	text, err := yaml.Marshal(kustomization)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), text, 0o600))
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	check(t, err)
+	return path
+}
+
 // TestComponents: every component can be added to an overlay that it is for, and every
 // object that comes out of that is taken.
 func TestComponents(t *testing.T) {
@@ -64,7 +133,8 @@ func TestComponents(t *testing.T) {
 	}
 	// What they patch or stand beside, where it is not the overlay for the GPU Operator.
 	resources := map[string]string{
-		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks",
+		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
+		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",
 		"sidecar": "test/e2e/deploy/testdata/installers/static",
 	}
 	root, err := filepath.Abs("../../..")
@@ -73,11 +143,8 @@ func TestComponents(t *testing.T) {
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			relative, err := filepath.Rel(dir, root)
-			check(t, err)
 			resource := cmp.Or(resources[name], "manifests/overlays/operator")
-			text := fmt.Sprintf("resources: [%s/%s]\ncomponents: [%s/manifests/components/%s]\n", relative, resource, relative, name)
-			check(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+			compose(t, dir, map[string]any{"resources": []string{filepath.Join(root, resource)}, "components": []string{folder}})
 			with := kubectl(t, "kustomize", dir)
 			if with == kubectl(t, "kustomize", filepath.Join(root, resource)) {
 				t.Error("the component changes nothing")
@@ -96,5 +163,6 @@ func TestBeta(t *testing.T) {
 		t.Error("the policy and its binding are not v1beta1")
 	}
 	apply(t, "-k", "testdata/v1beta1")
+	chooseAll(t)
 	policyActs(t, static, pod)
 }

@@ -28,6 +28,7 @@ func example(t *testing.T, i installer) *core.Pod {
 	apply(t, "-f", i.file())
 	pod := fresh(&podsOf(t, i.namespace, i.daemonSet)[0])
 	apply(t, "-k", overlay(i.name))
+	chooseAll(t)
 	forceful(t)
 	policyActs(t, i, pod)
 	return pod
@@ -72,6 +73,11 @@ func TestWhichPods(t *testing.T) {
 		{name: "owned by another kind", change: func(p *core.Pod) { p.OwnerReferences[0].Kind = "ReplicaSet" }},
 		{name: "no controller among the owners", change: func(p *core.Pod) { p.OwnerReferences[0].Controller = nil }},
 		{name: "another container", change: func(p *core.Pod) { p.Spec.Containers[0].Name = "gpu-feature-discovery-ctr" }},
+		{name: "Windows, by its name", change: func(p *core.Pod) { windows(p, &core.PodOS{Name: core.Windows}, nil) }},
+		{name: "Windows, by its nodes", change: func(p *core.Pod) { windows(p, nil, map[string]string{core.LabelOSStable: "windows"}) }},
+		{name: "Linux, by its name and nodes", want: true, change: func(p *core.Pod) {
+			p.Spec.OS, p.Spec.NodeSelector = &core.PodOS{Name: core.Linux}, map[string]string{core.LabelOSStable: "linux"}
+		}},
 		{name: "shared processes", change: func(p *core.Pod) { p.Spec.ShareProcessNamespace = new(true) }},
 		{name: "the host's network", change: func(p *core.Pod) { p.Spec.HostNetwork = true }},
 		{name: "users of its own", change: func(p *core.Pod) { p.Spec.HostUsers = new(false) }},
@@ -104,6 +110,14 @@ func TestWhichPods(t *testing.T) {
 				t.Error("the pod was changed")
 			}
 		})
+	}
+}
+
+// windows makes a pod one of a Windows node, where no container may have Linux settings.
+func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
+	p.Spec.OS, p.Spec.NodeSelector = system, nodes
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].SecurityContext = nil
 	}
 }
 
@@ -241,15 +255,26 @@ func TestParameters(t *testing.T) {
 			return options != nil && options.Type == "spc_t"
 		})
 	})
-	t.Run("canary nodes", func(t *testing.T) {
-		set(t, "canaryNodes", "gpu-3, gpu-1", func() bool { return !hasSidecar(asked(t, onNode2)) })
+	t.Run("nodes", func(t *testing.T) {
+		set(t, "nodes", "gpu-3, gpu-1\n", func() bool { return !hasSidecar(asked(t, onNode2)) })
 		if !hasSidecar(asked(t, onNode1)) {
-			t.Error("not on the canary node")
+			t.Error("not on a chosen node")
 		}
-		set(t, "canaryNodes", "", func() bool { return hasSidecar(asked(t, onNode2)) })
+		set(t, "nodes", "*\n", func() bool { return hasSidecar(asked(t, onNode2)) })
+		removeParameter(t, "nodes")
+		eventually(t, "no node is chosen", func() bool { return !hasSidecar(asked(t, onNode1)) && !hasSidecar(asked(t, onNode2)) })
+		set(t, "nodes", "*", func() bool { return hasSidecar(asked(t, onNode2)) })
+	})
+	t.Run("an image with space around it", func(t *testing.T) {
+		for _, name := range []string{"gpuledger:2\n", "\tgpuledger:3\r\n", " gpuledger:4\u00a0"} {
+			set(t, "image", name, func() bool {
+				c := container(asked(t, pod))
+				return c != nil && c.Image == strings.TrimSpace(name)
+			})
+		}
 	})
 	t.Run("no image", func(t *testing.T) {
-		for _, wrong := range []string{"", "gpuledger:1\r", "gpuledger:1\u00a0", "gpu ledger"} {
+		for _, wrong := range []string{"", "\n", "gpuledger:1\u200b", "gpu ledger"} {
 			set(t, "image", wrong, func() bool { return !hasSidecar(asked(t, pod)) })
 			set(t, "image", "gpuledger:1", func() bool { return hasSidecar(asked(t, pod)) })
 		}
@@ -268,9 +293,25 @@ func onNode(name string) func(*core.Pod) {
 	}
 }
 
+// chooseAll has the policy add the container on every node.
+func chooseAll(t *testing.T) {
+	t.Helper()
+	patchParameter(t, "nodes", "*")
+}
+
 func patchParameter(t *testing.T, key, value string) {
 	t.Helper()
-	patch := []byte(`[{"op": "add", "path": "/data/` + key + `", "value": ` + quote(t, value) + `}]`)
+	changeParameters(t, `{"op": "add", "path": "/data/`+key+`", "value": `+quote(t, value)+`}`)
+}
+
+func removeParameter(t *testing.T, key string) {
+	t.Helper()
+	changeParameters(t, `{"op": "remove", "path": "/data/`+key+`"}`)
+}
+
+func changeParameters(t *testing.T, operation string) {
+	t.Helper()
+	patch := []byte("[" + operation + "]")
 	_, err := world.Client.CoreV1().ConfigMaps("gpuledger").Patch(t.Context(), "gpuledger-sidecar", types.JSONPatchType, patch, meta.PatchOptions{})
 	check(t, err)
 }

@@ -19,10 +19,14 @@ func TestScheduled(t *testing.T) {
 	apply(t, "-f", operator.file())
 	first := podsOf(t, operator.namespace, operator.daemonSet)
 	apply(t, "-k", overlay("operator"))
+	chooseAll(t)
 	policyActs(t, operator, &first[0])
 	pods := renew(t, operator, first)
 
 	giveRoom(t)
+	// A taint on every node, which the device plugin tolerates.
+	kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu=:NoSchedule")
+	defer kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu:NoSchedule-")
 	stop, err := world.StartScheduler()
 	check(t, err)
 	t.Cleanup(func() {

@@ -32,7 +32,7 @@ import (
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
-	if len(overlays) < 10 {
+	if len(overlays) < 12 {
 		t.Fatalf("only %d overlays", len(overlays))
 	}
 	reconciler := build(t, "gpuledger-reconciler")
@@ -74,6 +74,7 @@ func TestReinstall(t *testing.T) {
 		}
 	}
 	kubectl(t, "apply", "--server-side", "-k", overlay("static"))
+	chooseAll(t)
 	eventually(t, "the policy acts again", func() bool { return hasSidecar(asked()) })
 	patchParameter(t, "image", "registry.example.com/another")
 	eventually(t, "the parameters are in force", func() bool { return container(asked()).Image == "registry.example.com/another" })

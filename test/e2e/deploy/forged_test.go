@@ -1,0 +1,50 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestForgedExporter: a user who owns a namespace with the name that an installer uses elsewhere
+// makes pods there that look like exporters. No Node gets their labels: the overlay reads its own
+// DaemonSet and no other.
+func TestForgedExporter(t *testing.T) {
+	binary := build(t, "gpuledger-reconciler")
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
+	apply(t, "-k", overlay("standalone"))
+	asked := standaloneOnNode1(t)
+	forged := forgedOnNode2(t)
+	kubectl(t, "apply", "--server-side", "-k", "testdata/labels")
+
+	startReconciler(t, binary, deploymentArguments(t)...)
+	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
+	// Within two more rounds the forged pod would have been read.
+	rounds := asked.Load() + 2
+	eventually(t, "the exporter is read again", func() bool { return asked.Load() >= rounds })
+	if n := forged.Load(); n > 0 {
+		t.Errorf("the forged exporter was read %d times", n)
+	}
+	if got := labels(t, "gpu-2"); len(got) > 0 {
+		t.Errorf("gpu-2 has the labels %v", got)
+	}
+}
+
+// forgedOnNode2 has a user with all rights in the namespace gpu-operator, and none elsewhere, make
+// a DaemonSet whose pod on gpu-2 leads to a page of his. It returns how often that was asked for.
+func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
+	t.Helper()
+	const namespace, name = "gpu-operator", "nvidia-device-plugin-daemonset"
+	kubectl(t, "create", "rolebinding", "--namespace="+namespace, "owner", "--clusterrole=admin", "--user=mallory")
+	t.Cleanup(func() { remove(t, "rolebinding", "--namespace="+namespace, "owner") })
+	port, asked := inventory(t, "gpu-2", "1660000000666")
+	text := fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": %q, "namespace": %q}, "spec": {
+		"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+		{"name": "gpuledger", "image": "i", "ports": [{"name": "gpuledger", "containerPort": %d}]}]}}}}`, name, namespace, port)
+	_, err := try(t, text, "create", "--as=mallory", "--filename=-")
+	check(t, err)
+	t.Cleanup(func() { remove(t, "daemonset", "--namespace="+namespace, name) })
+	runs(t, onTheNode(t, podsOf(t, namespace, name), "gpu-2"))
+	return asked
+}
