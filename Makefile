@@ -12,6 +12,8 @@ DRIVER   ?= nvml
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
 KILLS    ?= 200
+RUNS     ?= 10
+LOOPS    ?= 4
 HOURS    ?= 24
 NODES    ?= 5000
 PODS     ?= 50000
@@ -85,6 +87,7 @@ help: ## list the targets
 	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
 	@echo "  make soak HOURS=3 KILLS=2000   a shorter day, kill more often"
+	@echo "  make test-stress RUNS=1  once, beside four busy loops"
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
@@ -143,11 +146,15 @@ test: needs ## run the deterministic tests; needs no GPU and no cluster
 
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time, one at a time; takes some minutes
-	@echo "test-realtime: build the programs, then run the tests against them, one at a time: about five minutes"
+	@echo "test-realtime: build the programs, then run the tests against them, one at a time: about four minutes"
 	@tools/realtime -ldflags "$(TESTS)"
 
+.PHONY: test-stress
+test-stress: ## run both ten times beside four busy loops, and print a table; takes two hours
+	@tools/stress $(RUNS) $(LOOPS)
+
 .PHONY: check
-check: tidy lint generated binary unit race real fuzz ## run what CI runs after the tests
+check: tidy lint generated binary unit race real fuzz ## run what CI runs after both tests
 	@echo "all checks passed"
 
 .PHONY: e2e

@@ -39,7 +39,7 @@ func (n *node) inTime(ask func()) {
 	go func() { defer close(done); ask() }()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		n.t.Fatal("waits for the disk")
 	}
 }
@@ -47,7 +47,7 @@ func (n *node) inTime(ask func()) {
 // TestLogsHang: a disk that does not answer holds up neither the ticks nor the polls of
 // the kubelet, and what is known stays.
 func TestLogsHang(t *testing.T) {
-	n := newNode(t, func(c *podmapper.Config) { c.Poll = 200 * time.Millisecond })
+	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Second })
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.link(trainer, id)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -70,7 +70,7 @@ func TestLogsHang(t *testing.T) {
 			t.Error("the poll says nothing of the disk")
 		}
 	})
-	n.pollFails("has not answered within 200ms")
+	n.pollFails("has not answered within 1s")
 	n.wantStage(stage.ContainerLogs, false)
 	n.wantStage(stage.PodResources, true)
 	n.wantHeld(exclusive(gpuA, trainer, true))
@@ -100,8 +100,8 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 			n.pass(time.Second)
 		}
 	})
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("20 ticks took %v; only the first may wait", took)
+	if took := time.Since(began); took >= 20*250*time.Millisecond {
+		t.Errorf("20 ticks took %v; only the first may wait for 250ms", took)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestRealCgroups(t *testing.T) {
 
 				p := n.process(uint32(sleeper.Process.Pid))
 				wantOwner(t, p.Owner, tt.want)
-				if p.Name != "sleep" || time.Since(p.StartTime).Abs() > time.Minute {
+				if p.Name != "sleep" || time.Since(p.StartTime).Abs() > patience {
 					t.Errorf("process %q began %v, want a sleep that began now", p.Name, p.StartTime)
 				}
 				stop(t, sleeper)
@@ -116,7 +116,7 @@ func newCgroup(t *testing.T, hierarchy, path string) string {
 // removeCgroup removes an empty cgroup, which is busy for a moment after its last
 // process ended.
 func removeCgroup(t *testing.T, dir string) {
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		err := os.Remove(dir)
 		if err == nil {
 			return

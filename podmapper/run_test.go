@@ -38,7 +38,7 @@ func (n *node) waitPolled() {
 	n.t.Helper()
 	select {
 	case <-n.Polled():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		n.t.Fatal("the first poll never ended")
 	}
 }

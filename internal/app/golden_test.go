@@ -67,7 +67,7 @@ func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
 		name, value, _ := strings.Cut(env, "=")
 		t.Setenv(name, value)
 	}
-	args := append(b.world.Flags(), "--nvml.library="+library, "--nvml.call-timeout=10m")
+	args := append(b.world.Flags(), "--nvml.library="+library, "--nvml.call-timeout=5m")
 	if engine {
 		args = append(args, b.world.EngineFlags(client)...)
 	}
@@ -120,7 +120,7 @@ func (b *bench) run(seconds int) {
 // stands still meanwhile, so that it is known when.
 func (b *bench) awaitXID() {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.node.NVML.Run(ctx) }()

@@ -20,9 +20,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// callTimeout is long enough for a busy machine to connect to a fake.
-const callTimeout = 10 * time.Second
-
 // scratch is the folder of the fake client library, which is compiled when it is first
 // needed: a fuzzing worker does not need it.
 var scratch string
@@ -70,7 +67,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 		t.Fatal(err)
 	}
 	e := &engine{t: t, dir: t.TempDir(), clock: gputest.NewClock(), node: gputest.Node{GPUs: gpus}}
-	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: callTimeout, Tick: time.Second, Now: e.clock.Now}
+	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: gputest.Patience, Tick: time.Second, Now: e.clock.Now}
 	t.Setenv("GPULEDGER_FAKE_DCGM_STATE", filepath.Join(e.dir, "state"))
 	t.Setenv("GPULEDGER_FAKE_DCGM_LOG", filepath.Join(e.dir, "log"))
 	e.write()

@@ -76,13 +76,13 @@ func TestReconnect(t *testing.T) {
 // TestLateAnswer: nobody waits for a call that does not return, and it is not made twice.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
-	e.cfg.CallTimeout = 50 * time.Millisecond
 	s := e.open()
-	gputest.Eventually(t, s, "the engine answers", func(_ gpu.Report, err error) bool { return err == nil })
+	e.readAll(s)
 	e.fault("*", "dcgmLatestValues", "hang")
 	e.add("xid\tgpu=%s\tseq=1\tcode=79", e.node.GPUs[0].Device.UUID)
+	hasty := gputest.Hasty(s)
 	for range 3 {
-		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "still waiting") {
+		if _, err := hasty.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "still waiting") {
 			t.Fatal("error is", err)
 		}
 	}
@@ -106,11 +106,10 @@ func TestLateAnswer(t *testing.T) {
 // TestStuckClose leaves an engine that does not answer as it is.
 func TestStuckClose(t *testing.T) {
 	e := newEngine(t, pair()...)
-	e.cfg.CallTimeout = 50 * time.Millisecond
 	s := e.open()
-	gputest.Eventually(t, s, "the engine answers", func(_ gpu.Report, err error) bool { return err == nil })
+	e.readAll(s)
 	e.fault("*", "dcgmLatestValues", "hang")
-	_, _ = s.Read(t.Context())
+	_, _ = gputest.Hasty(s).Read(t.Context())
 	if err := s.Close(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "left as it is") {
 		t.Error("error is", err)
 	}

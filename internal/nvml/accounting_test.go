@@ -40,7 +40,6 @@ func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
 	o.driver = newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	o.driver.fields[o.uuid] = "accounting=1"
-	o.driver.hurries()
 	o.source = o.driver.open(o.clock.Now)
 	o.list(7, 8)
 	o.keep(accounts)
@@ -314,7 +313,7 @@ func TestStaleAccounts(t *testing.T) {
 	o.keep(two(27, 700, 1000))
 	o.driver.fault(o.uuid, "nvmlDeviceGetAccountingStats", "hang")
 	o.clock.Advance(time.Second)
-	if report := gputest.Read(t, o.source); len(report.Readings) != 0 {
+	if report, _ := gputest.Hasty(o.source).Read(t.Context()); len(report.Readings) != 0 {
 		t.Fatalf("a GPU that hangs was read: %+v", report.Readings)
 	}
 	o.clock.Advance(3 * time.Second)

@@ -18,14 +18,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// patience is how long a Read waits for calls where none is let hang: a machine that
-// stands still for a moment makes no GPU late.
-const patience = 20 * time.Second
-
-// callTimeout is for tests that let calls hang. It is short, since they wait for it, and
-// long enough for a busy machine to make a dozen calls of a fake.
-const callTimeout = 400 * time.Millisecond
-
 // libraryPath is the fake driver library.
 var libraryPath string
 
@@ -46,8 +38,6 @@ type driver struct {
 	// extra lines, and extra fields of the gpu records.
 	lines  []string
 	fields map[string]string // by UUID, tab separated
-	// timeout is how long a Read of a source waits that is opened from now on.
-	timeout time.Duration
 
 	said   bytes.Buffer // what the last source that was opened logs
 	stages *stage.Set   // what it tells of its stages
@@ -56,21 +46,21 @@ type driver struct {
 // newDriver makes the fake library that this process loads be the node.
 func newDriver(t *testing.T, n gputest.Node) *driver {
 	dir := t.TempDir()
-	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}, timeout: patience}
+	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}}
 	t.Setenv("GPULEDGER_FAKE_NVML_STATE", d.path)
 	t.Setenv("GPULEDGER_FAKE_NVML_LOG", filepath.Join(dir, "log"))
 	d.write()
 	return d
 }
 
-// hurries is for tests that let calls hang.
-func (d *driver) hurries() { d.timeout = callTimeout }
+// open returns a source that reads the driver, and closes it with the test. It waits for
+// calls as long as they take; [gputest.Hasty] is for tests in which some hang.
+func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Patience, now) }
 
-// open returns a source that reads the driver, and closes it with the test.
-func (d *driver) open(now gpu.Clock) *nvml.Source {
+func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
-		LibraryPath: libraryPath, CallTimeout: d.timeout, Now: now,
+		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now,
 		Log: slog.New(slog.NewTextHandler(&d.said, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
@@ -151,11 +141,11 @@ func (d *driver) log() string {
 // await waits until a function was called that often.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(gputest.Patience)
 	for d.calls(function) < calls {
 		select {
 		case <-deadline:
-			d.t.Fatalf("waited in vain for call %d of %s", calls, function)
+			d.t.Fatalf("timeout: waited %v for call %d of %s", gputest.Patience, calls, function)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -84,8 +84,7 @@ func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDriver(t, pair())
-			d.hurries()
-			s := d.open(gputest.NewClock().Now)
+			s := d.openWith(time.Second, gputest.NewClock().Now) // which bounds a wait for events
 			watch(t, s)
 			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })
 			d.fault(anyGPU, "nvmlEventSetWait", fault)
@@ -93,7 +92,10 @@ func TestXIDStage(t *testing.T) {
 			d.healed()
 			gputest.Eventually(t, s, "the stage is up again", func(gpu.Report, error) bool { return up(d) })
 			one := d.node.GPUs[0].Device.UUID
-			gputest.Read(t, s) // registers the GPUs with a new set
+			gputest.Eventually(t, s, "it is registered with the last set", func(gpu.Report, error) bool {
+				log := d.log()
+				return strings.Contains(log[strings.LastIndex(log, "nvmlEventSetCreate"):], "nvmlDeviceRegisterEvents\t"+one)
+			})
 			d.add("xid\tgpu=%s\tseq=1\tcode=79", one)
 			wantXIDs(t, s, gpu.XID{UUID: one, Code: 79})
 		})
@@ -203,7 +205,7 @@ func TestRunEndsWhileAWaitHangs(t *testing.T) {
 	s := d.open(gputest.NewClock().Now)
 	gputest.Read(t, s)
 	d.fault(anyGPU, "nvmlEventSetWait", "hang")
-	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Run(ctx); err != nil {
 		t.Error("Run:", err)

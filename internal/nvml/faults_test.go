@@ -84,19 +84,20 @@ func TestDriverCallFails(t *testing.T) {
 				clock := gputest.NewClock()
 				d := newDriver(t, eight())
 				d.fault(anyGPU, name, fault)
-				s := d.impatient(clock.Now)
+				s := d.open(clock.Now)
 				if strings.HasPrefix(name, "nvmlEventSet") {
 					watch(t, s)
 				}
-				_, _ = bounded(t, s)
+				_, _ = gputest.Hasty(s).Read(t.Context())
 				d.healed()
 				clock.Advance(time.Minute)
 				gputest.Check(t, gputest.Eventually(t, s, "the driver is open", complete), eight())
 
 				d.node.Loads++ // shut down and opened again, with the call failing
 				d.fault(anyGPU, name, fault)
+				hasty := gputest.Hasty(s)
 				for range 3 {
-					_, _ = bounded(t, s)
+					_, _ = hasty.Read(t.Context())
 				}
 				d.healed()
 				clock.Advance(time.Minute)

@@ -25,12 +25,12 @@ const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 // printReport reads twice, waits for an event once, and prints what it read last.
 func printReport(path string) {
 	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
-	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: time.Minute, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
+	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.Patience, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
 	_, first := s.Read(context.Background())
 	clock.Advance(time.Second)
 	report, err := s.Read(context.Background())
 	if err = errors.Join(first, err); err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		err = errors.Join(s.Run(ctx), s.Close(time.Minute), json.NewEncoder(os.Stdout).Encode(report))
 	}

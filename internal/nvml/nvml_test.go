@@ -10,7 +10,6 @@ import (
 func TestContract(t *testing.T) {
 	gputest.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
 		d := newDriver(t, n)
-		d.hurries()
 		return d.open(now), d.change
 	})
 }

@@ -20,9 +20,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// callTimeout is short, since tests wait for it.
-const callTimeout = 400 * time.Millisecond
-
 // library and client are the fake driver library and the fake library of the engine.
 var library, client string
 
@@ -110,9 +107,9 @@ func (m *machine) open(alone bool) gputest.Source {
 	log := slog.New(slog.DiscardHandler)
 	m.stages = stage.New(log, m.now)
 	s := source.New(source.Config{
-		NVML: nvml.New(nvml.Config{LibraryPath: library, CallTimeout: callTimeout, Now: m.now, Log: log, Stages: m.stages}),
+		NVML: nvml.New(nvml.Config{LibraryPath: library, CallTimeout: gputest.Patience, Now: m.now, Log: log, Stages: m.stages}),
 		DCGM: dcgm.New(dcgm.Config{
-			Address: address, LibraryPath: client, CallTimeout: 20 * callTimeout, Tick: time.Second, Profiling: true, Now: m.now, Log: log,
+			Address: address, LibraryPath: client, CallTimeout: gputest.Patience, Tick: time.Second, Profiling: true, Now: m.now, Log: log,
 		}),
 		Alone: alone, Now: m.now, Log: log, Stages: m.stages,
 	})
@@ -133,7 +130,7 @@ type ticking struct {
 }
 
 func (t ticking) Read(ctx context.Context) (gpu.Report, error) {
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(gputest.Patience); ; <-time.After(time.Millisecond) {
 		t.write()
 		report, err := t.Source.Read(ctx)
 		if err != nil || t.whole(report) || time.Now().After(deadline) {

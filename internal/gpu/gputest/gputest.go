@@ -216,10 +216,31 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
+// Patience is the time limit of what should happen. It detects a hang, and a busy machine
+// does not reach it.
+const Patience = 5 * time.Minute
+
+// Hasty returns a source that does not wait for calls that hang: the first Read waits for a
+// moment, each further one twice as long. On a busy machine other calls may be late, too, so
+// that a test waits with [Eventually] for their readings.
+func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
+
+type hasty struct {
+	Source
+	wait time.Duration
+}
+
+func (h *hasty) Read(ctx context.Context) (gpu.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	defer cancel()
+	h.wait *= 2
+	return h.Source.Read(ctx)
+}
+
 // Eventually reads the source until a report is as wanted, and returns it.
 func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) bool) gpu.Report {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(Patience)
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
 	for {
@@ -230,7 +251,7 @@ func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) 
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("waited in vain until %s; last report: %+v, %v", want, report, err)
+			t.Fatalf("timeout: waited %v until %s; last report: %+v, %v", Patience, want, report, err)
 		case <-retry.C:
 		}
 	}

@@ -112,7 +112,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 		want[m.Name] = shape{m.TypeName(), m.Help, slices.Sorted(slices.Values(m.Labels))}
 	}
 	got := gather(t, registry)
-	for deadline := time.Now().Add(30 * time.Second); len(got) < len(want) && time.Now().Before(deadline); got = gather(t, registry) {
+	for deadline := time.Now().Add(5 * time.Minute); len(got) < len(want) && time.Now().Before(deadline); got = gather(t, registry) {
 		<-time.After(10 * time.Millisecond)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -89,12 +89,8 @@ func TestServedEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			begun := time.Now()
 			if watch.Served(ctx, kube.Discovery(), slices, slog.New(slog.DiscardHandler)) {
 				t.Error("it is served")
-			}
-			if took := time.Since(begun); took > 10*time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
