@@ -24,6 +24,7 @@ const settling = 250 * time.Millisecond
 // readSamples reads what processes did since the last reading, by accounting or else
 // by the ring.
 func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
+	b.noteClock()
 	if b.readAccounts(q, r) {
 		return
 	}
@@ -44,10 +45,19 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		b.sampled = began.Boot - slack
 	}
 	span := gpu.Span{From: max(b.sampled, began.Boot-ringSpan), To: began.Boot - settling}
+	if b.mixed > 0 {
+		mixed, err := b.isMixed(q, began)
+		if err != nil {
+			return
+		}
+		if mixed { // samples of no time, so that the ledger waits for those that come
+			r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: b.sampled}
+			return
+		}
+		b.mixed, span.From = 0, b.sampled // the average stands for what left the ring unread
+	}
 	since := b.since(began.Wall.Add(span.From - began.Boot))
-	rows, err := ask(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
-		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
-	})
+	rows, err := b.rowsSince(q, since)
 	if err != nil {
 		return
 	}
@@ -69,6 +79,32 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		})
 	}
 	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
+}
+
+// noteClock notices that the wall clock was set back. The driver stamps samples with it, so
+// for as long as samples from before are in the ring they are newer than any time that can
+// be asked for: each average is of them too, and their rows lie in the future.
+func (b *board) noteClock() {
+	now := b.now()
+	if last := b.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
+		b.mixed = now.Boot + ringSpan - slack
+	}
+	b.asked = now
+}
+
+// isMixed reports whether the ring holds samples from before the wall clock was set back. A
+// ring may be longer than [ringSpan]: it is mixed for as long as it has samples of the future,
+// but those that stay for twice as long are garbage.
+func (b *board) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
+	rows, err := b.rowsSince(q, now.Wall.Add(slack).UnixMicro())
+	return now.Boot < b.mixed || len(rows) > 0 && now.Boot < b.mixed+ringSpan, err
+}
+
+// rowsSince asks for the samples after a time, in µs of the wall clock.
+func (b *board) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
+	return ask(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
+		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
+	})
 }
 
 // since returns from when on samples are to be asked for, in µs of the wall clock. The

@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,30 +42,115 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// TestClockSet goes on with samples after the wall clock was set, which leaves the
-// newest sample in the future or long ago.
-func TestClockSet(t *testing.T) {
-	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+// TestClockSetForward goes on with samples after the wall clock was set forward, which
+// leaves the newest sample long ago.
+func TestClockSetForward(t *testing.T) {
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+	g := &n.GPUs[0]
+	g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 7, SM: 1}}, clock.Now().Wall
+	d := newDriver(t, n)
+	var set time.Duration
+	now := func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(set); return i }
+	s := d.open(now)
+	gputest.Check(t, gputest.Read(t, s), n)
+	set = time.Hour
+	clock.Advance(time.Second)
+	g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 8, SM: 1}}, now().Wall.Add(-time.Millisecond)
+	d.write()
+	report := gputest.Read(t, s)
+	gputest.Check(t, report, n)
+	if got := report.Readings[0].Sampled.Len(); got != time.Second-time.Millisecond {
+		t.Errorf("the samples cover %v", got)
+	}
+}
+
+// A ring is the driver's, of ten seconds: a sample every half second, which names the
+// process that was active, stamped with the wall clock of its time.
+type ring struct {
+	uuid    string
+	samples []ringSample
+}
+
+type ringSample struct {
+	at  time.Duration // boot clock
+	row string
+}
+
+func (r *ring) add(at gpu.Instant, pid uint32) {
+	r.samples = append(r.samples, ringSample{at.Boot, fmt.Sprintf("sample\tgpu=%s\ttime=%d\tpid=%d\tsm=100", r.uuid, at.Wall.UnixMicro(), pid)})
+}
+
+func (r *ring) lines(now time.Duration) (lines []string) {
+	r.samples = slices.DeleteFunc(r.samples, func(s ringSample) bool { return s.at <= now-10*time.Second })
+	for _, s := range r.samples {
+		lines = append(lines, s.row)
+	}
+	return lines
+}
+
+// TestClockSetBack: while the ring holds samples from before the wall clock was set back, a
+// reading covers no time. The first one after that covers all of it, and divides it by what
+// processes did since.
+func TestClockSetBack(t *testing.T) {
+	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
-			clock := gputest.NewClock()
-			n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
-			g := &n.GPUs[0]
-			g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 7, SM: 1}}, clock.Now().Wall
-			d := newDriver(t, n)
+			clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+			r, d := &ring{uuid: n.GPUs[0].Device.UUID}, newDriver(t, n)
 			var set time.Duration
 			now := func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(set); return i }
 			s := d.open(now)
-			gputest.Check(t, gputest.Read(t, s), n)
+			busy, covered := make(map[uint32]time.Duration), clock.Now().Boot
+			tick := func(pids ...uint32) {
+				for range 2 {
+					for _, pid := range pids {
+						r.add(now(), pid)
+					}
+					clock.Advance(500 * time.Millisecond)
+				}
+				d.lines = r.lines(clock.Now().Boot)
+				d.write()
+				got := gputest.Read(t, s).Readings[0]
+				if !got.SamplesKnown || got.Sampled.From != covered {
+					t.Errorf("%v later: samples known %v, of %v, want them from %v on", clock.Now().Boot-time.Hour, got.SamplesKnown, got.Sampled, covered)
+				}
+				if got.Sampled.Len() > 0 && len(got.Samples) == 0 {
+					t.Errorf("%v later: no process did anything in %v", clock.Now().Boot-time.Hour, got.Sampled)
+				}
+				covered = got.Sampled.To
+				for _, x := range got.Samples {
+					busy[x.PID] += time.Duration(x.SM * float64(x.Len()))
+				}
+			}
+			for range 15 {
+				tick(7)
+			}
 			set = by
-			clock.Advance(time.Second)
-			g.Reading.Samples, g.SampledAt = []gpu.Sample{{PID: 8, SM: 1}}, now().Wall.Add(-time.Millisecond)
-			d.write()
-			report := gputest.Read(t, s)
-			gputest.Check(t, report, n)
-			if got := report.Readings[0].Sampled.Len(); got != time.Second-time.Millisecond {
-				t.Errorf("the samples cover %v", got)
+			clear(busy)
+			for range 11 {
+				tick(8, 8, 8, 9)
+			}
+			if clock.Now().Boot-covered > time.Second {
+				t.Errorf("samples are known up to %v before now", clock.Now().Boot-covered)
+			}
+			if busy[7] > 0 || busy[8] < 8*time.Second || busy[9] < 2500*time.Millisecond || busy[9] > 3500*time.Millisecond {
+				t.Errorf("processes did %v since the clock was set", busy)
 			}
 		})
+	}
+}
+
+// TestClockSetBackWithoutSamples: a driver that gives no samples gives none then either.
+func TestClockSetBackWithoutSamples(t *testing.T) {
+	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
+	var set time.Duration
+	s := newDriver(t, n).open(func() gpu.Instant { i := clock.Now(); i.Wall = i.Wall.Add(set); return i })
+	for i := range 15 {
+		if r := gputest.Read(t, s).Readings[0]; r.SamplesKnown {
+			t.Errorf("reading %d: samples of %v are known", i, r.Sampled)
+		}
+		clock.Advance(time.Second)
+		set = -time.Hour
 	}
 }
 

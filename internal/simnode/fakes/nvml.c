@@ -685,7 +685,8 @@ static unsigned int list_samples(const struct call *c, unsigned long long since,
             continue;
         if (i == processes)
             sums[processes++] = (nvmlProcessUtilizationSample_t){ .pid = row.pid };
-        sums[i].timeStamp = row.timeStamp;
+        if (row.timeStamp > sums[i].timeStamp)
+            sums[i].timeStamp = row.timeStamp;
         sums[i].smUtil += row.smUtil;
         sums[i].memUtil += row.memUtil;
         window++;
