@@ -38,8 +38,8 @@ func main() {
 		return
 	}
 	log := logs.New(cfg.Log)
-	if cfg.Command == "" && cfg.Confine {
-		confine(&cfg, log)
+	if cfg.Command == "" && cfg.Sandbox {
+		enterSandbox(&cfg, log)
 	}
 	runtime.UnlockOSThread()
 	footprint.Limit(footprint.Exporter)
@@ -58,9 +58,9 @@ func main() {
 	}
 }
 
-// confine enters the sandbox, which executes the program again: no signal is caught yet.
-func confine(cfg *app.Config, log *slog.Logger) {
-	abi, err := sandbox.Enter(cfg.Sandbox())
+// enterSandbox executes the program again, so it comes before signals are caught.
+func enterSandbox(cfg *app.Config, log *slog.Logger) {
+	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {
 		log.Warn("running without the sandbox (--sandbox=false stops this warning)", "err", err)
 		return

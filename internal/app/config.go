@@ -40,8 +40,8 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
-	// Confine is whether the exporter enters its sandbox.
-	Confine bool
+	// Sandbox is whether the exporter restricts itself to its [Config.SandboxRules].
+	Sandbox bool
 
 	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
 	Command string
@@ -75,7 +75,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "show power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of the series per process: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`number` of processes with series of their own; the rest is folded into pid=\"other\"")
-	fs.BoolVar(&c.Confine, "sandbox", true, "restrict this process with Landlock and no_new_privs, as far as the kernel can: it writes in --state.path and to devices only, executes no program, signals no process and connects to no TCP port but that of --dcgm.address")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs, as far as the kernel can: it writes in --state.path and to devices only, executes no program, signals no process and connects to no TCP port but that of --dcgm.address")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }

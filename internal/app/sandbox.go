@@ -5,8 +5,8 @@ import "github.com/gpuledger/gpuledger/internal/sandbox"
 // dns is the port of name servers, which answer on TCP what is too long for UDP.
 const dns = 53
 
-// Sandbox returns what the exporter does beside reading files.
-func (c *Config) Sandbox() sandbox.Rules {
+// SandboxRules returns what the exporter does beside reading files.
+func (c *Config) SandboxRules() sandbox.Rules {
 	rules := sandbox.Rules{State: c.StatePath, Devices: "/dev"}
 	if port := c.DCGM.address.Port(); port != 0 {
 		rules.Ports = []uint16{port, dns}

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestSandbox: the exporter may write in its state folder, wherever that is, and connect to
+// TestSandboxRules: the exporter may write in its state folder, wherever that is, and connect to
 // the host engine, if there is one on a TCP port.
-func TestSandbox(t *testing.T) {
+func TestSandboxRules(t *testing.T) {
 	tests := []struct {
 		name  string
 		flags []string
@@ -28,7 +28,7 @@ func TestSandbox(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, cfg.Sandbox()); diff != "" {
+			if diff := cmp.Diff(tt.want, cfg.SandboxRules()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -132,6 +132,28 @@ func TestModesty(t *testing.T) {
 	})
 }
 
+// TestModestyInOthersPods: the container that is added to a device plugin's pod, by a patch
+// or by the policy, has no more rights than that of a rendered DaemonSet.
+func TestModestyInOthersPods(t *testing.T) {
+	patch, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
+	check(t, err)
+	var operations []struct{ Value corev1.Container }
+	check(t, yaml.Unmarshal(patch, &operations))
+	if len(operations) != 1 {
+		t.Fatalf("%d operations", len(operations))
+	}
+	modest(t, &corev1.PodSpec{}, &operations[0].Value)
+
+	policy, err := os.ReadFile(manifests + "base/injection/policy.yaml")
+	check(t, err)
+	const restrictions = "securityContext: Object.spec.containers.securityContext{capabilities: Object.spec.containers.securityContext.capabilities{drop: ['ALL']}, " +
+		"runAsUser: 0, runAsNonRoot: false, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, " +
+		"seccompProfile: Object.spec.containers.securityContext.seccompProfile{type: 'RuntimeDefault'}}"
+	if got := strings.Count(string(policy), restrictions); got != 1 {
+		t.Errorf("the policy has these restrictions %d times: %s", got, restrictions)
+	}
+}
+
 // modest checks what a container may do, and where it may write.
 func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
@@ -160,6 +182,9 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 	if profile := cmp.Or(s.SeccompProfile, ofPod.SeccompProfile); profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%s has the seccomp profile %v", c.Name, profile)
+	}
+	if slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--sandbox") }) {
+		t.Errorf("%s changes the sandbox: %v", c.Name, c.Args)
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)

@@ -44,8 +44,8 @@ const worldVariable = "GPULEDGER_TEST_WORLD"
 // world is where the program under test runs. The test is its parent process, listens on
 // the ports and sockets, and owns the files.
 type world struct {
-	// Confined programs enter the sandbox, Stacked ones until the kernel refuses.
-	Confined, Stacked bool
+	// Sandboxed programs enter the sandbox, Stacked ones until the kernel refuses.
+	Sandboxed, Stacked bool
 	State             string // its state folder
 	Files             string // a folder with files of others
 	Port              uint16 // a TCP port that a rule allows
@@ -69,7 +69,7 @@ type result struct {
 // explore enters the sandbox and makes every attempt.
 func (w *world) explore() result {
 	r := result{Attempts: make(map[string]string)}
-	for again := w.Confined; again; again = w.Stacked && r.Error == "" {
+	for again := w.Sandboxed; again; again = w.Stacked && r.Error == "" {
 		var err error
 		if r.ABI, err = sandbox.Enter(sandbox.Rules{State: w.State, Devices: "/dev", Ports: []uint16{w.Port}}); err != nil {
 			r.Error = err.Error()
@@ -79,9 +79,14 @@ func (w *world) explore() result {
 		r.Attempts[a.name] = code(a.do(w))
 	}
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&r.DeathSignal)), 0, 0, 0) //nolint:gosec // the kernel's interface
-	name, _ := os.ReadFile("/proc/self/comm")
-	r.Command = strings.TrimSpace(string(name))
+	r.Command = command()
 	return r
+}
+
+// command returns the name of this process.
+func command() string {
+	name, _ := os.ReadFile("/proc/self/comm")
+	return strings.TrimSpace(string(name))
 }
 
 func code(err error) string {
@@ -267,26 +272,22 @@ func needLandlock(t *testing.T) {
 // TestEnter: in the sandbox, what the exporter does not need fails, what it needs works,
 // and it is the same process under the same name. Outside, everything works.
 func TestEnter(t *testing.T) {
-	for _, confined := range []bool{false, true} {
-		t.Run(fmt.Sprintf("confined=%v", confined), func(t *testing.T) {
-			if confined {
-				needLandlock(t)
-			}
+	for _, sandboxed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sandboxed=%v", sandboxed), func(t *testing.T) {
 			w := newWorld(t)
-			if w.Confined = confined; !confined {
-				// The sandbox makes the folder.
-				if err := os.Mkdir(w.State, 0o700); err != nil {
-					t.Fatal(err)
-				}
+			if w.Sandboxed = sandboxed; sandboxed {
+				needLandlock(t)
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // which the sandbox makes
+				t.Fatal(err)
 			}
 			got := explore(t, w)
-			if confined != (got.ABI > 0) || got.Error != "" {
+			if sandboxed != (got.ABI > 0) || got.Error != "" {
 				t.Fatalf("ABI %d, error %q", got.ABI, got.Error)
 			}
-			want := result{ABI: got.ABI, Attempts: make(map[string]string), DeathSignal: int32(unix.SIGTERM), Command: "sandbox.test"}
+			want := result{ABI: got.ABI, Attempts: make(map[string]string), DeathSignal: int32(unix.SIGTERM), Command: command()}
 			for _, a := range attempts {
 				want.Attempts[a.name] = ""
-				if confined && got.ABI >= a.abi {
+				if sandboxed && got.ABI >= a.abi {
 					want.Attempts[a.name] = a.fails
 				}
 			}
@@ -302,7 +303,7 @@ func TestEnter(t *testing.T) {
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
-	w.Confined, w.State = true, w.Files+"/written"
+	w.Sandboxed, w.State = true, w.Files+"/written"
 	got := explore(t, w)
 	if got.ABI == 0 || got.Error != "" || got.Attempts["write a file"] != "EACCES" || got.Attempts["replace the state"] != "ENOTDIR" {
 		t.Errorf("%+v", got)
@@ -314,7 +315,7 @@ func TestNoStateFolder(t *testing.T) {
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
-	w.Confined, w.Stacked = true, true
+	w.Sandboxed, w.Stacked = true, true
 	got := explore(t, w)
 	if !strings.HasSuffix(got.Error, "argument list too long") || got.Attempts["replace the state"] != "" {
 		t.Errorf("%+v", got)
