@@ -13,6 +13,8 @@
 //   - the kubelet's log directories (/var/log/pods), which know namespace, pod and
 //     UID, and the container's name where a pod has only one.
 //
+// Where they know the pod and not the container, the process belongs to the pod.
+//
 // No Kubernetes API is called and no credentials are held. Where all three are
 // missing the processes of pods stay unmapped: that one container holds the GPU
 // which a process uses does not prove that the process is its, since whatever is

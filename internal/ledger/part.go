@@ -192,13 +192,21 @@ const divisible = 27720
 
 // users returns the positions of the parties that hold an allocation. Those of a claim
 // that several containers of a pod have hold it together, and a pod holds what its
-// containers do.
+// containers do. Where the container that holds it is not there, its pod's others are
+// its users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
+	var beside []int
 	for i, o := range p.who.list {
-		together := (h.Container.Container == "" || o.container.Container == "") && h.Container.OfPod() == o.container.OfPod()
-		if h.Container == o.container || together {
+		switch {
+		case h.Container.OfPod() != o.container.OfPod():
+		case h.Container == o.container || h.Container.Container == "" || o.container.Container == "":
 			users = append(users, i)
+		default:
+			beside = append(beside, i)
 		}
+	}
+	if len(users) == 0 {
+		return beside
 	}
 	return users
 }

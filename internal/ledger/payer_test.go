@@ -110,6 +110,18 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
+// TestSidecar: a pod that uses the GPU in another container than the one that holds it pays
+// for holding it.
+func TestSidecar(t *testing.T) {
+	beside := train
+	beside.Container = "sidecar"
+	sidecar, main, other := process(21, in(beside)), process(22, in(train)), process(31, in(serve))
+	checkPayers(t, []payerTest{
+		{"in place of the holder", look(1, []*gpu.Process{sidecar, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"sidecar allocated": 100_000, "model allocated": 200_000}},
+		{"beside the holder", look(1, []*gpu.Process{sidecar, main, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
+	})
+}
+
 // TestServed: the work of an MPS server is divided over its clients by the replicas that
 // they hold, and is no proof that one of them worked.
 func TestServed(t *testing.T) {
