@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 //go:embed metrics.md.tmpl
@@ -50,7 +51,8 @@ func metricsPage() ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
-		"Main": pageOf(collector.MainPage), "Record": pageOf(collector.RecordPage), "Labels": collector.Labels(), "Parts": parts(),
+		"Main": pageOf(collector.MainPage), "Record": pageOf(collector.RecordPage), "Labels": append(collector.Labels(), serve.Label), "Parts": parts(),
+		"Serving": families([]collector.Metric{serve.Metric}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill template: %w", err)

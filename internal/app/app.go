@@ -79,7 +79,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	node := NewNode(cfg, host.Now, log)
-	handler := newHandler(node.Sampler.Latest, host.Now, cfg, log)
+	server := serve.New(cfg.Serve, log)
+	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.NVML.Run(ctx) })
@@ -87,7 +88,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		awaitPoll(ctx, node.Mapper)
 		return node.Sampler.Run(ctx)
 	})
-	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
+	g.Go(func() error { return server.Run(ctx, handler) })
 	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
 		log.Warn("leave the driver as it is", "err", stuck)

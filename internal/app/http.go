@@ -19,12 +19,13 @@ import (
 
 // newHandler serves the latest snapshot. No path here reads anything else, so a
 // scrape costs the same whatever state the driver is in.
-func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, log *slog.Logger) http.Handler {
+func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server prometheus.Collector, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("gpuledger"),
 		// The process collector is left out: it reads /proc in the scrape.
 		collectors.NewGoCollector(),
+		server,
 	)
 	fields := collector.NewFields(latest, cfg.DCGM.HostnameLabel)
 	metrics := serve.NewMetrics(registry, log)

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/inventory":  {"internal/gpu"},
 	"internal/labelvalue": {},
 	"internal/flags":      {},
-	"internal/serve":      {},
+	"internal/serve":      {"collector"},
 	"internal/footprint":  {},
 	"internal/logs":       {},
 
@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 	"test/pictures":                  {"internal/simnode", "test/fleet"},
 	"dashboards":                     {},
 	"docs":                           {},
-	"docs/gen":                       {"collector", "internal/app", "internal/reconciler"},
+	"docs/gen":                       {"collector", "internal/app", "internal/reconciler", "internal/serve"},
 	"test/markdown":                  {},
 	"test/accuracy":                  {"internal/app", "internal/gpu", "internal/simnode", "test/markdown"},
 	"test/accuracy/report":           {"internal/simnode/fakes", "test/accuracy", "test/markdown"},

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 // leadingMetric is the one metric of the program itself.
@@ -26,6 +27,7 @@ type Part struct {
 func Catalogue() []Part {
 	return []Part{
 		{Metrics: []collector.Metric{leadingMetric, watch.Metric}, Labels: []collector.Label{watch.Label}},
+		{Metrics: []collector.Metric{serve.Metric}, Labels: []collector.Label{serve.Label}},
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},
 		{Metrics: workloads.Catalogue(), Labels: workloads.Labels()},
 		{Metrics: expected.Catalogue(), Labels: expected.Labels()},

@@ -13,13 +13,13 @@ import (
 )
 
 // handler serves what the program has in memory. No path asks the API server.
-func (p *program) handler() (http.Handler, error) {
+func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("gpuledger_reconciler"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		p.election.gauge(), p.failures, p.nodes,
+		p.election.gauge(), p.failures, p.nodes, server,
 	)
 	if p.expected != nil {
 		registry.MustRegister(p.expected)

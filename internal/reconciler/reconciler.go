@@ -51,12 +51,13 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if cfg.Expected != "" {
 		p.expected = expected.New(cfg.Expected, log)
 	}
-	handler, err := p.handler()
+	server := serve.New(cfg.Serve, log)
+	handler, err := p.handler(server.Collector())
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return serve.Run(ctx, handler, cfg.Serve, log) })
+	g.Go(func() error { return server.Run(ctx, handler) })
 	if p.expected != nil {
 		g.Go(func() error { return p.expected.Run(ctx) })
 	}

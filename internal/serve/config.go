@@ -15,8 +15,8 @@ import (
 type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
-	// MaxConnections bounds the connections of an address, MaxRequests the requests
-	// that are answered at once.
+	// MaxConnections limits the open connections, MaxRequests the requests that are
+	// answered at once. One client address gets half of each.
 	MaxConnections int
 	MaxRequests    int
 }
@@ -26,8 +26,8 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	c.ListenAddresses = []string{":9840"}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; may be given more than once")
 	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
-	fs.IntVar(&c.MaxConnections, "web.max-connections", 1024, "`number` of connections at once on an address; more of them wait")
-	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`number` of requests that are answered at once, half of them for one address, probes not counted; others get status 503")
+	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`number` of open connections, half of them for one client address; a new one closes the one that has been idle longest")
+	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`number` of requests that are answered at once, half of them for one client address, probes not counted; others wait, and get status 503 after 5 seconds")
 }
 
 // Validate checks what the flag package cannot.

@@ -1,131 +1,94 @@
 package serve
 
 import (
-	"fmt"
+	"context"
+	"crypto/tls"
+	"log/slog"
 	"net"
 	"net/http"
-	"path"
-	"strings"
-	"sync"
+	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"golang.org/x/sys/unix"
 )
 
-// What one connection may cost, in time and in memory. Connections are bounded in
-// number, so all of it together is.
+// The limits of one connection, in time and memory. The number of connections is limited
+// too (see [connections]), so their product is.
 const (
-	// readTime is for the header and for the whole request, whose body nobody reads.
+	// readHeaderTime limits the TLS handshake and reading a header. readTime limits
+	// reading a request; no handler reads a body.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
-	// writeTime is for making the answer and for its reader, who would have given up
-	// by then: Prometheus does after ten seconds unless it is told otherwise.
-	writeTime = 30 * time.Second
-	// idleTime is how long a connection is kept between two requests: longer than
-	// between two scrapes, so that a scraper that is connected need not wait for its
-	// turn when many others connect.
-	idleTime       = 150 * time.Second
-	maxHeaderBytes = 16 << 10
-	// A scraper asks for a page or two at a time. Streams of HTTP/2 that wait for their
-	// password to be checked are not counted as requests yet.
-	maxStreams = 8
-	// maxBodyBytes is what HTTP/2 keeps of bodies that nobody reads, maxFrameBytes what
-	// it reads at once. Both are the least it can be told.
-	maxBodyBytes  = 64 << 10
-	maxFrameBytes = 16 << 10
-	// retryAfter is in seconds.
-	retryAfter = "5"
+	// writeTime limits the answer: queueTime, and ten seconds to read it, the default
+	// scrape timeout of Prometheus.
+	writeTime = queueTime + 10*time.Second
+	// idleTime is longer than the usual scrape intervals, so that a scraper keeps its
+	// connection.
+	idleTime = 150 * time.Second
+	// maxHeaderBytes is what net/http adds 4 KiB to. A header of 8 KiB with thousands of
+	// short lines takes 300 KiB when it is parsed.
+	maxHeaderBytes = 4 << 10
+	// sendBuffer and receiveBuffer limit the kernel's memory of a connection, which
+	// cgroup v2 charges to the container. The kernel doubles both.
+	sendBuffer    = 64 << 10
+	receiveBuffer = 16 << 10
 )
 
-func newServer(handler http.Handler, cfg Config) *http.Server {
-	return &http.Server{
-		Handler:           Guarded(handler, cfg.MaxRequests),
+// newServer returns a server for one listener.
+//
+// It speaks HTTP/1.1 only. A client of HTTP/2 can hold eight answers or more per
+// connection without reading any of them, before it is authenticated; the limits above
+// would need a second set for streams, and a scraper gains nothing from streams.
+func (s *Server) newServer(handler http.Handler) *http.Server {
+	server := &http.Server{
+		Handler:           handler,
+		Protocols:         new(http.Protocols),
 		ReadHeaderTimeout: readHeaderTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaderBytes,
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          maxStreams,
-			MaxReadFrameSize:              maxFrameBytes,
-			MaxReceiveBufferPerConnection: maxBodyBytes,
-			MaxReceiveBufferPerStream:     maxBodyBytes,
-		},
+		ConnState:         s.connections.note,
+		// Each failed handshake is an error: a line that any client can cause.
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	server.Protocols.SetHTTP1(true)
+	return server
 }
 
-// listen opens every address, or none. Each has so many connections at most; others
-// wait with the kernel.
-func listen(cfg Config) ([]net.Listener, error) {
-	var listeners []net.Listener
-	for _, address := range cfg.ListenAddresses {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			closeAll(listeners)
-			return nil, err
+// withoutHTTP2 drops the attribute http2 of the toolkit's log: the setting of the web
+// configuration, which has no effect here.
+type withoutHTTP2 struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h withoutHTTP2) Handle(ctx context.Context, r slog.Record) error {
+	kept := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "http2" {
+			kept.AddAttrs(a)
 		}
-		listeners = append(listeners, netutil.LimitListener(l, cfg.MaxConnections))
-	}
-	return listeners, nil
-}
-
-// closeAll closes listeners, some of which the server may have closed already.
-func closeAll(listeners []net.Listener) {
-	for _, l := range listeners {
-		_ = l.Close()
-	}
-}
-
-// Guarded answers so many requests at once, and no path that is not written as ours are:
-// the multiplexer would redirect to what it takes for the right one, and repeat it.
-// Probes are always answered: they say whether the program can.
-func Guarded(handler http.Handler, maxRequests int) http.Handler {
-	s := &seats{all: maxRequests, taken: make(map[string]int)}
-	refusal := fmt.Sprintf("too many requests at once: of --web.max-requests=%d, half are one address's", maxRequests)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		who, _, _ := net.SplitHostPort(r.RemoteAddr)
-		switch p := r.URL.EscapedPath(); {
-		case p != path.Clean(p):
-			http.NotFound(w, r)
-		case strings.HasPrefix(p, "/-/"):
-			handler.ServeHTTP(w, r)
-		case s.take(who):
-			defer s.leave(who)
-			handler.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", retryAfter)
-			http.Error(w, refusal, http.StatusServiceUnavailable)
-		}
+		return true
 	})
+	return h.Handler.Handle(ctx, kept)
 }
 
-// seats are for the requests that are being answered. An address gets half of them at
-// most, so that one client that reads slowly does not keep the others out.
-type seats struct {
-	all int
-
-	mu    sync.Mutex
-	used  int
-	taken map[string]int // by address
-}
-
-func (s *seats) take(who string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used == s.all || s.taken[who] >= (s.all+1)/2 {
-		return false
+// limitBuffers sets the buffer sizes of a listening socket, which accepted sockets inherit.
+func limitBuffers(_, _ string, socket syscall.RawConn) error {
+	var err error
+	if controlErr := socket.Control(func(fd uintptr) {
+		if err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer); err == nil {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+		}
+	}); controlErr != nil {
+		return controlErr
 	}
-	s.used++
-	s.taken[who]++
-	return true
+	return err
 }
 
-func (s *seats) leave(who string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used--
-	if s.taken[who]--; s.taken[who] == 0 {
-		delete(s.taken, who)
+// underTLS returns the connection that carries TLS, or the connection itself.
+func underTLS(c net.Conn) net.Conn {
+	if t, ok := c.(*tls.Conn); ok {
+		return t.NetConn()
 	}
+	return c
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/exporter-toolkit/web"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -32,18 +35,41 @@ func Ready(notYet func() string) http.HandlerFunc {
 	}
 }
 
+// Server serves a handler on the addresses of its configuration.
+type Server struct {
+	cfg           Config
+	log           *slog.Logger
+	overload      *overload
+	connections   *connections
+	pages, probes *queue
+}
+
+// New returns a server that does not listen yet.
+func New(cfg Config, log *slog.Logger) *Server {
+	o := newOverload(log)
+	return &Server{
+		cfg: cfg, log: log, overload: o,
+		connections: &connections{max: cfg.MaxConnections, overload: o, open: make(map[*connection]struct{})},
+		pages:       newQueue(cfg.MaxRequests),
+		probes:      newQueue(cfg.MaxRequests),
+	}
+}
+
+// Collector returns the metric of the server.
+func (s *Server) Collector() prometheus.Collector { return s.overload }
+
 // Run serves until the context ends. An address that is taken is tried again: a
 // sidecar that exits would make its pod not ready.
-func Run(ctx context.Context, handler http.Handler, cfg Config, log *slog.Logger) error {
+func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	said := ""
 	for {
-		err := once(ctx, handler, cfg, log)
+		err := s.listenAndServe(ctx, handler)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			log.Error("not serving, will keep trying", "err", err)
+			s.log.Error("not serving, will keep trying", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,29 +79,58 @@ func Run(ctx context.Context, handler http.Handler, cfg Config, log *slog.Logger
 	}
 }
 
-func once(ctx context.Context, handler http.Handler, cfg Config, log *slog.Logger) error {
-	listeners, err := listen(cfg)
-	if err != nil {
-		return err
-	}
-	defer closeAll(listeners)
-	server := newServer(handler, cfg)
-	served := make(chan error, 1)
-	go func() {
-		served <- web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &cfg.WebConfigFile}, log)
+// listenAndServe opens every address, or none.
+func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error {
+	var listeners []net.Listener
+	defer func() {
+		for _, l := range listeners {
+			_ = l.Close() // the server may have closed it
+		}
 	}()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	config := net.ListenConfig{Control: limitBuffers}
+	for _, address := range s.cfg.ListenAddresses {
+		l, err := config.Listen(ctx, "tcp", address)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, l)
 	}
-	graceful, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	if err := server.Shutdown(graceful); err != nil {
-		_ = server.Close()
+	return s.serve(ctx, handler, listeners)
+}
+
+// serve serves on all listeners until the context ends or one of them fails.
+func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	log := slog.New(withoutHTTP2{s.log.Handler()})
+	for _, l := range listeners {
+		server := s.newServer(handler)
+		// The toolkit puts basic auth around the handler when it starts to serve, and
+		// gives each listener's handler one more layer if they share a server. After
+		// that, and before the first connection, the server asks for its context.
+		server.BaseContext = func(net.Listener) context.Context {
+			server.Handler = s.guard(server.Handler)
+			return context.WithoutCancel(ctx)
+		}
+		g.Go(func() error {
+			return web.Serve(listener{l, s.connections}, server, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfigFile}, log)
+		})
+		g.Go(func() error {
+			<-ctx.Done()
+			shutdown(context.WithoutCancel(ctx), server)
+			return nil
+		})
 	}
-	if err := <-served; err != nil && !errors.Is(err, http.ErrServerClosed) {
+	if err := g.Wait(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// shutdown waits for open requests, but not for long.
+func shutdown(ctx context.Context, server *http.Server) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		_ = server.Close()
+	}
 }

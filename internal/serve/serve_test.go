@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,51 +97,4 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: error is %v", arg, err)
 		}
 	}
-}
-
-// TestMaxRequests: so many requests are answered at once, half of them for one address;
-// others are told to come again. Probes are answered always.
-func TestMaxRequests(t *testing.T) {
-	release, began := make(chan struct{}), make(chan struct{})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /page", func(http.ResponseWriter, *http.Request) {
-		began <- struct{}{}
-		<-release
-	})
-	mux.HandleFunc("GET /-/healthy", serve.Healthy)
-	h := serve.Guarded(mux, 4)
-	get := func(path, from string) *httptest.ResponseRecorder {
-		r, w := httptest.NewRequest(http.MethodGet, path, http.NoBody), httptest.NewRecorder()
-		r.RemoteAddr = from + ":1"
-		h.ServeHTTP(w, r)
-		return w
-	}
-	var held sync.WaitGroup
-	hold := func(from string) {
-		held.Go(func() { get("/page", from) })
-		<-began
-	}
-	refused := func(from string) {
-		t.Helper()
-		if w := get("/page", from); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "--web.max-requests=4") {
-			t.Errorf("%s got status %d, Retry-After %q: %s", from, w.Code, w.Header().Get("Retry-After"), w.Body)
-		}
-	}
-	hold("10.0.0.1")
-	hold("10.0.0.1")
-	refused("10.0.0.1")
-	hold("10.0.0.2")
-	hold("10.0.0.3")
-	refused("10.0.0.4")
-	if w := get("/-/healthy", "10.0.0.1"); w.Code != http.StatusOK {
-		t.Errorf("a probe got status %d", w.Code)
-	}
-	for range 4 {
-		release <- struct{}{}
-	}
-	held.Wait()
-	hold("10.0.0.1")
-	hold("10.0.0.1")
-	close(release)
-	held.Wait()
 }

@@ -1,0 +1,12 @@
+package serve
+
+import (
+	"context"
+	"net"
+	"net/http"
+)
+
+// Serve serves on listeners of a test.
+func (s *Server) Serve(ctx context.Context, handler http.Handler, listeners ...net.Listener) error {
+	return s.serve(ctx, handler, listeners)
+}

@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// queueTime is how long a request waits for its turn: less than the default scrape
+	// timeout of Prometheus, so that its client learns the reason.
+	queueTime = 5 * time.Second
+	// retryAfter is in seconds.
+	retryAfter = "5"
+)
+
+// keptHeaders are the headers that a handler reads, that of basic auth included.
+var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization"}
+
+// guard limits the requests that are answered at once, before their passwords are checked.
+// Probes have a limit of their own, so that pages do not delay them. A path that the
+// multiplexer would redirect is not found: a redirect would repeat it.
+func (s *Server) guard(handler http.Handler) http.Handler {
+	refusal := fmt.Sprintf("too many requests at once: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		r.Header = keep(r.Header)
+		if r.ContentLength != 0 {
+			// No handler reads a body, but the server would wait for its rest.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		}
+		p := r.URL.EscapedPath()
+		if p != path.Clean(p) {
+			http.NotFound(w, r)
+			return
+		}
+		queue := s.pages
+		if strings.HasPrefix(p, "/-/") {
+			queue = s.probes
+		}
+		address := host(r.RemoteAddr)
+		if err := queue.enter(r.Context(), address); err != nil {
+			s.overload.add(requestRefused, address)
+			w.Header().Set("Retry-After", retryAfter)
+			http.Error(w, refusal, http.StatusServiceUnavailable)
+			return
+		}
+		defer queue.leave(address)
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// keep returns the headers that a handler reads. The others may take 300 KiB, for as long
+// as the request lasts.
+func keep(header http.Header) http.Header {
+	kept := make(http.Header, len(keptHeaders))
+	for _, name := range keptHeaders {
+		if values, ok := header[name]; ok {
+			kept[name] = values
+		}
+	}
+	return kept
+}
+
+// queue limits the requests that are answered at once, and those of one client address to
+// half of them. Further requests wait in their order; connections limit their number.
+type queue struct {
+	max int
+	all *semaphore.Weighted
+
+	mu        sync.Mutex
+	addresses map[string]*share
+}
+
+// share is the part of a queue that one address may use.
+type share struct {
+	*semaphore.Weighted
+	requests int // answered and waiting
+}
+
+func newQueue(limit int) *queue {
+	return &queue{max: limit, all: semaphore.NewWeighted(int64(limit)), addresses: make(map[string]*share)}
+}
+
+// enter waits for the turn of a request, for at most queueTime. After nil, leave must
+// be called.
+func (q *queue) enter(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, queueTime)
+	defer cancel()
+	own := q.join(address)
+	err := own.Acquire(ctx, 1)
+	if err == nil {
+		if err = q.all.Acquire(ctx, 1); err == nil {
+			return nil
+		}
+		own.Release(1)
+	}
+	q.part(address)
+	return err
+}
+
+func (q *queue) leave(address string) {
+	q.all.Release(1)
+	q.part(address).Release(1)
+}
+
+// join returns the share of an address, for one more request.
+func (q *queue) join(address string) *share {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.addresses[address]
+	if s == nil {
+		s = &share{Weighted: semaphore.NewWeighted(int64(half(q.max)))}
+		q.addresses[address] = s
+	}
+	s.requests++
+	return s
+}
+
+// part undoes join.
+func (q *queue) part(address string) *share {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.addresses[address]
+	if s.requests--; s.requests == 0 {
+		delete(q.addresses, address)
+	}
+	return s
+}

@@ -1,0 +1,180 @@
+package serve_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// TestScrapersBehindOneAddress: no scrape is lost, however many come at the same moment.
+func TestScrapersBehindOneAddress(t *testing.T) {
+	for _, scrapers := range []int{16, 64, 200} {
+		t.Run(fmt.Sprint(scrapers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var answered, most atomic.Int64
+				n := newNetwork(t, serve.Config{MaxConnections: 512, MaxRequests: 16}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					if now := answered.Add(1); now > most.Load() {
+						most.Store(now)
+					}
+					time.Sleep(3 * time.Millisecond)
+					answered.Add(-1)
+				}))
+				var wg sync.WaitGroup
+				for range scrapers {
+					client := n.client("10.0.0.1")
+					wg.Go(func() {
+						for range 10 {
+							if status, took := n.get(client, "/metrics"); status != http.StatusOK || took > time.Second {
+								t.Errorf("status %d after %v", status, took)
+							}
+							time.Sleep(15 * time.Second)
+						}
+					})
+				}
+				wg.Wait()
+				n.checkOverload(nil, 0)
+				if most.Load() != 8 {
+					t.Errorf("%d requests at once, want 8", most.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestMaxRequests: requests over a limit wait for five seconds, and are refused then.
+// Probes are answered at once.
+func TestMaxRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := newNetwork(t, serve.Config{MaxConnections: 64, MaxRequests: 4}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				<-release
+			}
+		}))
+		check := func(from, path string, wantStatus int, wantTook time.Duration) {
+			t.Helper()
+			if status, took := n.get(n.client(from), path); status != wantStatus || took != wantTook {
+				t.Errorf("%s from %s: status %d after %v, want %d after %v", path, from, status, took, wantStatus, wantTook)
+			}
+		}
+		hold := func(from string) {
+			client := n.client(from)
+			go n.get(client, "/slow")
+			synctest.Wait()
+		}
+		hold("10.0.0.1")
+		hold("10.0.0.1")
+		check("10.0.0.1", "/page", http.StatusServiceUnavailable, 5*time.Second)
+		check("10.0.0.2", "/page", http.StatusOK, 0)
+		hold("10.0.0.2")
+		hold("10.0.0.3")
+		check("10.0.0.4", "/page", http.StatusServiceUnavailable, 5*time.Second)
+		check("10.0.0.1", "/-/healthy", http.StatusOK, 0)
+		n.checkOverload(map[string]int{"request_refused": 2}, 1)
+
+		var waiting sync.WaitGroup
+		waiting.Go(func() { check("10.0.0.1", "/page", http.StatusOK, 2*time.Second) })
+		waiting.Go(func() { check("10.0.0.4", "/page", http.StatusOK, 2*time.Second) })
+		time.Sleep(2 * time.Second)
+		close(release)
+		waiting.Wait()
+	})
+}
+
+// TestRefusal: a refused client learns the limit, and when to try again.
+func TestRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+		client := n.client("10.0.0.1")
+		go n.get(client, "/page")
+		synctest.Wait()
+		response, err := n.client("10.0.0.1").Get("http://gpu-node/page")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text := make([]byte, 200)
+		size, _ := response.Body.Read(text)
+		if response.Header.Get("Retry-After") != "5" || !strings.Contains(string(text[:size]), "--web.max-requests=1,") {
+			t.Errorf("Retry-After %q: %s", response.Header.Get("Retry-After"), text[:size])
+		}
+		close(release)
+	})
+}
+
+// TestHungUp: a request whose client hangs up gives its turn to the next one.
+func TestHungUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var answered atomic.Int64
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			answered.Add(1)
+			<-release
+		}))
+		client := n.client("10.0.0.1")
+		go n.get(client, "/page")
+		synctest.Wait()
+		impatient := n.client("10.0.0.1")
+		impatient.Timeout = time.Second
+		if status, took := n.get(impatient, "/page"); status != 0 || took != time.Second {
+			t.Errorf("status %d after %v", status, took)
+		}
+		close(release)
+		synctest.Wait()
+		if answered.Load() != 1 {
+			t.Errorf("%d requests were answered, want 1", answered.Load())
+		}
+	})
+}
+
+// TestKeptHeaders: a handler gets the headers that it reads. The others are released.
+func TestKeptHeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got http.Header
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+		request, err := http.NewRequest(http.MethodGet, "http://gpu-node/page", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Accept": {"a", "b"}, "Accept-Encoding": {"gzip"}, "Authorization": {"Basic eDp5"}, "Cookie": {"c"}, "X-Other": {"d"}}
+		response, err := n.client("10.0.0.1").Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		want := http.Header{"Accept": {"a", "b"}, "Accept-Encoding": {"gzip"}, "Authorization": {"Basic eDp5"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestBody: the server does not wait for the rest of a request's body.
+func TestBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, page)
+		c := n.dial("10.0.0.1")
+		began := time.Now()
+		if _, err := io.WriteString(c, "GET /page HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(c)
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK") || err != nil {
+			t.Errorf("the answer is %q, %v", answer, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the connection was closed after %v", took)
+		}
+	})
+}

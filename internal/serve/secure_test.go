@@ -1,0 +1,129 @@
+package serve_test
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// TestNoHTTP2: the server negotiates HTTP/1.1 with a client that offers HTTP/2, also if the
+// web configuration enables it, and answers a client that begins with HTTP/2 by HTTP/1.1.
+func TestNoHTTP2(t *testing.T) {
+	file := webConfig(t, "http_server_config: {http2: true}\n")
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, serve.Config{WebConfigFile: file, MaxConnections: 8, MaxRequests: 16}, page)
+		for _, offer := range [][]string{nil, {"http/1.1"}, {"h2", "http/1.1"}} {
+			c := tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true, NextProtos: offer})
+			if err := c.Handshake(); err != nil {
+				t.Fatal(err)
+			}
+			if p := c.ConnectionState().NegotiatedProtocol; p != "" && p != "http/1.1" {
+				t.Errorf("offered %q, the server chose %q", offer, p)
+			}
+			if !request(c) {
+				t.Errorf("offered %q: not served by HTTP/1.1", offer)
+			}
+		}
+		if err := tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake(); err == nil {
+			t.Error("the server accepts a client of HTTP/2 only")
+		}
+		if log := n.log.String(); !strings.Contains(log, "TLS is enabled.") || strings.Contains(log, "http2") {
+			t.Errorf("the log is:\n%s", log)
+		}
+		plain := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
+		for _, c := range []io.ReadWriter{plain.dial("10.0.0.1"), tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true})} {
+			go func() {
+				_, _ = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+			}()
+			if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.") {
+				t.Errorf("HTTP/2 without negotiation is answered with %q, %v", line, err)
+			}
+		}
+	})
+}
+
+// TestPasswordsWait: requests count before their passwords are checked, so that guesses
+// cannot delay a scraper for long.
+func TestPasswordsWait(t *testing.T) {
+	// The hash of swordfish, at the lowest cost of bcrypt.
+	file := webConfig(t, "basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n")
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		n := newNetwork(t, serve.Config{WebConfigFile: file, MaxConnections: 8, MaxRequests: 1}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+		get := func(password string) int {
+			request, err := http.NewRequest(http.MethodGet, "https://gpu-node/page", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			request.SetBasicAuth("scraper", password)
+			client := n.client("10.0.0.1")
+			client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Error(err)
+				return 0
+			}
+			_ = response.Body.Close()
+			return response.StatusCode
+		}
+		held := make(chan int, 1)
+		go func() { held <- get("swordfish") }()
+		synctest.Wait()
+		if status := get("guess"); status != http.StatusServiceUnavailable {
+			t.Errorf("status %d while another request is answered, want 503", status)
+		}
+		close(release)
+		if status := <-held; status != http.StatusOK {
+			t.Errorf("status %d with the password", status)
+		}
+		if status := get("guess"); status != http.StatusUnauthorized {
+			t.Errorf("status %d with a wrong password, want 401", status)
+		}
+	})
+}
+
+// webConfig writes a web configuration with TLS, and returns its path.
+func webConfig(t *testing.T, more string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In a bubble the year is 2000.
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"gpu-node"}, NotAfter: time.Now().AddDate(1, 0, 0)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{
+		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"web.yml":  []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n" + more),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "web.yml")
+}
