@@ -21,7 +21,7 @@ import (
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.
 	Watches, Kube kubernetes.Interface
-	Pods []cache.SharedIndexInformer
+	Pods          []cache.SharedIndexInformer
 	// Failures is told of what cannot be watched.
 	Failures *watch.Failures
 }
