@@ -42,10 +42,10 @@ type term struct {
 	counts   *counts
 	failures *watch.Failures
 
-	client inventories
-	judge  *verdict.Judge
-	budget *verdict.Budget
-	events record.EventRecorder
+	client  inventories
+	judge   *verdict.Judge
+	changes *changes
+	events  record.EventRecorder
 
 	pods   []cache.SharedIndexInformer
 	owners *daemonSets
@@ -81,11 +81,11 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
-		judge:  verdict.New(opts.Rules, 2*opts.Resync),
-		budget: verdict.NewBudget(),
-		pods:   c.Pods,
-		owners: newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
-		nodes:  coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
+		judge:   verdict.New(opts.Rules, 2*opts.Resync),
+		changes: newChanges(c.Record, log),
+		pods:    c.Pods,
+		owners:  newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
+		nodes:   coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(

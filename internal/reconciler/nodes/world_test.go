@@ -35,6 +35,8 @@ type world struct {
 	kube *fake.Clientset
 	opts Options
 	logs *strings.Builder
+	// lease is the record of the change budget.
+	lease lease
 
 	mu    sync.Mutex
 	pages map[string]inventory.Page // by Node
@@ -164,7 +166,7 @@ func (w *world) readSince(at time.Time) []string {
 func (w *world) term(pods cache.SharedIndexInformer) *term {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(w.logs, nil))
-	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(log)}, w, newCounts(), log)
+	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Record: &w.lease, Failures: watch.New(log)}, w, newCounts(), log)
 	w.check(err)
 	return trm
 }
