@@ -3,6 +3,7 @@
 package reconciler_test
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -68,7 +69,8 @@ func TestHangingWrites(t *testing.T) {
 		if r.Method != http.MethodPatch || writes.Add(1) > 4 {
 			return nil
 		}
-		<-r.Context().Done() // the client has given up
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client gives up
+		<-r.Context().Done()
 		return &meta.Status{Code: http.StatusGatewayTimeout}
 	})
 	start(t, p.access, "--enable=labels")
