@@ -77,7 +77,9 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
 	if p.cfg.runs(partLabels) {
-		g.Go(func() error { return p.nodes.Run(ctx, nodes.Cluster{Watches: c.watches, Kube: c.kube, Pods: pods, Failures: p.failures}) })
+		g.Go(func() error {
+			return p.nodes.Run(ctx, nodes.Cluster{Watches: c.watches, Kube: c.kube, Pods: pods, Record: newRecord(c, p.cfg.Lease), Failures: p.failures})
+		})
 	}
 	if p.cfg.runs(partWorkloads) {
 		g.Go(func() error {

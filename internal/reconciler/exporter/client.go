@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxPage is more than any inventory has.
-	maxPage = 4 << 20
+	// maxPage is more than any inventory has, and small enough for hundreds at once.
+	maxPage = 512 << 10
 	// dialTimeout is short: a node that is gone answers nothing at all.
 	dialTimeout = 2 * time.Second
 )

@@ -18,8 +18,8 @@ type fleet struct {
 	// disowned are pods that name a listed DaemonSet as their owner without its UID.
 	disowned map[cache.ObjectName]struct{}
 	nodes    map[string]int // exporters on a Node
-	lost    map[string]time.Time
-	began   time.Time
+	lost     map[string]time.Time
+	began    time.Time
 
 	// unread are the exporters that were there at the start and were not asked yet;
 	// swept is closed when there are none.
@@ -89,6 +89,22 @@ func (f *fleet) target(name cache.ObjectName) exporter.Target {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.targets[name]
+}
+
+// on returns the exporters on a Node.
+func (f *fleet) on(node string) []cache.ObjectName {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes[node] == 0 {
+		return nil
+	}
+	var names []cache.ObjectName
+	for name, t := range f.targets {
+		if t.Node == node {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // has reports whether a Node has an exporter, and if it has none, since when. What was

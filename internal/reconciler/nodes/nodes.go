@@ -21,7 +21,9 @@ import (
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.
 	Watches, Kube kubernetes.Interface
-	Pods []cache.SharedIndexInformer
+	Pods          []cache.SharedIndexInformer
+	// Record keeps the change budget; nil keeps it in memory.
+	Record Record
 	// Failures is told of what cannot be watched.
 	Failures *watch.Failures
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,16 +14,55 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
 
-// read asks one exporter and hears what it says. It reports whether it got an answer;
-// an exporter that is away changes nothing.
+// A request that lasts longer than prompt leaves its lane to the next exporter, so that
+// exporters that hang delay no others. For each lane latePerLane requests may be late.
+const (
+	prompt      = 250 * time.Millisecond
+	latePerLane = 8
+)
+
+// readAll reads the queued exporters until the queue is shut down.
+func (t *term) readAll(ctx context.Context) {
+	late := make(chan struct{}, latePerLane*t.opts.Concurrency)
+	var reading sync.WaitGroup
+	for range t.opts.Concurrency {
+		reading.Go(func() {
+			for {
+				name, stop := t.reads.Get()
+				if stop || t.readRate.Wait(ctx) != nil {
+					return
+				}
+				done := make(chan struct{})
+				reading.Go(func() {
+					handle(ctx, t.reads, name, t.read)
+					close(done)
+				})
+				select {
+				case <-done:
+					continue
+				case <-time.After(prompt):
+				}
+				select {
+				case <-done:
+				case late <- struct{}{}:
+					reading.Go(func() {
+						<-done
+						<-late
+					})
+				}
+			}
+		})
+	}
+	reading.Wait()
+}
+
+// read requests the page of one exporter and judges it. It returns false if there was no
+// answer; then nothing changes.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
 	if target.Address == "" {
 		t.fleet.tried(name, nil) // it will be read when it gets ready
 		return true
-	}
-	if t.readRate.Wait(ctx) != nil {
-		return true // the term ends
 	}
 	page, err := t.client.Read(ctx, target)
 	if ctx.Err() != nil {

@@ -42,10 +42,10 @@ type term struct {
 	counts   *counts
 	failures *watch.Failures
 
-	client inventories
-	judge  *verdict.Judge
-	budget *verdict.Budget
-	events record.EventRecorder
+	client  inventories
+	judge   *verdict.Judge
+	changes *changes
+	events  record.EventRecorder
 
 	pods   []cache.SharedIndexInformer
 	owners *daemonSets
@@ -81,11 +81,11 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
-		judge:  verdict.New(opts.Rules, 2*opts.Resync),
-		budget: verdict.NewBudget(),
-		pods:   c.Pods,
-		owners: newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
-		nodes:  coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
+		judge:   verdict.New(opts.Rules, 2*opts.Resync),
+		changes: newChanges(c.Record, log),
+		pods:    c.Pods,
+		owners:  newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
+		nodes:   coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(
@@ -140,9 +140,7 @@ func (t *term) run(ctx context.Context) error {
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
-	for range t.opts.Concurrency {
-		g.Go(func() error { return each(ctx, t.reads, t.read) })
-	}
+	g.Go(func() error { t.readAll(ctx); return nil })
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -151,7 +149,7 @@ func (t *term) work(ctx context.Context) error {
 		}
 		var writing sync.WaitGroup
 		for range writers {
-			writing.Go(func() { _ = each(ctx, t.writes, t.sync) })
+			writing.Go(func() { each(ctx, t.writes, t.sync) })
 		}
 		writing.Wait()
 		return nil
@@ -159,21 +157,26 @@ func (t *term) work(ctx context.Context) error {
 	return g.Wait()
 }
 
-// each takes items from a queue until it is shut down. An item of which do says that
-// it failed is taken again, later each time.
-func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) error {
+// each handles the items of a queue until it is shut down.
+func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	for {
 		item, stop := queue.Get()
 		if stop || ctx.Err() != nil {
-			return nil
+			return
 		}
-		if do(ctx, item) {
-			queue.Forget(item)
-		} else {
-			queue.AddRateLimited(item)
-		}
-		queue.Done(item)
+		handle(ctx, queue, item, do)
 	}
+}
+
+// handle calls do for one item. If do returns false, the item is requeued with
+// exponential backoff.
+func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], item T, do func(context.Context, T) bool) {
+	if do(ctx, item) {
+		queue.Forget(item)
+	} else {
+		queue.AddRateLimited(item)
+	}
+	queue.Done(item)
 }
 
 // listen hears of pods and Nodes, and returns what says that all of them were heard.
@@ -201,10 +204,21 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 		}
 		delivered = append(delivered, r.HasSynced)
 	}
-	r, err := t.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    t.nodeSeen,
-		UpdateFunc: func(_, obj any) { t.nodeSeen(obj) },
-		DeleteFunc: t.nodeSeen,
+	r, err := t.nodes.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if !initial {
+				t.nodeRegistered(obj)
+			}
+			t.nodeSeen(obj)
+		},
+		UpdateFunc: func(old, obj any) {
+			if replaced(old, obj) {
+				t.nodeGone(old)
+				t.nodeRegistered(obj)
+			}
+			t.nodeSeen(obj)
+		},
+		DeleteFunc: t.nodeGone,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listen to nodes: %w", err)
@@ -215,6 +229,35 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 func (t *term) nodeSeen(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.writes.Add(name.Name)
+	}
+}
+
+// replaced reports whether the Node of this name is another one: the watch missed a
+// deletion.
+func replaced(old, obj any) bool {
+	before, ok := old.(*node)
+	after, still := obj.(*node)
+	return ok && still && before.UID != after.UID
+}
+
+// nodeGone forgets a Node at once, so that its identity is not written to the next Node of
+// this name.
+func (t *term) nodeGone(obj any) {
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.forget(name.Name)
+	}
+}
+
+// nodeRegistered queues the exporters of a new Node. Usually there are none yet, but a
+// Node that is registered again may still have the pod of the one before.
+func (t *term) nodeRegistered(obj any) {
+	name, err := cache.ObjectToName(obj)
+	if err != nil {
+		return
+	}
+	for _, exporter := range t.fleet.on(name.Name) {
+		t.reads.Forget(exporter)
+		t.reads.Add(exporter)
 	}
 }
 

@@ -35,6 +35,8 @@ type world struct {
 	kube *fake.Clientset
 	opts Options
 	logs *strings.Builder
+	// lease is the record of the change budget.
+	lease lease
 
 	mu    sync.Mutex
 	pages map[string]inventory.Page // by Node
@@ -86,7 +88,13 @@ func (w *world) createNode(name string, uid types.UID) {
 // createPod creates the pod of an exporter on a Node.
 func (w *world) createPod(node string, daemonSet types.UID) {
 	w.t.Helper()
-	_, err := w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Create(w.t.Context(), &corev1.Pod{
+	_, err := w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Create(w.t.Context(), exporterOn(node, daemonSet), metav1.CreateOptions{})
+	w.check(err)
+}
+
+// exporterOn is the ready pod of an exporter.
+func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: worldDaemonSet.Namespace, Name: "exporter-" + node, UID: types.UID("pod-" + node),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: worldDaemonSet.Name, UID: daemonSet, Controller: new(true)}},
@@ -95,8 +103,7 @@ func (w *world) createPod(node string, daemonSet types.UID) {
 		Status: corev1.PodStatus{PodIP: "10.0.0.1", ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "gpuledger", Ready: true, ContainerID: "containerd://1"},
 		}},
-	}, metav1.CreateOptions{})
-	w.check(err)
+	}
 }
 
 // createExporter creates a Node, its exporter's pod and the exporter's page.
@@ -155,10 +162,18 @@ func (w *world) readSince(at time.Time) []string {
 	return nodes
 }
 
+// term returns a term that does not run.
+func (w *world) term(pods cache.SharedIndexInformer) *term {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(w.logs, nil))
+	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Record: &w.lease, Failures: watch.New(log)}, w, newCounts(), log)
+	w.check(err)
+	return trm
+}
+
 // lead runs one term until the returned function is called.
 func (w *world) lead() (*term, func()) {
 	w.t.Helper()
-	log := slog.New(slog.NewTextHandler(w.logs, nil))
 	pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
 	w.check(pods.SetTransform(func(obj any) (any, error) {
 		if pod, ok := obj.(*corev1.Pod); ok {
@@ -166,8 +181,7 @@ func (w *world) lead() (*term, func()) {
 		}
 		return obj, nil
 	}))
-	trm, err := newTerm(w.opts, Cluster{Watches: w.kube, Kube: w.kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(log)}, w, newCounts(), log)
-	w.check(err)
+	trm := w.term(pods)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { pods.RunWithContext(ctx) })
@@ -206,6 +220,83 @@ func (w *world) labels(node string) map[string]string {
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })
+}
+
+// TestRegisteredAgain: a Node that is registered again gets its labels at once, although
+// its exporter's pod stays, and those of the machine that it is now.
+func TestRegisteredAgain(t *testing.T) {
+	for name, register := range map[string]func(*world){
+		"deleted and created": func(w *world) {
+			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
+			w.createNode("a", "other")
+		},
+		"in one update": func(w *world) { // as after a watch that broke
+			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "other"}}, metav1.UpdateOptions{})
+			w.check(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.createExporter("a")
+				_, stop := w.lead()
+				defer stop()
+				w.wait(time.Minute)
+				w.setSerial("a", "a-2")
+				register(w)
+				w.wait(time.Second)
+				if got := w.labels("a"); len(got) > 0 {
+					t.Errorf("labels of the Node before: %v", got)
+				}
+				w.wait(20 * time.Second)
+				if got := w.labels("a")["gpu-0"]; got != "a-2" {
+					t.Errorf("serial is %q, want that of the board there", got)
+				}
+			})
+		})
+	}
+}
+
+// TestHangingExporters: exporters that hang do not delay the others.
+func TestHangingExporters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const fleet, hanging = 5000, 1000
+		w := newWorld(t)
+		trm := w.term(nil)
+		trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
+		for i := range fleet {
+			node := fmt.Sprintf("node-%04d", i)
+			w.setSerial(node, node)
+			w.hangs[node] = i%(fleet/hanging) == 0
+			trm.follow(w.opts.Exporters.Keep(exporterOn(node, worldDaemonSetUID)))
+		}
+		swept := trm.fleet.sweep()
+		var reading sync.WaitGroup
+		reading.Go(func() { trm.readAll(t.Context()) })
+		defer reading.Wait()
+		defer trm.reads.ShutDown()
+		defer trm.writes.ShutDown()
+
+		begun := time.Now()
+		for len(w.readSince(begun)) < fleet-hanging {
+			if w.wait(time.Second); time.Since(begun) > 10*time.Minute {
+				t.Fatalf("only %d exporters were read", len(w.readSince(begun)))
+			}
+		}
+		took := time.Since(begun)
+		<-swept
+		t.Logf("%d of %d exporters hang: the others were read within %v, by %d lanes; every one was asked within %v",
+			hanging, fleet, took, w.opts.Concurrency, time.Since(begun))
+		if took > 45*time.Second {
+			t.Errorf("the healthy exporters were read within %v", took)
+		}
+		// The next round is not slower: exporters that hang come back ever more seldom.
+		begun = time.Now()
+		w.wait(w.opts.Resync*5/4 + 30*time.Second)
+		if got := len(w.readSince(begun)); got != fleet-hanging {
+			t.Errorf("%d exporters were read in the second round, want %d", got, fleet-hanging)
+		}
+	})
 }
 
 // TestOwners: a pod counts as an exporter only while the DaemonSet that it names exists

@@ -35,7 +35,7 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		return true
 	}
 	kind := t.kindOf(n, want)
-	if kind == kindChange && !t.room(name, want) {
+	if kind == kindChange && !t.room(ctx, name, want) {
 		return true
 	}
 	if n.legacy {
@@ -160,8 +160,8 @@ func (t *term) identity(d nodelabel.Desired) string {
 
 // room reports whether the budget has room for a change; if not, the Node is looked
 // at again.
-func (t *term) room(name string, want nodelabel.Desired) bool {
-	if t.budget.Take(name, t.identity(want), t.fleet.size(), time.Now()) {
+func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
+	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
 		return true
 	}

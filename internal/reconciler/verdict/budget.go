@@ -1,7 +1,11 @@
 package verdict
 
 import (
-	"sync"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"time"
 )
 
@@ -16,45 +20,78 @@ const (
 	budgetPerNode = 4
 )
 
-// Budget counts changes of identity. It is safe for concurrent use.
+// Budget counts changes of identity.
 type Budget struct {
-	mu    sync.Mutex
-	spent map[string]*spending // by Node
+	spent map[string]spending // by Node
+	// approved counts the changes beyond the limit that an administrator approved.
+	// granted has the Nodes that used one: each may use one in an hour, so that a Node
+	// that changes again and again does not use up those of the others.
+	approved int
+	granted  map[string]spending
 }
 
 // spending is the changes of one Node since the first of them.
 type spending struct {
-	since   time.Time
-	changes int
-	last    string
+	Since   int64  `json:"since"` // Unix time
+	Changes int    `json:"changes"`
+	Last    string `json:"last"` // digest of the last change
+}
+
+func (s spending) expired(now time.Time) bool {
+	return now.Sub(time.Unix(s.Since, 0)) >= budgetWindow
 }
 
 // NewBudget returns a budget of which nothing is spent.
-func NewBudget() *Budget { return &Budget{spent: make(map[string]*spending)} }
+func NewBudget() *Budget {
+	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
+}
 
 // Take reports whether there is room for a change of a Node in a fleet of so many.
 // The same change costs nothing the second time: its write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name, s := range b.spent {
-		if now.Sub(s.since) >= budgetWindow {
-			delete(b.spent, name)
-		}
-	}
-	s := b.spent[node]
+	expired := func(_ string, s spending) bool { return s.expired(now) }
+	maps.DeleteFunc(b.spent, expired)
+	maps.DeleteFunc(b.granted, expired)
+	last := digest(change)
+	s, known := b.spent[node]
+	g, granted := b.granted[node]
 	switch {
-	case s == nil && len(b.spent) >= max(fleet/budgetPart, budgetLeast):
-		return false
-	case s == nil:
-		b.spent[node] = &spending{since: now, changes: 1, last: change}
+	case known && s.Last == last, granted && g.Last == last:
 		return true
-	case s.last == change:
+	case !known && len(b.spent) < max(fleet/budgetPart, budgetLeast):
+		b.spent[node] = spending{Since: now.Unix(), Changes: 1, Last: last}
 		return true
-	case s.changes >= budgetPerNode:
-		return false
+	case known && s.Changes < budgetPerNode:
+		b.spent[node] = spending{Since: s.Since, Changes: s.Changes + 1, Last: last}
+		return true
+	case b.approved > 0 && !granted:
+		b.approved--
+		b.granted[node] = spending{Since: now.Unix(), Changes: 1, Last: last}
+		return true
 	}
-	s.changes++
-	s.last = change
-	return true
+	return false
+}
+
+// Approve adds changes beyond the limit.
+func (b *Budget) Approve(changes int) { b.approved += changes }
+
+// MarshalText returns what is spent, without approved changes.
+func (b *Budget) MarshalText() ([]byte, error) { return json.Marshal(b.spent) }
+
+// UnmarshalText restores what is spent from the text of [Budget.MarshalText].
+func (b *Budget) UnmarshalText(text []byte) error {
+	spent := make(map[string]spending)
+	if err := json.Unmarshal(text, &spent); err != nil {
+		return fmt.Errorf("decode spent changes: %w", err)
+	}
+	if spent != nil {
+		b.spent = spent
+	}
+	return nil
+}
+
+// digest is short, so that the budget of a large fleet fits into an annotation.
+func digest(change string) string {
+	sum := sha256.Sum256([]byte(change))
+	return hex.EncodeToString(sum[:8])
 }

@@ -52,6 +52,54 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
+// Approved changes come on top, and a node that changes again and again uses one of them.
+func TestApprove(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := verdict.NewBudget()
+	b.Approve(5)
+	for i := range 100 {
+		b.Take("flips", fmt.Sprint(i), 100, now)
+	}
+	took := 0
+	for i := range 100 {
+		if b.Take(fmt.Sprint("node", i), "change", 100, now) {
+			took++
+		}
+	}
+	if took != 9+4 {
+		t.Errorf("%d others changed, want 9 by the budget and 4 by the approval", took)
+	}
+	if !b.Take("node12", "change", 100, now) {
+		t.Error("an approved change is refused at the second try")
+	}
+}
+
+// TestBudgetText: a budget that was stored and restored has as much room as before.
+func TestBudgetText(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := verdict.NewBudget()
+	for i := range 10 {
+		b.Take(fmt.Sprint("node", i), "change", 100, now)
+	}
+	text, err := b.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := verdict.NewBudget()
+	if err := restored.UnmarshalText(text); err != nil {
+		t.Fatal(err)
+	}
+	later := now.Add(59 * time.Minute)
+	if restored.Take("late", "change", 100, later) || !restored.Take("node9", "change", 100, later) {
+		t.Errorf("restored from %s, the budget differs", text)
+	}
+	for _, invalid := range []string{"", "[]", `{"a":1}`} {
+		if err := verdict.NewBudget().UnmarshalText([]byte(invalid)); err == nil {
+			t.Errorf("%q is restored", invalid)
+		}
+	}
+}
+
 // The same change costs nothing the second time, also if it is not the first one of its
 // node: its write may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {

@@ -211,9 +211,10 @@ func (j *Judge) Findings(now time.Time) map[string]Finding {
 	return all
 }
 
-// finding looks for others that claim the same GPUs, unless the page is wrong by itself.
+// finding looks for others that claim the same GPUs, unless the page is wrong by itself or
+// no claim is made twice, which is nearly always.
 func (j *Judge) finding(name string, n *node, now time.Time) Finding {
-	if n.state == Settled || n.state == Unconfirmed || n.state == DriverDown {
+	if len(j.claims.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.claimed {
 			if other := j.rival(name, c, now); other != "" {
 				return Finding{State: c.duplicate(), Detail: c.String() + " is on two nodes", Other: other}

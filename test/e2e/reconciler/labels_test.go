@@ -3,6 +3,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/inventory"
@@ -189,6 +192,17 @@ func TestDeletedNode(t *testing.T) {
 	gone.awaitLabels(serials("3"))
 }
 
+// TestRegisteredAgain: a Node that is registered again under its exporter gets its labels
+// at once, though the exporter is not read again for an hour.
+func TestRegisteredAgain(t *testing.T) {
+	n := newNode(t, "a", "1")
+	lead(t, "--enable=labels", "--resync=1h")
+	n.awaitLabels(serials("1"))
+	check(t, world.Client.CoreV1().Nodes().Delete(t.Context(), "a", meta.DeleteOptions{}))
+	n.create(nil)
+	n.awaitLabels(serials("1"))
+}
+
 // TestTwoReadings: what an exporter says only once is not written.
 func TestTwoReadings(t *testing.T) {
 	n := newNode(t, "a", "1")
@@ -234,6 +248,29 @@ func TestChangeBudget(t *testing.T) {
 	eventually(t, "the metric tells how many wait", func() bool {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
+
+	// Another leader finds the budget spent, and an administrator's approval.
+	r.stop()
+	second := lead(t, "--enable=labels", "--leader-election.identity=second")
+	awaitAllReads(t, nodes, 3)
+	if got := changed(); got != budget {
+		t.Errorf("%d nodes changed after a restart, want %d", got, budget)
+	}
+	annotateLease(t, `{"gpuledger.io/approved-changes":"4"}`)
+	eventually(t, "the other nodes change", func() bool { return changed() == fleet })
+	if got := second.says("approved changes of identity used up"); len(got) != 1 {
+		t.Errorf("the log reports the end of the approval: %v", got)
+	}
+}
+
+// annotateLease patches the annotations of the Lease, which hold the change budget.
+func annotateLease(t testing.TB, annotations string) {
+	t.Helper()
+	_, err := world.Client.CoordinationV1().Leases(namespace).Patch(context.Background(), account, types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":`+annotations+`}}`), meta.PatchOptions{})
+	if !apierrors.IsNotFound(err) {
+		check(t, err)
+	}
 }
 
 // TestDryRun: nothing is written, and the log says what would be.

@@ -59,11 +59,12 @@ func (p *proxy) fails(fault func(*http.Request) *meta.Status) {
 
 func (p *proxy) faultOf(r *http.Request) *meta.Status {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fault == nil {
+	fault := p.fault
+	p.mu.Unlock()
+	if fault == nil {
 		return nil
 	}
-	return p.fault(r)
+	return fault(r)
 }
 
 func answerStatus(w http.ResponseWriter, status *meta.Status) {

@@ -43,9 +43,11 @@ func lead(t testing.TB, flags ...string) *replica {
 }
 
 // start starts a replica that reaches the API server by the given access, and does in
-// a second what takes minutes elsewhere. Flags that come later win.
+// a second what takes minutes elsewhere. Flags that come later win. The next test begins
+// with another change budget.
 func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	t.Helper()
+	t.Cleanup(func() { annotateLease(t, "null") })
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	check(t, cluster.WriteKubeconfig(kubeconfig, access))
 	r := execute(t, append([]string{

@@ -3,9 +3,11 @@
 package reconciler_test
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,6 +56,27 @@ func TestFaults(t *testing.T) {
 			p.fails(nil)
 			n.awaitLabels(serials("1"))
 		})
+	}
+}
+
+// TestHangingWrites: writes that the API server does not answer end, as many as are made at
+// once, and all Nodes are written.
+func TestHangingWrites(t *testing.T) {
+	p := newProxy(t)
+	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
+	var writes atomic.Int64
+	p.fails(func(r *http.Request) *meta.Status {
+		if r.Method != http.MethodPatch || writes.Add(1) > 4 {
+			return nil
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client gives up
+		<-r.Context().Done()
+		return &meta.Status{Code: http.StatusGatewayTimeout}
+	})
+	start(t, p.access, "--enable=labels")
+	eventually(t, "four writes hang", func() bool { return writes.Load() >= 4 })
+	for i, n := range nodes {
+		n.awaitLabels(serials(strconv.Itoa(i + 1)))
 	}
 }
 

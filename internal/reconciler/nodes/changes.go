@@ -1,0 +1,184 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+)
+
+// Record is an object with annotations that outlives a term.
+type Record interface {
+	// Edit calls edit with the annotations, and writes them if edit changes them. It may
+	// call edit again after a conflict.
+	Edit(ctx context.Context, edit func(annotations map[string]string)) error
+}
+
+// The annotations of the record.
+const (
+	// spentKey holds the budget.
+	spentKey = "gpuledger.io/identity-changes"
+	// approvedKey is set by an administrator: the number of changes that need no room in
+	// the budget. The reconciler counts it down.
+	approvedKey = "gpuledger.io/approved-changes"
+	// untilKey is the time at which an approval expires. Without it, that is a day after
+	// the first approved change.
+	untilKey = "gpuledger.io/approved-changes-until"
+)
+
+const (
+	approvalLasts = 24 * time.Hour
+	// approvalAgain is the time between two looks for an approval while changes wait.
+	approvalAgain = 10 * time.Second
+	// approvalPart of an approval is reserved at once: each reservation is a write of the
+	// record, and a restart loses what was reserved.
+	approvalPart = 20
+)
+
+// changes is the budget of the changes of identity, kept in a record so that neither a
+// restart nor another leader begins a new one. It is safe for concurrent use.
+type changes struct {
+	record Record // nil keeps the budget in memory only
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	budget *verdict.Budget
+	loaded bool
+	saved  string // spentKey as it was last written or read
+	looked time.Time
+	// failed is set while the record cannot be read or written.
+	failed bool
+}
+
+func newChanges(record Record, log *slog.Logger) *changes {
+	return &changes{record: record, log: log, budget: verdict.NewBudget(), loaded: record == nil}
+}
+
+// take reports whether there is room for a change of a Node in a fleet of so many, and
+// has recorded it. A change that cannot be recorded has no room.
+func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	room, err := c.takeRecorded(ctx, node, change, fleet, now)
+	if err != nil && ctx.Err() == nil && !c.failed {
+		c.log.Warn("change budget not recorded, changes wait", "err", err)
+	}
+	c.failed = err != nil
+	return room && err == nil
+}
+
+func (c *changes) takeRecorded(ctx context.Context, node, change string, fleet int, now time.Time) (bool, error) {
+	if err := c.load(ctx); err != nil {
+		return false, fmt.Errorf("read the change budget: %w", err)
+	}
+	room := c.budget.Take(node, change, fleet, now)
+	if !room && c.record != nil && now.Sub(c.looked) >= approvalAgain {
+		if err := c.approve(ctx, now); err != nil {
+			return false, fmt.Errorf("reserve approved changes: %w", err)
+		}
+		room = c.budget.Take(node, change, fleet, now)
+	}
+	if !room {
+		return false, nil
+	}
+	if err := c.save(ctx); err != nil {
+		return false, fmt.Errorf("write the change budget: %w", err)
+	}
+	return true, nil
+}
+
+// load restores the budget once in a term.
+func (c *changes) load(ctx context.Context) error {
+	if c.loaded {
+		return nil
+	}
+	if err := c.record.Edit(ctx, func(a map[string]string) { c.saved = a[spentKey] }); err != nil {
+		return err
+	}
+	c.loaded = true
+	if c.saved == "" {
+		return nil
+	}
+	if err := c.budget.UnmarshalText([]byte(c.saved)); err != nil {
+		c.log.Warn("invalid change budget, beginning a new one", "annotation", spentKey, "err", err)
+	}
+	return nil
+}
+
+func (c *changes) save(ctx context.Context) error {
+	text, err := c.budget.MarshalText()
+	if err != nil || c.record == nil || string(text) == c.saved {
+		return err
+	}
+	if err := c.record.Edit(ctx, func(a map[string]string) { a[spentKey] = string(text) }); err != nil {
+		return err
+	}
+	c.saved = string(text)
+	return nil
+}
+
+// approve reserves a part of the changes that an administrator approved.
+func (c *changes) approve(ctx context.Context, now time.Time) error {
+	var a approval
+	if err := c.record.Edit(ctx, func(annotations map[string]string) { a = reserve(annotations, now) }); err != nil {
+		return err
+	}
+	c.budget.Approve(a.reserved)
+	if a.reserved == 0 {
+		c.looked = now
+	}
+	switch {
+	case a.err != nil:
+		c.log.Warn("ignoring an invalid approval of changes", "err", a.err)
+	case a.expired:
+		c.log.Info("approval of changes expired", "unused", a.left)
+	case a.first:
+		c.log.Info("making approved changes of identity", "approved", a.reserved+a.left)
+	case a.reserved > 0 && a.left == 0:
+		c.log.Info("approved changes of identity used up")
+	}
+	return nil
+}
+
+// approval is the result of one reservation.
+type approval struct {
+	reserved, left int
+	first, expired bool
+	err            error
+}
+
+// reserve takes a part of the approved changes off the annotations, and removes an
+// approval that is used up or has expired.
+func reserve(annotations map[string]string, now time.Time) approval {
+	text, approved := annotations[approvedKey]
+	if !approved {
+		return approval{}
+	}
+	left, err := strconv.Atoi(text)
+	if err != nil || left < 0 {
+		return approval{err: fmt.Errorf("annotation %s=%q: must be a number of changes", approvedKey, text)}
+	}
+	a := approval{left: left}
+	until := now.Add(approvalLasts)
+	if limit, set := annotations[untilKey]; !set {
+		a.first = true
+	} else if until, err = time.Parse(time.RFC3339, limit); err != nil {
+		return approval{err: fmt.Errorf("annotation %s: %w", untilKey, err)}
+	}
+	a.expired = now.After(until)
+	if !a.expired {
+		a.reserved = min(left, left/approvalPart+1)
+		a.left -= a.reserved
+	}
+	if a.expired || a.left == 0 {
+		delete(annotations, approvedKey)
+		delete(annotations, untilKey)
+		return a
+	}
+	annotations[approvedKey], annotations[untilKey] = strconv.Itoa(a.left), until.UTC().Format(time.RFC3339)
+	return a
+}

@@ -1,0 +1,167 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// lease is a record in memory. While err is set, it can be neither read nor written.
+type lease struct {
+	annotations map[string]string
+	writes      int
+	err         error
+}
+
+func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
+	if l.err != nil {
+		return l.err
+	}
+	edited := maps.Clone(l.annotations)
+	if edited == nil {
+		edited = make(map[string]string)
+	}
+	edit(edited)
+	if !maps.Equal(l.annotations, edited) {
+		l.annotations, l.writes = edited, l.writes+1
+	}
+	return nil
+}
+
+// newFleet creates Nodes with exporters, which a first term labels.
+func (w *world) newFleet(size int) []string {
+	w.t.Helper()
+	var nodes []string
+	for i := range size {
+		nodes = append(nodes, fmt.Sprintf("node-%02d", i))
+		w.createExporter(nodes[i])
+	}
+	_, stop := w.lead()
+	w.wait(time.Minute)
+	stop()
+	if got := w.labelled(nodes, "-1"); len(got) != size {
+		w.t.Fatalf("%d of %d Nodes have labels", len(got), size)
+	}
+	return nodes
+}
+
+// TestBudgetOutlivesTerms: a leader that restarts again and again changes no more Nodes
+// than one that stays, and after an hour there is room for as many more.
+func TestBudgetOutlivesTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := w.newFleet(40)
+		for _, n := range nodes {
+			w.setSerial(n, n+"-2")
+		}
+		for range 3 {
+			_, stop := w.lead()
+			w.wait(2 * time.Minute)
+			stop()
+		}
+		if got := len(w.labelled(nodes, "-2")); got != 10 {
+			t.Errorf("%d Nodes changed in three terms of one hour, want 10", got)
+		}
+		_, stop := w.lead()
+		defer stop()
+		w.wait(time.Hour)
+		if got := len(w.labelled(nodes, "-2")); got != 20 {
+			t.Errorf("%d Nodes changed after an hour, want 20", got)
+		}
+	})
+}
+
+// TestApprovedChanges: an administrator's approval makes room for as many changes, once,
+// and is gone afterwards.
+func TestApprovedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := w.newFleet(60)
+		for _, n := range nodes {
+			w.setSerial(n, n+"-2")
+		}
+		_, stop := w.lead()
+		w.wait(2 * time.Minute)
+		w.lease.annotations[approvedKey] = "40"
+		w.wait(2 * time.Minute)
+		stop()
+		if got := len(w.labelled(nodes, "-2")); got != 50 {
+			t.Errorf("%d Nodes changed, want 10 and the 40 that were approved", got)
+		}
+		if got := w.lease.annotations; len(got) != 1 || got[spentKey] == "" {
+			t.Errorf("annotations: %v", got)
+		}
+		for _, message := range []string{"making approved changes of identity", "approved changes of identity used up"} {
+			if n := strings.Count(w.logs.String(), message); n != 1 {
+				t.Errorf("the log has %q %d times", message, n)
+			}
+		}
+	})
+}
+
+// TestUnrecordedChanges: what cannot be recorded is not written.
+func TestUnrecordedChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		nodes := w.newFleet(2)
+		w.setSerial(nodes[0], nodes[0]+"-2")
+		w.lease.err = errors.New("the API server is away")
+		_, stop := w.lead()
+		defer stop()
+		w.wait(5 * time.Minute)
+		if got := w.labelled(nodes, "-2"); len(got) > 0 {
+			t.Errorf("changed without a record: %v", got)
+		}
+		if n := strings.Count(w.logs.String(), "change budget not recorded"); n != 1 {
+			t.Errorf("the log reports it %d times", n)
+		}
+		w.lease.err = nil
+		w.wait(2 * time.Minute)
+		if got := w.labelled(nodes, "-2"); len(got) != 1 {
+			t.Errorf("changed: %v", got)
+		}
+	})
+}
+
+func TestReserve(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	const tomorrow, yesterday = "2026-03-02T12:00:00Z", "2026-02-28T12:00:00Z"
+	tests := []struct {
+		name              string
+		before            map[string]string
+		want              approval
+		approved, expires string // afterwards
+	}{
+		{"none", nil, approval{}, "", ""},
+		{"one", map[string]string{approvedKey: "1"}, approval{reserved: 1, first: true}, "", ""},
+		{"a fleet", map[string]string{approvedKey: "5000"}, approval{reserved: 251, left: 4749, first: true}, "4749", tomorrow},
+		{"its next part", map[string]string{approvedKey: "4749", untilKey: tomorrow}, approval{reserved: 238, left: 4511}, "4511", tomorrow},
+		{"expired", map[string]string{approvedKey: "9", untilKey: yesterday}, approval{left: 9, expired: true}, "", ""},
+		{"with a limit of the administrator", map[string]string{approvedKey: "30", untilKey: "2026-04-01T00:00:00Z"}, approval{reserved: 2, left: 28}, "28", "2026-04-01T00:00:00Z"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			after := maps.Clone(tt.before)
+			got := reserve(after, now)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(approval{})); diff != "" {
+				t.Errorf("approval (-want +got):\n%s", diff)
+			}
+			if after[approvedKey] != tt.approved || after[untilKey] != tt.expires {
+				t.Errorf("annotations: %v", after)
+			}
+		})
+	}
+	for _, invalid := range []map[string]string{{approvedKey: "all"}, {approvedKey: "-1"}, {approvedKey: "5", untilKey: "soon"}} {
+		after := maps.Clone(invalid)
+		if got := reserve(after, now); got.err == nil || got.reserved > 0 || !maps.Equal(invalid, after) {
+			t.Errorf("%v: %+v", invalid, got)
+		}
+	}
+}
