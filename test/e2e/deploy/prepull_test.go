@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,13 +25,15 @@ func TestGPUNodes(t *testing.T) {
 		}
 	}
 	eventually(t, "no node is chosen", chosen(0))
-	for _, label := range []string{
+	for i, label := range []string{
 		"nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present",
 		"feature.node.kubernetes.io/pci-0302_10de.present", "feature.node.kubernetes.io/pci-0300_10de.present",
 	} {
 		kubectl(t, "label", "node", "gpu-1", label+"=true")
 		eventually(t, "a node is chosen by "+label, chosen(1))
 		kubectl(t, "label", "node", "gpu-1", label+"-")
+		// The controller does not look again at a node whose pod is not bound to it.
+		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
 		eventually(t, "no node is chosen", chosen(0))
 	}
 }
