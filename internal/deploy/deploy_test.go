@@ -193,6 +193,30 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// TestKubeletRoot: the component for k0s moves every volume below the kubelet's root directory, and
+// no other.
+func TestKubeletRoot(t *testing.T) {
+	text, err := os.ReadFile(manifests + "components/k0s/kustomization.yaml")
+	check(t, err)
+	var component struct{ Patches []struct{ Patch string } }
+	check(t, syaml.Unmarshal(text, &component))
+	patch := &appsv1.DaemonSet{}
+	check(t, syaml.UnmarshalStrict([]byte(component.Patches[0].Patch), patch))
+	var want []corev1.Volume
+	for _, v := range deploy.Volumes() {
+		if v.HostPath == nil {
+			continue
+		}
+		if below, ok := strings.CutPrefix(v.HostPath.Path, "/var/lib/kubelet/"); ok {
+			v.HostPath.Path = "/var/lib/k0s/kubelet/" + below
+			want = append(want, v)
+		}
+	}
+	if diff := cmp.Diff(want, patch.Spec.Template.Spec.Volumes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestVariables: a command that somebody runs months later, in another shell, stops where
 // a variable is not set, and does not ask for something else.
 func TestVariables(t *testing.T) {

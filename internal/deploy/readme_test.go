@@ -2,10 +2,35 @@ package deploy_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+// TestOverlaysNamed: where people choose, README and docs/install.md name every overlay, and the
+// ways of sharing a GPU with which the policy leaves the device plugin alone.
+func TestOverlaysNamed(t *testing.T) {
+	overlays, err := filepath.Glob(manifests + "overlays/*")
+	check(t, err)
+	words := []string{"time-slicing", "MPS", "HAMi", "Talos", "k0s"}
+	for _, folder := range overlays {
+		if name := filepath.Base(folder); name != "example" {
+			words = append(words, "`"+name+"`")
+		}
+	}
+	for page, heading := range map[string]string{"README.md": "| your cluster | `O` |", "docs/install.md": "| your cluster | overlay |"} {
+		text, err := os.ReadFile("../../" + page)
+		check(t, err)
+		_, table, _ := strings.Cut(string(text), heading)
+		table, _, _ = strings.Cut(table, "\n\n")
+		for _, word := range words {
+			if !strings.Contains(table, word) {
+				t.Errorf("the table of %s does not name %s", page, word)
+			}
+		}
+	}
+}
 
 // TestReadme: what the README says to type in a cluster stands in docs/install.md, too,
 // whose commands are run by the tests of test/e2e/deploy. Not there are those that hold a

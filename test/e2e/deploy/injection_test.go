@@ -271,7 +271,7 @@ func TestAnotherNamespace(t *testing.T) {
 	helm := installers[1]
 	apply(t, "-f", helm.file())
 	pod := fresh(&podsOf(t, helm.namespace, helm.daemonSet)[0])
-	pod.Spec.ServiceAccountName = ""
+	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "", ""
 	folder := t.TempDir()
 	t.Cleanup(func() { remove(t, "-k", folder) })
 	shell(t, folder, documented(t, "### Another namespace or release name", folder)...)

@@ -3,12 +3,40 @@
 package deploy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// TestGPUNodes: the overlay standalone chooses a node by the label of any of the programs that know
+// GPU nodes, or of an administrator, and no node without one.
+func TestGPUNodes(t *testing.T) {
+	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
+	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
+	apply(t, "-k", overlay("standalone"))
+	chosen := func(want int32) func() bool {
+		return func() bool {
+			d, err := world.Client.AppsV1().DaemonSets("gpuledger").Get(t.Context(), "gpuledger", meta.GetOptions{})
+			check(t, err)
+			return d.Status.ObservedGeneration == d.Generation && d.Status.DesiredNumberScheduled == want
+		}
+	}
+	eventually(t, "no node is chosen", chosen(0))
+	for i, label := range []string{
+		"nvidia.com/gpu.present", "feature.node.kubernetes.io/pci-10de.present",
+		"feature.node.kubernetes.io/pci-0302_10de.present", "feature.node.kubernetes.io/pci-0300_10de.present",
+	} {
+		kubectl(t, "label", "node", "gpu-1", label+"=true")
+		eventually(t, "a node is chosen by "+label, chosen(1))
+		kubectl(t, "label", "node", "gpu-1", label+"-")
+		// The controller does not look again at a node whose pod is not bound to it.
+		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
+		eventually(t, "no node is chosen", chosen(0))
+	}
+}
 
 // TestPrepull: the commands of docs/install.md see that every GPU node has the image,
 // and do not take a cluster in which no node was chosen for one that is done.
