@@ -47,8 +47,8 @@ type fieldRow struct {
 	labels []*dto.LabelPair // by name
 }
 
-// is reports whether a row has the series and values of another.
-func (r fieldRow) is(o fieldRow) bool {
+// equal reports whether a row has the series and values of another.
+func (r fieldRow) equal(o fieldRow) bool {
 	return r.FieldRow == o.FieldRow && slices.EqualFunc(r.labels, o.labels, func(a, b *dto.LabelPair) bool {
 		return *a.Name == *b.Name && *a.Value == *b.Value
 	})
@@ -59,7 +59,7 @@ func (c *Fields) Revision() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, rows := c.read()
-	if !slices.EqualFunc(rows, c.rows, fieldRow.is) {
+	if !slices.EqualFunc(rows, c.rows, fieldRow.equal) {
 		c.rows = rows
 		c.revision++
 	}

@@ -21,7 +21,7 @@ type position struct {
 	sampled  time.Duration // boot clock
 	newest   int64         // time of the newest sample of the ring, µs of the wall clock
 	asked    gpu.Instant   // when samples were last read
-	mixed    time.Duration // until when the ring holds samples from before the wall clock was set back, boot clock; 0 if it does not
+	mixed    time.Duration // until then the ring may hold samples from before the wall clock was set back, boot clock; 0 for none
 	accounts *accounts     // as of the last reading; nil if they were not read then
 }
 

@@ -54,7 +54,8 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: b.sampled}
 			return
 		}
-		b.mixed, span.From = 0, b.sampled // the average stands for what left the ring unread
+		// The average stands for what left the ring unread, too.
+		b.mixed, span.From = 0, max(b.sampled, began.Boot-2*ringSpan)
 	}
 	since := b.since(began.Wall.Add(span.From - began.Boot))
 	rows, err := b.rowsSince(q, since)
@@ -81,7 +82,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
 }
 
-// noteClock notices that the wall clock was set back. The driver stamps samples with it, so
+// noteClock detects that the wall clock was set back. The driver stamps samples with it, so
 // for as long as samples from before are in the ring they are newer than any time that can
 // be asked for: each average is of them too, and their rows lie in the future.
 func (b *board) noteClock() {

@@ -5,8 +5,8 @@ import "net/http"
 // maxCached is how many answers to different requests are kept. Prometheus makes one kind.
 const maxCached = 4
 
-// cached keeps the answers of a handler while revision stays the same. One request at a time
-// may be served.
+// cached keeps the answers of a handler while revision stays the same. It serves one request
+// at a time, as [shared] asks it to.
 func cached(revision func() uint64, handler http.Handler) http.Handler {
 	answers := make(map[string]*answer)
 	var of uint64

@@ -131,7 +131,7 @@ func (s *Set) say(st *health, now time.Duration, err error) {
 	case st.said == nil:
 		st.said = make(map[string]bool)
 		if st.unstable = st.upSaid > 0 && now-st.upSaid < sayEvery; st.unstable {
-			text = "stage down again, next logged after a minute without failures"
+			text = "stage down again, will be logged as up after a minute without failures"
 		}
 	case st.said[reason] || now-st.saidAt < sayEvery:
 		return

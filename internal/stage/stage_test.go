@@ -39,7 +39,7 @@ func observed(seconds int, came func(second int) error) []string {
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will keep trying\" err=%q", why) }
 	again := func(why string) string {
-		return fmt.Sprintf("msg=\"stage down again, next logged after a minute without failures\" err=%q", why)
+		return fmt.Sprintf("msg=\"stage down again, will be logged as up after a minute without failures\" err=%q", why)
 	}
 	const up = `msg="stage up again"`
 	refused, denied := errors.New("connection refused"), errors.New("permission denied")
