@@ -93,7 +93,7 @@ func controlDevice(*world) error {
 		return err
 	}
 	defer device.Close()
-	if _, err = unix.IoctlGetTermios(int(device.Fd()), unix.TCGETS); errors.Is(err, unix.ENOTTY) { //nolint:gosec // a file descriptor
+	if _, err = unix.IoctlGetTermios(int(device.Fd()), unix.TCGETS); errors.Is(err, unix.ENOTTY) {
 		return nil
 	}
 	return err

@@ -78,7 +78,7 @@ func (w *world) explore() result {
 	for _, a := range attempts {
 		r.Attempts[a.name] = code(a.do(w))
 	}
-	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&r.DeathSignal)), 0, 0, 0) //nolint:gosec // the kernel's interface
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&r.DeathSignal)), 0, 0, 0)
 	r.Command = command()
 	return r
 }
@@ -121,7 +121,7 @@ func newWorld(t *testing.T) world {
 			}
 			t.Cleanup(func() { _ = l.Close() })
 			if a, ok := l.Addr().(*net.TCPAddr); ok {
-				w.Port, w.OtherPort = uint16(a.Port), w.Port //nolint:gosec // a port
+				w.Port, w.OtherPort = uint16(a.Port), w.Port
 			}
 		}
 	}
