@@ -56,7 +56,7 @@ func denied(abi int) unix.LandlockRulesetAttr {
 // descriptor.
 func open(r Rules, abi int) (int, error) {
 	d := denied(abi)
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&d)), unsafe.Sizeof(d), 0) //nolint:gosec // the kernel's interface
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&d)), unsafe.Sizeof(d), 0)
 	if errno != 0 {
 		return -1, fmt.Errorf("create a Landlock ruleset: %w", errno)
 	}
@@ -111,8 +111,8 @@ func allow(ruleset int, path string, rights uint64) error {
 	case err != nil:
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	defer unix.Close(fd)
-	beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)} //nolint:gosec // a file descriptor
+	defer func() { _ = unix.Close(fd) }()
+	beneath := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
 	return addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&beneath), path)
 }
 

@@ -53,11 +53,11 @@ func Enter(r Rules) (abi int, err error) {
 	if abi, err = landlockABI(); err != nil {
 		return 0, err
 	}
-	ruleset, err := openWithin(openTimeout, func() (int, error) { return open(r, abi) })
+	ruleset, err := openInTime(r, abi)
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(ruleset)
+	defer func() { _ = unix.Close(ruleset) }()
 	deathSignal, err := parentDeathSignal()
 	if err != nil {
 		return 0, err
@@ -95,25 +95,25 @@ func execute(ruleset, abi int, deathSignal uintptr) error {
 // none.
 func parentDeathSignal() (uintptr, error) {
 	var signal int32
-	if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil { //nolint:gosec // the kernel's interface
+	if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("read the parent-death signal: %w", err)
 	}
 	return uintptr(signal), nil
 }
 
-// openWithin returns what open returns, or an error if that takes too long.
-func openWithin(timeout time.Duration, open func() (int, error)) (fd int, err error) {
+// openInTime opens the ruleset, or returns an error if that takes too long.
+func openInTime(r Rules, abi int) (ruleset int, err error) {
 	done := make(chan struct{})
 	var opened int
 	var failure error
 	go func() {
 		defer close(done)
-		opened, failure = open()
+		opened, failure = open(r, abi)
 	}()
 	select {
 	case <-done:
 		return opened, failure
-	case <-time.After(timeout):
-		return -1, fmt.Errorf("open the folders that it may write: no answer within %v", timeout)
+	case <-time.After(openTimeout):
+		return -1, fmt.Errorf("open the folders of the Landlock rules: timeout after %v", openTimeout)
 	}
 }
