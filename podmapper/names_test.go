@@ -152,6 +152,29 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trains)
 }
 
+// TestPodIsKept: a process keeps its pod after the names of the pod are forgotten.
+func TestPodIsKept(t *testing.T) {
+	n := newNode(t)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	link := n.link(sidecar, otherID)
+	n.poll()
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.process(10)
+	n.pass(5 * time.Second)
+	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+	n.remove(link)
+	n.exit(10)
+	for range 12 {
+		n.pass(time.Minute)
+		n.start(10, 5, "python3", cgroupPath(trainer, id))
+		n.process(10)
+		n.exit(10) // or it keeps the pod's names
+		n.poll()
+	}
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+}
+
 func TestNoContainerLogs(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

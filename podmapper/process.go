@@ -155,11 +155,13 @@ func (m *Mapper) findOwner(p *process) {
 // ids of containers with long names.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Container, bool) {
 	now := m.cfg.Now().Boot
-	if p.owner.Value().Kind == gpu.OwnerContainer { // the next poll may name it
+	if o := p.owner.Value(); o.Kind == gpu.OwnerContainer { // only its pod is known
 		if container, ok := m.names.indexed(c.podUID, c.containerID, now); ok {
 			return container, true
 		}
-	} else if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
+		return o.Container, true
+	}
+	if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
 		return container, true
 	}
 	if now-p.first < podAfter {
