@@ -5,6 +5,7 @@
 package stage
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ const (
 	XID           Name = "xid"
 	PCI           Name = "pci"
 	DMI           Name = "dmi"
+	GPUProcesses  Name = "gpu_processes"
 	Processes     Name = "processes"
 	HostPIDs      Name = "host_pids"
 	ContainerLogs Name = "container_logs"
@@ -34,7 +36,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
 // About says what a stage is, for people who read its name for the first time. It is
 // empty for a name that is not on the list.
@@ -46,6 +48,7 @@ func About(n Name) string {
 		XID:           "waiting for the driver's XID errors",
 		PCI:           "counting the GPUs on the PCI bus",
 		DMI:           "the machine's identity, by firmware",
+		GPUProcesses:  "the driver's lists of processes",
 		Processes:     "/proc: whose process is it",
 		HostPIDs:      "/proc: are its PIDs the driver's",
 		ContainerLogs: "names of containers, from their logs",
@@ -70,6 +73,10 @@ type health struct {
 	said   map[string]bool // reasons, the latest; nil while it is up
 	saidAt time.Duration   // boot clock
 }
+
+// ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter,
+// which keeps inputs from taking all memory.
+var ErrOversized = errors.New("exceeds a limit of the exporter")
 
 // sayEvery is how often the log is told another reason of one outage at most.
 const sayEvery = time.Minute
@@ -96,6 +103,9 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	st.Up, st.Duration, st.Err = err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
+		if errors.Is(err, ErrOversized) {
+			st.Oversized++
+		}
 		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
 		s.say(st, now.Boot, err)
 		return
