@@ -121,7 +121,7 @@ func TestHostileInputs(t *testing.T) {
 	}{
 		{name: "long message", listed: [][]byte{long}, exceeds: []string{"pod_resources"}},
 		{name: "devices", listed: [][]byte{devices}, exceeds: []string{"pod_resources"}},
-		{name: "pods", pods: [][]byte{empty}, exceeds: []string{"pods_api"}},
+		{name: "pods", pods: [][]byte{long, empty}, exceeds: []string{"pods_api"}},
 		{name: "links", links: 400_000, exceeds: []string{"container_logs"}},
 		{name: "processes", faults: everywhere("many:1000000", lists...), exceeds: []string{"gpu_processes"}},
 		{
