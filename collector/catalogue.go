@@ -71,6 +71,7 @@ const (
 	stageUp
 	stageDuration
 	stageFailures
+	stageOversized
 	stageLastSuccess
 	processCount
 	gpuStrays
@@ -326,6 +327,11 @@ var catalogue = [numMetrics]Metric{
 		Family: familyHealth, Name: "gpuledger_stage_failures_total", Type: counter,
 		Labels: []string{"stage"},
 		Help:   "Attempts of the stage that did not succeed.",
+	},
+	stageOversized: {
+		Family: familyHealth, Name: "gpuledger_stage_oversized_total", Type: counter,
+		Labels: []string{"stage"},
+		Help:   "Failed attempts of the stage whose input exceeds a limit of the exporter, which bounds its memory; the input is ignored as a whole.",
 	},
 	stageLastSuccess: {
 		Family: familyHealth, Name: "gpuledger_stage_last_success_timestamp_seconds", Type: gauge, Unit: "seconds",

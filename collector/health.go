@@ -34,6 +34,7 @@ func (p *page) stages(stages []gpu.Stage) {
 			continue
 		}
 		p.counter(stageFailures, float64(s.Failures), time.Time{}, name)
+		p.counter(stageOversized, float64(s.Oversized), time.Time{}, name)
 		p.flag(stageUp, s.Up, name)
 		p.gauge(stageDuration, s.Duration.Seconds(), name)
 		p.moment(stageLastSuccess, s.LastSuccess, name)

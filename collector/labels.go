@@ -67,7 +67,7 @@ var labelCatalogue = []Label{
 	{Name: "xid", Help: "Code of the driver's error event."},
 	{
 		Name: "stage", Help: "Something the exporter depends on.",
-		Values: []string{"driver", "dcgm", "nvml", "xid", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
+		Values: []string{"driver", "dcgm", "nvml", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
 	},
 	{
 		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",

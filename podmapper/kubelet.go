@@ -8,22 +8,19 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
-)
 
-// maxAnswer bounds the kubelet's answer, in bytes. A node with many pods passes
-// gRPC's default of 4 MiB.
-const maxAnswer = 64 << 20
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
 
 // socket is one of the kubelet's unix sockets. Each call makes a connection of its
 // own: a new kubelet has a new socket under the old name, and at one call in ten
@@ -33,19 +30,29 @@ type socket struct {
 	timeout time.Duration
 }
 
-// call connects, and makes one call in the time there is for it.
-func (s socket) call(ctx context.Context, call func(context.Context, *grpc.ClientConn) error) error {
+// list connects, and asks by the given method for a list of pods, in the time there is for
+// it. Visit gets them one by one, each of at most so many bytes, and keeps none of the bytes.
+func (s socket) list(ctx context.Context, method string, request any, most uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	c := &codec{CodecV2: encoding.GetCodecV2("proto"), most: most, visit: visit}
 	target := url.URL{Scheme: "unix", Path: s.path}
 	conn, err := grpc.NewClient(target.String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
+		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.ForceCodecV2(c)))
 	if err != nil {
 		return fmt.Errorf("connect to kubelet: %w", err)
 	}
 	defer conn.Close()
-	return call(ctx, conn)
+	err = conn.Invoke(ctx, method, request, nil)
+	switch {
+	case c.err != nil:
+		return c.err
+	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the kubelet's own limits have the same code
+		return fmt.Errorf("%w: %w", err, stage.ErrOversized)
+	}
+	return err
 }
 
 // kubelet is a client of the pod-resources API (KEP-606).
@@ -58,9 +65,11 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, say so by an empty --kubelet.pod-resources-socket=)",
 			filepath.Dir(k.path))
 	}
-	var answer *podresources.ListPodResourcesResponse
-	err := k.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
-		answer, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	var pods []*podresources.PodResources
+	var n parts
+	err := k.socket.list(ctx, podresources.PodResourcesLister_List_FullMethodName, &podresources.ListPodResourcesRequest{}, maxListed, func(data []byte) error {
+		pod, err := n.readListed(data)
+		pods = append(pods, pod)
 		return err
 	})
 	if status.Code(err) == codes.Unimplemented {
@@ -70,7 +79,7 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)
 	}
-	return answer.GetPodResources(), nil
+	return pods, nil
 }
 
 // podsAPI is a client of the kubelet's Pods API, which came with Kubernetes 1.37.
@@ -86,41 +95,20 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list asks the kubelet for its pods.
+// list asks the kubelet for its pods. One that can be read, but not be found again, is
+// passed over.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
-	err := p.call(ctx, func(ctx context.Context, conn *grpc.ClientConn) error {
-		return conn.Invoke(ctx, podsapi.Pods_ListPods_FullMethodName, &podsapi.ListPodsRequest{}, &pods,
-			grpc.ForceCodecV2(podCodec{encoding.GetCodecV2("proto")}))
+	var n parts
+	err := p.socket.list(ctx, podsapi.Pods_ListPods_FullMethodName, &podsapi.ListPodsRequest{}, maxPod, func(data []byte) error {
+		pod, err := n.read(data)
+		if err == nil && pod.wellFormed() {
+			pods = append(pods, pod)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return pods, nil
-}
-
-// podCodec reads the answer of the Pods API where it lies. The library would copy
-// each pod first, which on a big node is 10 MB for what comes to a few names.
-type podCodec struct{ encoding.CodecV2 }
-
-// Unmarshal reads a ListPodsResponse: pods = 1. A pod that cannot be read spoils the
-// answer, since what is missing from it counts as gone. One that can be read, but not
-// be found again, is passed over.
-func (podCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer buffer.Free()
-	pods := v.(*[]pod)
-	return eachField(buffer.ReadOnlyData(), func(n protowire.Number, value []byte) error {
-		if n != 1 {
-			return nil
-		}
-		p, err := parsePod(value)
-		if err != nil {
-			return fmt.Errorf("read a pod: %w", err)
-		}
-		if p.wellFormed() {
-			*pods = append(*pods, p)
-		}
-		return nil
-	})
 }

@@ -2,6 +2,7 @@ package podmapper
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // DefaultResources matches the names of the resources whose devices are GPUs:
@@ -75,6 +77,17 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 		delete(l.alone, name)
 	}
 	return l
+}
+
+// check returns an error for more devices than any node has.
+func (l listing) check() error {
+	n := 0
+	for _, held := range l.held {
+		if n += len(held); n > maxDevices {
+			return fmt.Errorf("list pod resources: more than %d GPUs, parts and replicas of GPUs are held: %w", maxDevices, stage.ErrOversized)
+		}
+	}
+	return nil
 }
 
 // allGone reports whether there were holders of devices, of which none is in the

@@ -233,11 +233,15 @@ func (m *Mapper) list(ctx context.Context) (asked *time.Duration, err error) {
 	if ctx.Err() != nil { // nobody's fault
 		return nil, ctx.Err()
 	}
+	var next listing
+	if err == nil {
+		next = readListing(pods, m.cfg.Resources, m.cfg.Log)
+		err = next.check()
+	}
 	m.cfg.Stages.Observe(stage.PodResources, began, err)
 	if err != nil {
 		return nil, err
 	}
-	next := readListing(pods, m.cfg.Resources, m.cfg.Log)
 	if m.doubts(next) {
 		return nil, nil
 	}

@@ -31,6 +31,7 @@ const provingDigits = 12
 type names struct {
 	dir     string
 	logRoot string // of the log directories; empty if there are none
+	most    int    // entries of each
 	timeout time.Duration
 	now     gpu.Clock
 	stages  *stage.Set
@@ -63,6 +64,7 @@ func newNames(cfg Config) *names {
 	return &names{
 		dir:     cfg.ContainerLogs,
 		logRoot: cfg.PodLogs,
+		most:    maxLogs,
 		timeout: min(callTimeout, cfg.Poll),
 		now:     cfg.Now,
 		stages:  cfg.Stages,
@@ -81,6 +83,17 @@ func (n *names) forget(live map[string]bool) {
 	maps.DeleteFunc(n.links, func(_ string, l *link) bool {
 		return l.used < oldest && !(live[l.PodUID] && n.current(l))
 	})
+}
+
+// maxNames bounds the containers that are remembered, a few times those that one listing
+// may have.
+const maxNames = 50_000
+
+// bound drops all but the current containers if there are too many. The caller holds n.mu.
+func (n *names) bound(since time.Duration) {
+	if len(n.links) > maxNames {
+		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
+	}
 }
 
 // remember returns a link as it is remembered from now on. The caller holds n.mu.
@@ -129,6 +142,7 @@ func (n *names) learn(containers []logLink, only map[string]gpu.Container, asked
 	for _, l := range containers {
 		n.remember(l).used = now
 	}
+	n.bound(now)
 	n.only, n.onlySince = only, asked
 }
 
@@ -258,7 +272,7 @@ func (n *names) bearers() bearers {
 func (n *names) load() error {
 	began := n.now().Boot
 	links, linksErr := n.readLinks()
-	logs, logsErr := readPodLogs(n.logRoot)
+	logs, logsErr := readPodLogs(n.logRoot, n.most)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if linksErr == nil {
@@ -268,6 +282,7 @@ func (n *names) load() error {
 		known := n.remember(l)
 		known.listing, known.used = n.listing, began
 	}
+	n.bound(began)
 	if logsErr == nil {
 		n.logs = logs
 	}
@@ -277,7 +292,7 @@ func (n *names) load() error {
 // readLinks reads all links. Those that lead nowhere we know, and those that vanish
 // meanwhile, are passed over.
 func (n *names) readLinks() ([]logLink, error) {
-	entries, err := readNames(n.dir)
+	entries, err := readNames(n.dir, n.most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list container logs: mount that directory, "+
 			"or containers whose names the Pods API does not tell stay unmapped: %w", err)

@@ -3,12 +3,14 @@ package podmapper
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // podLogs is what the kubelet's directories of logs, <namespace>_<pod>_<uid>/<container>,
@@ -20,11 +22,11 @@ type podLogs struct {
 }
 
 // readPodLogs lists the pods. Where the directory is missing the links may do.
-func readPodLogs(root string) (podLogs, error) {
+func readPodLogs(root string, most int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
 	}
-	names, err := readNames(root)
+	names, err := readNames(root, most)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return podLogs{}, fmt.Errorf("list pod logs: %w", err)
 	}
@@ -46,7 +48,7 @@ func (l podLogs) only(uid string, alone map[podName]string) gpu.Container {
 	if !ok || alone[name] == "" {
 		return gpu.Container{}
 	}
-	containers, err := readNames(filepath.Join(l.root, name.namespace+"_"+name.pod+"_"+uid))
+	containers, err := readNames(filepath.Join(l.root, name.namespace+"_"+name.pod+"_"+uid), maxLogs)
 	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
 		return gpu.Container{}
 	}
@@ -64,12 +66,23 @@ func parsePodDir(dir string) (gpu.Container, bool) {
 	return c, validName(c.Namespace) && validName(c.Pod) && validUID(c.PodUID)
 }
 
-// readNames lists a directory, unsorted.
-func readNames(dir string) ([]string, error) {
+// maxLogs bounds the entries of a directory of logs. A node with 500 pods has some thousand
+// links.
+const maxLogs = 20_000
+
+// readNames lists a directory, unsorted. One with more entries than most is an error: in a
+// part of the list, what is missing would count as gone.
+func readNames(dir string, most int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	names, err := d.Readdirnames(-1)
+	names, err := d.Readdirnames(most + 1)
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
+	}
+	if len(names) > most {
+		names, err = nil, fmt.Errorf("more than %d entries in %s: %w", most, dir, stage.ErrOversized)
+	}
 	return names, errors.Join(err, d.Close())
 }

@@ -247,8 +247,8 @@ func TestNoPodsAPI(t *testing.T) {
 func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
-	big := append(apiPod(notebook, "Running", nil), message(99, strings.Repeat("x", 6<<20))...)
-	n.servePods(big, apiPod(trainer, "Running", nil))
+	big := append(apiPod(notebook, "Running", nil), message(99, strings.Repeat("x", 1<<20))...)
+	n.servePods(big, big, big, big, big, big, apiPod(trainer, "Running", nil))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }

@@ -32,6 +32,9 @@ const (
 	kernelThread = 0x200000
 )
 
+// maxPIDs is the kernel's PID_MAX_LIMIT.
+const maxPIDs = 4 << 20
+
 // procTree reads processes from a proc file system mounted at root.
 type procTree struct{ root string }
 
@@ -45,7 +48,7 @@ type stat struct {
 
 // pids lists the processes there are, in ascending order.
 func (t procTree) pids() ([]uint32, error) {
-	names, err := readNames(t.root)
+	names, err := readNames(t.root, maxPIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,8 @@ type Stage struct {
 	Up       bool
 	Duration time.Duration // of the last attempt
 	Failures uint64
+	// Oversized counts the failures for inputs that exceed a limit of the exporter.
+	Oversized uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time
 	// Err says why the last attempt failed; it is empty if it did not.

@@ -90,12 +90,12 @@ func (b *board) accounting(q *inquiry) bool {
 // missing: a process that began before accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
-	all, err := ask(q, "nvmlDeviceGetAccountingPids", b.handle.GetAccountingPids)
+	all, err := ask(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(b.handle) })
 	if err != nil {
 		return nil, err
 	}
 	for _, pid := range all {
-		now.all[uint32(pid)] = true
+		now.all[pid] = true
 	}
 	for pid := range now.concern(contexts, before) {
 		s, err := ask(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(b.handle, pid) })

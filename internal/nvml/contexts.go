@@ -2,23 +2,26 @@ package nvml
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // readContexts reads who holds a context. In MIG mode each MIG device is asked: the
 // lists of the whole GPU are then for privileged callers only, and name no
 // instance. One that tells nothing leaves all unknown, or its processes would seem
-// to have ended.
+// to have ended, and so does one that is too long.
 func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
+	b.crowded = nil
 	if b.device.MIG == nil {
-		r.ContextsKnown = listContexts(q, part{handle: b.handle}, contexts)
+		r.ContextsKnown = b.listContexts(q, part{handle: b.handle}, contexts)
 	} else {
-		r.ContextsKnown = !slices.ContainsFunc(b.parts, func(p part) bool { return !listContexts(mig, p, contexts) })
+		r.ContextsKnown = !slices.ContainsFunc(b.parts, func(p part) bool { return !b.listContexts(mig, p, contexts) })
 	}
 	if !r.ContextsKnown {
 		return
@@ -34,10 +37,15 @@ func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 // process may stand more than once, into one entry per process. It reports whether
 // that is all of them: where there is no list of graphics or MPS the compute list is the
 // whole truth, but where one fails its processes would seem to have ended.
-func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
+func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
-	list := func(symbol string, call func() ([]gonvml.ProcessInfo, ret), mps bool) {
-		processes, err := ask(q, symbol, call)
+	list := func(symbol string, mps bool) {
+		processes, err := ask(q, symbol, func() ([]gonvml.ProcessInfo, ret) { return processList(p.handle, symbol) })
+		if is(err, gonvml.ERROR_INSUFFICIENT_SIZE) || len(contexts)+len(processes) > maxRows {
+			b.crowded = fmt.Errorf("more than %d processes on GPU %s, so they are unknown: %w", maxRows, b.device.UUID, stage.ErrOversized)
+			failed = true
+			return
+		}
 		if err != nil {
 			failed = failed || !unsupported(err)
 			return
@@ -49,9 +57,9 @@ func listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bo
 			contexts[row.Pid] = c
 		}
 	}
-	list("nvmlDeviceGetComputeRunningProcesses", p.handle.GetComputeRunningProcesses, false)
-	list("nvmlDeviceGetGraphicsRunningProcesses", p.handle.GetGraphicsRunningProcesses, false)
-	list("nvmlDeviceGetMPSComputeRunningProcesses", p.handle.GetMPSComputeRunningProcesses, true)
+	list("nvmlDeviceGetComputeRunningProcesses", false)
+	list("nvmlDeviceGetGraphicsRunningProcesses", false)
+	list("nvmlDeviceGetMPSComputeRunningProcesses", true)
 	return known && !failed
 }
 

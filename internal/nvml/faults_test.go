@@ -116,9 +116,6 @@ func complete(r gpu.Report, err error) bool {
 // TestOthersAreUnharmed gives one GPU of eight every kind of answer that is no good,
 // call by call: codes that are for good, empty answers and lists, wrong energy. The
 // seven others are read exactly, and with the driver's next life so is the one.
-//
-// INSUFFICIENT_SIZE comes with a size, of 0 here: without one go-nvml asks for process
-// lists with ever more room until the driver is content.
 func TestOthersAreUnharmed(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {

@@ -119,19 +119,3 @@ func (b *board) since(at time.Time) int64 {
 	}
 	return max(since, b.newest)
 }
-
-// processUtilization asks for samples, twice if need be: go-nvml panics when a
-// sample is added between its two calls. No sample at all is no failure: the
-// driver says NOT_FOUND, or that a buffer of 0 is too small.
-func processUtilization(h device, since uint64) (rows []gonvml.ProcessUtilizationSample, r ret) {
-	for range 2 {
-		rows, r = guarded(func() ([]gonvml.ProcessUtilizationSample, ret) { return h.GetProcessUtilization(since) })
-		if r != gonvml.ERROR_UNKNOWN {
-			break
-		}
-	}
-	if r == gonvml.ERROR_NOT_FOUND || r == gonvml.ERROR_INSUFFICIENT_SIZE {
-		return nil, gonvml.SUCCESS
-	}
-	return rows, r
-}

@@ -13,6 +13,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // identityRetry is how long a GPU that is lost, or whose identity could not be
@@ -104,7 +105,9 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 		d.renumber()
 		d.visit()
 	}
+	began := d.cfg.Now()
 	report := d.collect(ctx, &t)
+	d.observeLists(began)
 	d.disowned = t.answers > 0 && t.gone == t.answers
 	switch {
 	case d.disowned:
@@ -115,6 +118,15 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 		return gpu.Report{}, fmt.Errorf("count GPUs: %w", cmp.Or(counted.err, errLate))
 	}
 	return report, nil
+}
+
+// observeLists records whether a GPU has more processes than are read.
+func (d *session) observeLists(began gpu.Instant) {
+	var err error
+	for _, s := range d.slots {
+		err = cmp.Or(err, s.crowded)
+	}
+	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
 
 // tally judges the driver as a whole by the answers of one tick.

@@ -19,9 +19,11 @@ type slot struct {
 	// board is nil while the GPU is unknown or lost. It belongs to the lane
 	// while that is busy.
 	board  *board
-	device gpu.Device    // as of the last look
-	err    error         // of the last look
-	again  time.Duration // boot clock; a slot without a board rests until then
+	device gpu.Device // as of the last look
+	err    error      // of the last look
+	// crowded is why its processes are unknown, if there are too many.
+	crowded error
+	again   time.Duration // boot clock; a slot without a board rests until then
 	// belated is a reading that came after its own Read had ended, for this one.
 	belated *gpu.Reading
 	state   state
@@ -34,6 +36,7 @@ type look struct {
 	began   time.Duration // when the reading was begun, boot clock
 	since   position      // the memory's at that time
 	reading *gpu.Reading
+	crowded error
 	err     error
 }
 
@@ -55,7 +58,7 @@ func (d *session) look(index int, b *board) look {
 	d.complete(b)
 	l := look{board: b, began: b.now().Boot, since: b.position}
 	l.reading, l.err = b.read()
-	l.memory = b.memory
+	l.memory, l.crowded = b.memory, b.crowded
 	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.board = nil
 		b.gpm.free(&inquiry{lib: d.lib})
@@ -121,7 +124,7 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 
 // accept notes what a look says of its slot.
 func (d *session) accept(s *slot, l look) {
-	s.board, s.err = l.board, l.err
+	s.board, s.err, s.crowded = l.board, l.err, l.crowded
 	if l.memory.device.UUID != "" {
 		s.device = l.memory.device
 		d.memories.keep(l.memory)

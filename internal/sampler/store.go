@@ -154,6 +154,14 @@ func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
 	return l.Take(ctx)
 }
 
+// observe records the outcome of reading or writing the file.
+func (s *store) observe(began gpu.Instant, err error) {
+	if errors.Is(err, state.ErrOversized) {
+		err = fmt.Errorf("%w: %w", err, stage.ErrOversized)
+	}
+	s.cfg.Stages.Observe(stage.State, began, err)
+}
+
 // late records that the file system does not answer, unless the program ends.
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
@@ -178,7 +186,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 		err = c.books.State.Check(began.Boot)
 	}
 	if err != nil {
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("start with clean books: %w", err))
+		s.observe(began, fmt.Errorf("start with clean books: %w", err))
 		return gpus
 	}
 	s.ledger = ledger.Restore(s.cfg.Ledger, c.books.State)
@@ -224,7 +232,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 		s.late(ctx, began)
 		return false
 	}
-	s.cfg.Stages.Observe(stage.State, began, err)
+	s.observe(began, err)
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {
 		s.dir = nil

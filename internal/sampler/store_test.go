@@ -140,6 +140,16 @@ func TestStaleFromStart(t *testing.T) {
 	}
 }
 
+// TestOversizedState: a file with a record without end means clean books, and is counted.
+func TestOversizedState(t *testing.T) {
+	w := newWorld(t)
+	w.write("state/ledger.json", `{"version":2,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
+	snap := w.ticks(w.sampler(), 3)
+	if st := stageOf(snap, stage.State); snap.GPUs[0].Book.Energy != 200_000 || st.Failures != 1 || st.Oversized != 1 || !st.Up {
+		t.Errorf("%d mJ, stage %+v; want clean books, one failure and up again", snap.GPUs[0].Book.Energy, st)
+	}
+}
+
 // TestCorruptState: a file that cannot be continued means clean books.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {

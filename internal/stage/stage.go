@@ -6,6 +6,7 @@
 package stage
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ const (
 	XID           Name = "xid"
 	PCI           Name = "pci"
 	DMI           Name = "dmi"
+	GPUProcesses  Name = "gpu_processes"
 	Processes     Name = "processes"
 	HostPIDs      Name = "host_pids"
 	ContainerLogs Name = "container_logs"
@@ -35,7 +37,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
 // About says what a stage is, for people who read its name for the first time. It is
 // empty for a name that is not on the list.
@@ -47,6 +49,7 @@ func About(n Name) string {
 		XID:           "waiting for the driver's XID errors",
 		PCI:           "counting the GPUs on the PCI bus",
 		DMI:           "the machine's identity, by firmware",
+		GPUProcesses:  "the driver's lists of processes",
 		Processes:     "/proc: whose process is it",
 		HostPIDs:      "/proc: are its PIDs the driver's",
 		ContainerLogs: "names of containers, from their logs",
@@ -76,6 +79,10 @@ type health struct {
 	upSaid   time.Duration // when the log last had it as up again; 0 for never
 }
 
+// ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter,
+// which keeps inputs from taking all memory.
+var ErrOversized = errors.New("exceeds a limit of the exporter")
+
 // sayEvery is how often the log is told another reason of one outage at most, and how long
 // an unstable stage must stay up to be logged as up again.
 const sayEvery = time.Minute
@@ -103,6 +110,9 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	st.Up, st.Duration, st.Err = err == nil, now.Sub(began), ""
 	if err != nil {
 		st.Failures++
+		if errors.Is(err, ErrOversized) {
+			st.Oversized++
+		}
 		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
 		s.say(st, now.Boot, err)
 		return

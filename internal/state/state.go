@@ -44,6 +44,10 @@ var ErrStale = errors.New("an older state is still there")
 // cannot be continued: corrupt, or of another boot or version.
 var ErrUnusable = errors.New("unusable")
 
+// ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
+// its limit.
+var ErrOversized = errors.New("longer than its limit")
+
 // A Dir is a locked state directory. Only one process holds it at a time.
 type Dir struct {
 	path string
@@ -176,13 +180,10 @@ func checkFile(file *os.File) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("not a regular file but %v", info.Mode())
 	case info.Size() > maxFile:
-		return fmt.Errorf("%d bytes, at most %d are read", info.Size(), maxFile)
+		return fmt.Errorf("%d bytes, at most %d are read: %w", info.Size(), maxFile, ErrOversized)
 	}
 	return nil
 }
-
-// errLong is why a record is not read, or not written.
-var errLong = fmt.Errorf("longer than %d bytes", maxRecord)
 
 // shortReader fails instead of reading more than left bytes.
 type shortReader struct {
@@ -192,7 +193,7 @@ type shortReader struct {
 
 func (r *shortReader) Read(p []byte) (int, error) {
 	if r.left == 0 {
-		return 0, errLong
+		return 0, fmt.Errorf("more than %d bytes: %w", maxRecord, ErrOversized)
 	}
 	n, err := r.Reader.Read(p[:min(len(p), r.left)])
 	r.left -= n
@@ -316,10 +317,10 @@ type shortWriter struct {
 
 func (w *shortWriter) Write(line []byte) (int, error) {
 	if len(line) > maxRecord {
-		return 0, fmt.Errorf("record is %w", errLong)
+		return 0, fmt.Errorf("a record of %d bytes: %w", len(line), ErrOversized)
 	}
 	if w.left -= len(line); w.left < 0 {
-		return 0, fmt.Errorf("more than %d bytes: lower --collector.process.max", maxFile)
+		return 0, fmt.Errorf("more than %d bytes, lower --collector.process.max: %w", maxFile, ErrOversized)
 	}
 	return w.Writer.Write(line)
 }

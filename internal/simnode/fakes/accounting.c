@@ -41,6 +41,9 @@ nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *coun
         n++;
     }
     if (ret == NVML_SUCCESS) {
+        n = rows_told(&c, n);
+        for (unsigned int i = 0; told(&c, "many") && i < n && i < *count; i++)
+            pids[i] = 100000 + i;
         ret = n > *count ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
         *count = n;
     }

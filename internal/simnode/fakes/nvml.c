@@ -65,6 +65,8 @@
  *                                list is empty; there are no samples; of a MIG
  *                                device the index is left empty
  *            size:<n>            a process list: INSUFFICIENT_SIZE, n entries are needed
+ *            many:<n>            a list of processes, of samples or of accounts
+ *                                has n rows, of PIDs from 100,000 on
  *            blank               success, and nothing: "", 0, 0xff in platform info,
  *                                NaN as a metric
  *            glitch-low          half the energy
@@ -610,6 +612,13 @@ static unsigned int list_processes(const struct call *c, const char *kind, unsig
     return n;
 }
 
+/* The number of rows by a directive, or n without one. */
+static unsigned int rows_told(const struct call *c, unsigned int n)
+{
+    const char *many = told(c, "many");
+    return many ? (unsigned int)atoi(many) : n;
+}
+
 static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const char *kind, unsigned int *count,
                                  nvmlProcessInfo_t *infos)
 {
@@ -620,6 +629,9 @@ static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const ch
     if (ret == NVML_SUCCESS) {
         unsigned int size = *count;
         *count = told(&c, "drop") || told(&c, "blank") ? 0 : list_processes(&c, kind, size, infos);
+        *count = rows_told(&c, *count);
+        for (unsigned int i = 0; told(&c, "many") && i < *count && i < size; i++)
+            infos[i] = (nvmlProcessInfo_t){ .pid = 100000 + i, .usedGpuMemory = 1 << 20 };
         if (*count > size)
             ret = NVML_ERROR_INSUFFICIENT_SIZE;
         const char *needed = told(&c, "size");
@@ -710,7 +722,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
         ret = NVML_ERROR_NOT_FOUND;
     if (ret == NVML_SUCCESS) {
         unsigned int size = out ? *count : 0;
-        *count = list_samples(&c, since, size, out);
+        *count = rows_told(&c, list_samples(&c, since, size, out));
+        for (unsigned int i = 0; told(&c, "many") && i < *count && i < size; i++)
+            out[i] = (nvmlProcessUtilizationSample_t){ .pid = 100000 + i, .timeStamp = since + 1000, .smUtil = 1 };
         if (*count == 0)
             ret = NVML_ERROR_NOT_FOUND;
         else if (*count > size)

@@ -1,0 +1,166 @@
+//go:build realtime
+
+package main_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// hostileSocket serves answers in turn at a socket, whatever is asked, and returns its path.
+func hostileSocket(t *testing.T, answers ...[]byte) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hostile") // short, for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	server := grpc.NewServer(grpc.ForceServerCodecV2(verbatim{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		return stream.SendMsg(answers[int(asked.Add(1)-1)%len(answers)])
+	}))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// verbatim is a codec that sends bytes as they are.
+type verbatim struct{}
+
+func (verbatim) Name() string                         { return "proto" }
+func (verbatim) Unmarshal(mem.BufferSlice, any) error { return nil }
+func (verbatim) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// wire marshals one field of a message.
+func wire(number protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
+}
+
+// manyDevices is a list of pods that hold 200,000 devices.
+func manyDevices() (list []byte) {
+	for p := range 200 {
+		container := wire(1, []byte("main"))
+		for d := range 1000 {
+			id := fmt.Sprintf("GPU-5d2f9a60-0000-4000-8000-%012d", p*1000+d)
+			container = append(container, wire(2, append(wire(1, []byte("nvidia.com/gpu")), wire(2, []byte(id))...))...)
+		}
+		pod := append(wire(1, fmt.Appendf(nil, "pod-%d", p)), wire(2, []byte("ml"))...)
+		list = append(list, wire(1, append(pod, wire(3, container)...))...)
+	}
+	return list
+}
+
+// manyLogs makes a folder with many log links: names of one link.
+func manyLogs(t *testing.T, links int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory: there are many
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("train-0_ml_main-%064x.log", i)) }
+	if err := os.Symlink("/var/log/pods/ml_train-0_5d2f9a60-0000-4000-8000-000000000001/main/0.log", name(0)); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < links; i++ {
+		if err := os.Link(name(0), name(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestHostileInputs runs the exporter in the memory of its container, beside a kubelet, a
+// folder of logs and a driver that have far more to say than it can hold. It lives, says
+// what it ignores, and keeps the books.
+func TestHostileInputs(t *testing.T) {
+	long := wire(1, make([]byte, 63<<20))
+	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))
+	devices := manyDevices()
+	containers := wire(1, wire(3, []byte(strings.Repeat("\x42\x00", 6<<20)))) // of a pod's status
+	everywhere := func(do string, calls ...string) (faults []simnode.Fault) {
+		for _, call := range calls {
+			faults = append(faults, simnode.Fault{GPU: "*", Call: call, Do: do})
+		}
+		return faults
+	}
+	lists := []string{
+		"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
+		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetProcessUtilization",
+	}
+	tests := []struct {
+		name    string
+		listed  [][]byte // of pod resources
+		pods    [][]byte // of the Pods API
+		links   int
+		faults  []simnode.Fault
+		exceeds []string // stages
+	}{
+		{name: "long message", listed: [][]byte{long}, exceeds: []string{"pod_resources"}},
+		{name: "devices", listed: [][]byte{devices}, exceeds: []string{"pod_resources"}},
+		{name: "pods", pods: [][]byte{long, empty}, exceeds: []string{"pods_api"}},
+		{name: "links", links: 400_000, exceeds: []string{"container_logs"}},
+		{name: "processes", faults: everywhere("many:1000000", lists...), exceeds: []string{"gpu_processes"}},
+		{
+			name: "all", listed: [][]byte{long, devices, empty}, pods: [][]byte{containers, empty, long}, links: 400_000,
+			faults: everywhere("many:1000000", lists...), exceeds: []string{"pod_resources", "pods_api", "container_logs", "gpu_processes"},
+		},
+		{name: "just below", faults: everywhere("many:4000", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLimited(t)
+			n := newNode(t, "dgx-h100")
+			if err := n.SetFaults(tt.faults...); err != nil {
+				t.Fatal(err)
+			}
+			var flags []string
+			if tt.listed != nil {
+				flags = append(flags, "--kubelet.pod-resources-socket="+hostileSocket(t, tt.listed...))
+			}
+			if tt.pods != nil {
+				flags = append(flags, "--kubelet.pods-api-socket="+hostileSocket(t, tt.pods...))
+			}
+			if tt.links > 0 {
+				flags = append(flags, "--path.container-logs="+manyLogs(t, tt.links))
+			}
+			l.holds()
+			e := run(t, append(n.Env(), softLimit), onNode(n, flags...)...)
+			for _, stage := range tt.exceeds {
+				e.scrapeUntil(stage+" exceeds a limit again and again", func(p page) bool {
+					return p.Sum("gpuledger_stage_oversized_total", map[string]string{"stage": stage}) >= 3
+				})
+			}
+			p := e.scrapeUntil("every GPU was charged", charged(10_000))
+			checkBalance(t, p)
+			e.ends()
+			if n := l.killed(); n > 0 {
+				t.Errorf("killed %d times for its memory", n)
+			}
+			t.Logf("%d MiB of %d at most", l.most(), containerLimit>>20)
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package nvml
+
+/*
+#cgo LDFLAGS: -ldl
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+typedef int (*list_function)(void *device, unsigned int *count, void *rows);
+typedef int (*samples_function)(void *device, void *rows, unsigned int *count, unsigned long long since);
+
+// The driver's library is loaded with global symbols.
+static void *find(const char *symbol) { return dlsym(RTLD_DEFAULT, symbol); }
+
+static int list(void *function, void *device, unsigned int *count, void *rows) {
+	return ((list_function)function)(device, count, rows);
+}
+
+static int list_samples(void *function, void *device, void *rows, unsigned int *count, unsigned long long since) {
+	return ((samples_function)function)(device, rows, count, since);
+}
+*/
+import "C"
+
+import (
+	"reflect"
+	"unsafe"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// The lists of a GPU that have no end by their nature are not asked for through go-nvml,
+// which allocates as many rows as the driver says there are.
+
+// maxRows bounds such a list, in rows. A GPU has room for some hundred contexts, and
+// accounting keeps 4,000 processes. A longer list is refused as a whole, with
+// ERROR_INSUFFICIENT_SIZE: in a part of it, processes would seem to have ended.
+const maxRows = 4096
+
+// fewRows is enough for most lists.
+const fewRows = 64
+
+// bounded returns the rows that fill writes into a buffer. Fill returns how many there are.
+func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
+	for _, size := range []int{fewRows, maxRows} {
+		rows := make([]T, size)
+		n, r := fill(rows)
+		switch {
+		case r == gonvml.SUCCESS && int64(n) <= int64(size):
+			return rows[:n], r
+		case r != gonvml.SUCCESS && r != gonvml.ERROR_INSUFFICIENT_SIZE:
+			return nil, r
+		}
+	}
+	return nil, gonvml.ERROR_INSUFFICIENT_SIZE
+}
+
+// processList asks for one of the lists of processes.
+func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
+	for _, version := range []string{"_v3", "_v2"} { // with the same rows
+		if f := find(symbol + version); f != nil {
+			return listOf[gonvml.ProcessInfo](f, h)
+		}
+	}
+	rows, r := listOf[gonvml.ProcessInfo_v1](find(symbol), h)
+	return gonvml.ProcessInfo_v1Slice(rows).ToProcessInfoSlice(), r
+}
+
+// accountingPIDs asks for the processes that have an account.
+func accountingPIDs(h device) ([]uint32, ret) {
+	return listOf[uint32](find("nvmlDeviceGetAccountingPids"), h)
+}
+
+func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
+	if function == nil {
+		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	return bounded(func(rows []T) (uint32, ret) {
+		n := C.uint(len(rows))
+		r := C.list(function, pointer(h), &n, unsafe.Pointer(&rows[0]))
+		return uint32(n), ret(r)
+	})
+}
+
+// processUtilization asks for the samples since a time. Without any there is no failure:
+// the driver says NOT_FOUND.
+func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
+	function := find("nvmlDeviceGetProcessUtilization")
+	if function == nil {
+		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	rows, r := bounded(func(rows []gonvml.ProcessUtilizationSample) (uint32, ret) {
+		n := C.uint(len(rows))
+		r := C.list_samples(function, pointer(h), unsafe.Pointer(&rows[0]), &n, C.ulonglong(since))
+		return uint32(n), ret(r)
+	})
+	if r == gonvml.ERROR_NOT_FOUND {
+		return nil, gonvml.SUCCESS
+	}
+	return rows, r
+}
+
+// find returns a function of the library, nil if it has none of that name.
+func find(symbol string) unsafe.Pointer {
+	name := append([]byte(symbol), 0)
+	return C.find((*C.char)(unsafe.Pointer(&name[0])))
+}
+
+// pointer returns the driver's handle, which go-nvml keeps in the field of a type that it
+// does not export.
+func pointer(h device) unsafe.Pointer {
+	return reflect.ValueOf(h).FieldByName("Handle").UnsafePointer()
+}

@@ -1,0 +1,125 @@
+package podmapper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// Bounds of one answer of the kubelet. A few bytes of it can become some hundred bytes in
+// memory, so its parts are counted as well. A kubelet with 500 pods and 1,000 devices stays
+// below a tenth of each. An answer that exceeds one is refused as a whole: in a part of it,
+// what is missing would count as gone.
+const (
+	maxAnswer = 16 << 20 // bytes
+	// maxPod bounds a pod of the Pods API, in bytes: etcd stores no larger object.
+	maxPod = 2 << 20
+	// maxListed bounds a pod of the pod-resources API, in bytes: 4,000 devices.
+	maxListed = 512 << 10
+	// maxParts bounds the containers, devices and claims of all pods. A pod counts as ten.
+	maxParts = 50_000
+	podParts = 10
+	// maxDevices bounds the GPUs, parts and replicas that all pods hold.
+	maxDevices = 8192
+)
+
+// maxHeaders bounds the header and trailer of an answer, in bytes.
+const maxHeaders = 64 << 10
+
+// parts counts the parts of an answer.
+type parts int
+
+func (p *parts) add(n int) error {
+	if *p += parts(n); *p > maxParts {
+		return fmt.Errorf("more than %d pods, containers and devices: %w", maxParts, stage.ErrOversized)
+	}
+	return nil
+}
+
+// codec reads an answer where it lies, pod by pod: as a whole it is never copied.
+type codec struct {
+	encoding.CodecV2
+	most  uint64 // bytes of a pod
+	visit func(pod []byte) error
+	err   error // of visit, which gRPC does not wrap
+}
+
+// Unmarshal reads a ListPodResourcesResponse or a ListPodsResponse: pods = 1. A pod that
+// cannot be read spoils the answer, since what is missing from it counts as gone.
+func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
+	r := data.Reader()
+	defer r.Close()
+	var pod []byte
+	for r.Remaining() > 0 && c.err == nil {
+		pod, c.err = c.next(r, pod)
+	}
+	return c.err
+}
+
+// next reads one field of the answer into a buffer, and returns the buffer for the next.
+func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
+	tag, err := binary.ReadUvarint(r)
+	if err != nil {
+		return buffer, fmt.Errorf("read the answer: %w", err)
+	}
+	if n, kind := protowire.DecodeTag(tag); n != 1 || kind != protowire.BytesType {
+		return buffer, fmt.Errorf("read the answer: unknown field %d of type %d", n, kind)
+	}
+	size, err := binary.ReadUvarint(r)
+	switch {
+	case err != nil:
+		return buffer, fmt.Errorf("read the answer: %w", err)
+	case size > c.most:
+		return buffer, fmt.Errorf("a pod of %d bytes, at most %d are read: %w", size, c.most, stage.ErrOversized)
+	}
+	buffer = slices.Grow(buffer[:0], int(size))[:size]
+	if _, err := io.ReadFull(r, buffer); err != nil {
+		return buffer, fmt.Errorf("read the answer: %w", err)
+	}
+	if err := c.visit(buffer); err != nil {
+		return buffer, fmt.Errorf("read a pod: %w", err)
+	}
+	return buffer, nil
+}
+
+// readListed reads a pod of the pod-resources API, without what is of no use here.
+func (p *parts) readListed(data []byte) (*podresources.PodResources, error) {
+	pod := new(podresources.PodResources)
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, pod); err != nil {
+		return nil, err
+	}
+	pod.CpuIds, pod.Memory = nil, nil
+	n := podParts + len(pod.GetContainers())
+	for _, c := range pod.GetContainers() {
+		c.CpuIds, c.Memory = nil, nil
+		n += len(c.GetDevices()) + len(c.GetDynamicResources())
+		for _, d := range c.GetDevices() {
+			d.Topology = nil
+			n += len(d.GetDeviceIds())
+		}
+		for _, claim := range c.GetDynamicResources() {
+			for _, r := range claim.GetClaimResources() {
+				n += 1 + len(r.GetCdiDevices())
+			}
+		}
+	}
+	return pod, p.add(n)
+}
+
+// read reads a pod of the Pods API.
+func (p *parts) read(data []byte) (pod, error) {
+	pod, err := parsePod(data)
+	if err != nil {
+		return pod, err
+	}
+	return pod, p.add(podParts + len(pod.containers) + len(pod.statuses) + len(pod.extended))
+}
