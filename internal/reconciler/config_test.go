@@ -20,7 +20,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Lease.Namespace != "monitoring" || c.Lease.Identity != "gpuledger-reconciler-0" || c.Cleanup ||
-		c.Labels.Resync != 10*time.Minute || c.Labels.Writes != 20 || c.Labels.Rules.Prefix != "gpuledger.io" || c.Labels.Resources == nil {
+		c.Labels.Resync != 10*time.Minute || c.Labels.Writes != 20 || c.Labels.Rules.Prefix != "gpuledger.io" || len(c.Labels.Exporters.DaemonSets) != 1 || c.Labels.Resources == nil {
 		t.Errorf("defaults: %+v", c)
 	}
 	if c, err = reconciler.Parse(nil, func(string) string { return "" }); err != nil || c.Lease.Namespace != "gpuledger" || c.Lease.Identity == "" {

@@ -15,7 +15,7 @@ func sidecar(edit func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kube-system", Name: "plugin-x7q2", UID: "u1", ResourceVersion: "17", Labels: map[string]string{"app": "plugin"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "nvidia-device-plugin-daemonset", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "nvidia-device-plugin-daemonset", UID: "d1", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: "gpu-node-17", Containers: []corev1.Container{
 			{Name: "nvidia-device-plugin"},
@@ -34,8 +34,9 @@ func sidecar(edit func(*corev1.Pod)) *corev1.Pod {
 
 func TestOf(t *testing.T) {
 	const run = "u1/containerd://2"
+	daemonSet := exporter.DaemonSet{Namespace: "kube-system", Name: "nvidia-device-plugin-daemonset"}
 	found := func(run, address string) *exporter.Target {
-		return &exporter.Target{Node: "gpu-node-17", Run: run, Address: address}
+		return &exporter.Target{Node: "gpu-node-17", DaemonSet: daemonSet, DaemonSetUID: "d1", Run: run, Address: address}
 	}
 	tests := []struct {
 		name string
@@ -58,7 +59,7 @@ func TestOf(t *testing.T) {
 		{"no owner", func(p *corev1.Pod) { p.OwnerReferences = nil }, nil},
 		{"no such container", func(p *corev1.Pod) { p.Spec.Containers[1].Name = "gpuledger-2" }, nil},
 	}
-	o := options(t)
+	o := options(t, "--exporter.daemonsets=kube-system/nvidia-device-plugin-daemonset")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := o.Keep(sidecar(tt.edit))

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -57,7 +58,7 @@ func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resource
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "gpuledger", Name: "gpuledger-x7q2", UID: "p1",
-			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "gpuledger", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "gpuledger", UID: "d1", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: "gpu-node-17", Containers: []corev1.Container{
 			{Name: "gpuledger", Ports: []corev1.ContainerPort{{Name: "gpuledger", ContainerPort: int32(n)}}},
@@ -82,7 +83,8 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strange) }))
 	defer server.Close()
 	node, pod, slice := objects(t, server.Listener.Addr().String())
-	kube := fake.NewClientset(node, pod, slice)
+	owner := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuledger", Name: "gpuledger", UID: "d1"}}
+	kube := fake.NewClientset(node, pod, slice, owner)
 	kube.Resources = []*metav1.APIResourceList{{
 		GroupVersion: resourcev1.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "resourceslices"}},
 	}}
@@ -105,7 +107,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	ended := make(chan error)
 	go pods.RunWithContext(ctx)
 	go func() {
-		ended <- labels.Run(ctx, nodes.Cluster{Kube: kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(slog.New(slog.DiscardHandler))})
+		ended <- labels.Run(ctx, nodes.Cluster{Watches: kube, Kube: kube, Pods: []cache.SharedIndexInformer{pods}, Failures: watch.New(slog.New(slog.DiscardHandler))})
 	}()
 	want := make(map[string]shape)
 	for _, m := range nodes.Catalogue() {

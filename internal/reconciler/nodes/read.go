@@ -37,23 +37,28 @@ func (t *term) readAll(ctx context.Context) {
 					handle(ctx, t.reads, name, t.read)
 					close(done)
 				})
-				select {
-				case <-done:
-					continue
-				case <-time.After(prompt):
-				}
-				select {
-				case <-done:
-				case late <- struct{}{}:
-					reading.Go(func() {
-						<-done
-						<-late
-					})
-				}
+				occupyLane(done, late)
 			}
 		})
 	}
 	reading.Wait()
+}
+
+// occupyLane waits until a request is done, or is late and has a place among the late ones.
+func occupyLane(done <-chan struct{}, late chan struct{}) {
+	select {
+	case <-done:
+		return
+	case <-time.After(prompt):
+	}
+	select {
+	case <-done:
+	case late <- struct{}{}:
+		go func() {
+			<-done
+			<-late
+		}()
+	}
 }
 
 // read requests the page of one exporter and judges it. It returns false if there was no

@@ -1,0 +1,161 @@
+package nodes
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
+)
+
+// listen hears of pods and Nodes, and returns what says that all of them were heard.
+func (t *term) listen() ([]cache.InformerSynced, error) {
+	var delivered []cache.InformerSynced
+	for _, informer := range t.pods {
+		r, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    t.podSeen,
+			UpdateFunc: func(_, obj any) { t.podSeen(obj) },
+			DeleteFunc: t.podGone,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listen to pods: %w", err)
+		}
+		delivered = append(delivered, r.HasSynced)
+	}
+	for _, informer := range t.owners.informers {
+		r, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    t.daemonSetSeen,
+			UpdateFunc: func(_, obj any) { t.daemonSetSeen(obj) },
+			DeleteFunc: t.daemonSetGone,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listen to daemonsets: %w", err)
+		}
+		delivered = append(delivered, r.HasSynced)
+	}
+	r, err := t.nodes.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if !initial {
+				t.nodeRegistered(obj)
+			}
+			t.nodeSeen(obj)
+		},
+		UpdateFunc: func(old, obj any) {
+			if replaced(old, obj) {
+				t.nodeGone(old)
+				t.nodeRegistered(obj)
+			}
+			t.nodeSeen(obj)
+		},
+		DeleteFunc: t.nodeGone,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen to nodes: %w", err)
+	}
+	return append(delivered, r.HasSynced), nil
+}
+
+func (t *term) nodeSeen(obj any) {
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.writes.Add(name.Name)
+	}
+}
+
+// replaced reports whether the Node of this name is another one: the watch missed a
+// deletion.
+func replaced(old, obj any) bool {
+	before, ok := old.(*node)
+	after, still := obj.(*node)
+	return ok && still && before.UID != after.UID
+}
+
+// nodeGone forgets a Node at once, so that its identity is not written to the next Node of
+// this name.
+func (t *term) nodeGone(obj any) {
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.forget(name.Name)
+	}
+}
+
+// nodeRegistered queues the exporters of a new Node. Usually there are none yet, but a
+// Node that is registered again may still have the pod of the one before.
+func (t *term) nodeRegistered(obj any) {
+	name, err := cache.ObjectToName(obj)
+	if err != nil {
+		return
+	}
+	for _, exporter := range t.fleet.on(name.Name) {
+		t.reads.Forget(exporter)
+		t.reads.Add(exporter)
+	}
+}
+
+func (t *term) podSeen(obj any) {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	t.follow(obj)
+}
+
+func (t *term) podGone(obj any) {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.gone(name)
+	}
+}
+
+// follow queues an exporter when it gets ready, and again after a restart. It ignores a
+// pod that no listed DaemonSet owns.
+func (t *term) follow(obj any) {
+	pod, ok := obj.(*exporter.Pod)
+	if !ok {
+		return
+	}
+	name := cache.MetaObjectToName(pod)
+	switch {
+	case pod.Target == nil:
+		t.gone(name)
+	case !t.owners.own(*pod.Target):
+		t.gone(name)
+		t.fleet.disown(name)
+	case t.fleet.put(name, *pod.Target):
+		t.reads.Forget(name)
+		t.reads.Add(name)
+	}
+}
+
+func (t *term) daemonSetSeen(obj any) {
+	if d, ok := obj.(*appsv1.DaemonSet); ok && t.owners.set(d.Namespace, d.Name, d.UID) {
+		t.followAll()
+	}
+}
+
+func (t *term) daemonSetGone(obj any) {
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err == nil && t.owners.set(name.Namespace, name.Name, "") {
+		t.followAll()
+	}
+}
+
+// followAll looks at every pod again. Under the lock no pod is added or deleted between
+// the list and its use.
+func (t *term) followAll() {
+	t.podEvents.Lock()
+	defer t.podEvents.Unlock()
+	for _, informer := range t.pods {
+		for _, obj := range informer.GetStore().List() {
+			t.follow(obj)
+		}
+	}
+}
+
+// gone has a Node looked at that has no exporter any more.
+func (t *term) gone(exporter cache.ObjectName) {
+	node, last := t.fleet.remove(exporter, time.Now())
+	t.judge.Unheard(node, exporter.String())
+	if last {
+		t.writes.Add(node)
+	}
+}

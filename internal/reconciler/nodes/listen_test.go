@@ -1,0 +1,88 @@
+package nodes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestOwners: a pod counts as an exporter only while the DaemonSet that it names exists
+// under the UID that it names.
+func TestOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createExporter("true")
+		w.createExporter("forged")
+		w.check(w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Delete(t.Context(), "exporter-forged", metav1.DeleteOptions{}))
+		w.createPod("forged", "invented")
+		trm, stop := w.lead()
+		defer stop()
+		w.wait(time.Minute)
+		if got := w.readSince(time.Time{}); !slices.Equal(got, []string{"true"}) {
+			t.Errorf("exporters read: %v", got)
+		}
+		if got := w.labels("forged"); len(got) > 0 {
+			t.Errorf("labels by a forged owner: %v", got)
+		}
+		if w.labels("true")["gpu-0"] != "true-1" || trm.fleet.census()[conditionNotOwned] != 1 {
+			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
+		}
+
+		// A DaemonSet that is deleted owns no pods, and another one of its name owns others.
+		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
+		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
+		synctest.Wait()
+		if got := trm.fleet.census(); got[conditionNotOwned] != 2 || trm.fleet.size() != 0 {
+			t.Errorf("census without the daemonset: %v", got)
+		}
+		w.createDaemonSet("invented")
+		w.wait(time.Minute)
+		if got := slices.Sorted(maps.Keys(trm.fleet.nodes)); !slices.Equal(got, []string{"forged"}) {
+			t.Errorf("exporters of the other daemonset: %v", got)
+		}
+		if n := strings.Count(w.logs.String(), "daemonset of --exporter.daemonsets not found"); n != 1 {
+			t.Errorf("the log reports the missing daemonset %d times:\n%s", n, w.logs)
+		}
+	})
+}
+
+// TestRegisteredAgain: a Node that is registered again gets its labels at once, although
+// its exporter's pod stays, and those of the machine that it is now.
+func TestRegisteredAgain(t *testing.T) {
+	for name, register := range map[string]func(*world){
+		"deleted and created": func(w *world) {
+			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
+			w.createNode("a", "other")
+		},
+		"in one update": func(w *world) { // as after a watch that broke
+			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "other"}}, metav1.UpdateOptions{})
+			w.check(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.createExporter("a")
+				_, stop := w.lead()
+				defer stop()
+				w.wait(time.Minute)
+				w.setSerial("a", "a-2")
+				register(w)
+				w.wait(time.Second)
+				if got := w.labels("a"); len(got) > 0 {
+					t.Errorf("labels of the Node before: %v", got)
+				}
+				w.wait(20 * time.Second)
+				if got := w.labels("a")["gpu-0"]; got != "a-2" {
+					t.Errorf("serial is %q, want that of the board there", got)
+				}
+			})
+		})
+	}
+}
