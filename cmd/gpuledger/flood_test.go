@@ -32,21 +32,22 @@ const (
 	addresses = 8
 )
 
-// TestFloods: clients without a password cannot get the exporter killed at the memory limit
-// of its container, and a scraper is served while they try.
+// TestFloods: clients without a password do not take the exporter to the memory limit of its
+// container, and a scraper is served meanwhile.
 func TestFloods(t *testing.T) {
 	shortLines := manyHeaders(8000)
 	tests := []struct {
-		name string
-		send func(tls *tls.Conn) error
+		name  string
+		offer []string // protocols, none means HTTP/1.1
+		send  func(c *tls.Conn) error
 	}{
-		{"idle", func(c *tls.Conn) error { return get(c, "") }},
-		{"header without an end", func(c *tls.Conn) error {
+		{"idle", nil, func(c *tls.Conn) error { return get(c, "") }},
+		{"header without an end", nil, func(c *tls.Conn) error {
 			_, err := io.WriteString(c, "GET /-/healthy HTTP/1.1\r\nHost: x\r\n"+shortLines)
 			return err
 		}},
-		{"body without an end", func(c *tls.Conn) error { return get(c, "Content-Length: 10\r\n"+shortLines) }},
-		{"pipelined requests, answers not read", func(c *tls.Conn) error {
+		{"body without an end", nil, func(c *tls.Conn) error { return get(c, "Content-Length: 10\r\n"+shortLines) }},
+		{"pipelined requests, answers not read", nil, func(c *tls.Conn) error {
 			for range 500 {
 				if err := get(c, ""); err != nil {
 					return err
@@ -54,13 +55,13 @@ func TestFloods(t *testing.T) {
 			}
 			return get(c, shortLines)
 		}},
-		{"HTTP/2 with window 0", windowZero},
+		{"HTTP/2 with window 0", []string{"h2", "http/1.1"}, windowZero},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startLimited(t)
 			s.flood(func(c net.Conn) error {
-				secure := tls.Client(c, &tls.Config{RootCAs: s.roots, ServerName: "127.0.0.1", NextProtos: []string{"h2", "http/1.1"}})
+				secure := tls.Client(c, &tls.Config{RootCAs: s.roots, ServerName: "127.0.0.1", NextProtos: tt.offer})
 				if err := secure.Handshake(); err != nil {
 					return err
 				}
@@ -131,8 +132,8 @@ func (s *limited) flood(attack func(net.Conn) error) {
 	s.check(connected)
 	s.t.Logf("peak of %d MiB before the attack, %d MiB after; %d of %d connections were refused or closed while they sent",
 		before>>20, s.memory.peak()>>20, failed.Load(), attackers)
-	if s.memory.peak() > memoryLimit {
-		s.t.Error("more memory than the container has, with the kernel's for sockets")
+	if s.memory.peak() > memoryLimit*7/8 {
+		s.t.Errorf("%d MiB are too near the limit of %d MiB", s.memory.peak()>>20, memoryLimit>>20)
 	}
 }
 
@@ -297,8 +298,11 @@ func TestManyScrapers(t *testing.T) {
 					}
 					_, err = io.Copy(io.Discard, response.Body)
 					_ = response.Body.Close()
-					if err != nil || response.StatusCode != http.StatusOK {
-						return fmt.Errorf("status %d: %w", response.StatusCode, err)
+					if err != nil {
+						return err
+					}
+					if response.StatusCode != http.StatusOK {
+						return fmt.Errorf("status %d", response.StatusCode)
 					}
 					if took := int64(time.Since(began)); took > slowest.Load() {
 						slowest.Store(took)

@@ -80,7 +80,12 @@ func TestMaxRequests(t *testing.T) {
 		hold("10.0.0.3")
 		check("10.0.0.4", "/page", http.StatusServiceUnavailable, 5*time.Second)
 		check("10.0.0.1", "/-/healthy", http.StatusOK, 0)
-		n.checkOverload(map[string]int{"request_refused": 2}, 1)
+		check("10.0.0.2", "/page", http.StatusServiceUnavailable, 5*time.Second)
+		n.checkOverload(map[string]int{"request_refused": 3}, 1)
+
+		release <- struct{}{} // of 10.0.0.1, the first that was held
+		check("10.0.0.2", "/page", http.StatusOK, 0)
+		hold("10.0.0.1")
 
 		var waiting sync.WaitGroup
 		waiting.Go(func() { check("10.0.0.1", "/page", http.StatusOK, 2*time.Second) })
