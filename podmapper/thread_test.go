@@ -19,12 +19,13 @@ import (
 // the other threads run.
 const exitMainThread = "GPULEDGER_TEST_EXIT_MAIN_THREAD"
 
-func init() {
+// Variables are initialised on the main thread.
+var _ = func() bool {
 	if os.Getenv(exitMainThread) != "" {
-		runtime.LockOSThread()
 		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 	}
-}
+	return true
+}()
 
 // TestRealMainThreadExited: a process whose main thread has exited still belongs to its
 // container, in every version of cgroups that the machine has.

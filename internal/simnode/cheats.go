@@ -1,6 +1,7 @@
 package simnode
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -86,7 +87,7 @@ var tricks = []trick{
 		if cheating {
 			user.Cgroup += sc.cgroupOf(victim)
 		}
-		sc.Daemons = append(sc.Daemons[:len(sc.Daemons):len(sc.Daemons)], user)
+		sc.Daemons = append(slices.Clip(sc.Daemons), user)
 		sc.addPods(victim)
 	}},
 	{name: "workers that live for 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
@@ -147,7 +148,7 @@ func (sc *Scenario) addPods(pods ...Pod) {
 				}
 			}
 		}
-		sc.Pods = append(sc.Pods[:len(sc.Pods):len(sc.Pods)], p)
+		sc.Pods = append(slices.Clip(sc.Pods), p)
 	}
 }
 
