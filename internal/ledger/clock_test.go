@@ -105,12 +105,12 @@ func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
 	l := newLedger()
-	b := ask(t, l, look(0, both), sampled(look(1, both), time.Second, worked(p, 300), worked(q, 100)))
+	ask(t, l, look(0, both), sampled(look(1, both), time.Second, worked(p, 300), worked(q, 100)))
 	until := at(1).Boot - 200*time.Millisecond
 	for s := 2.0; s < 11; s++ {
 		o := look(s, both)
 		o.Sampled = gpu.Span{From: until, To: until}
-		if b = ask(t, l, o); b.Energy > 0 {
+		if b := ask(t, l, o); b.Energy > 0 {
 			t.Fatalf("%v s: settled without samples: %+v", s, b)
 		}
 	}
@@ -118,7 +118,7 @@ func TestSamplesAfterClockSetBack(t *testing.T) {
 	for i := range o.Activity {
 		o.Activity[i].From = until
 	}
-	b = ask(t, l, o)
+	b := ask(t, l, o)
 	want := []gpu.ByMethod{{gpu.Shared: 10 * 300_000 * 3 / 4}, {gpu.Shared: 10 * 300_000 / 4}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("charged (-want +got):\n%s", diff)

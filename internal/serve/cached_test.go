@@ -40,8 +40,14 @@ func TestCached(t *testing.T) {
 		encoding string
 		want     int // how often the page was made, then
 	}{
-		{0, "", 1}, {0, "", 1}, {0, "gzip", 2}, {0, "", 1}, {0, "gzip", 2},
-		{1, "", 3}, {1, "gzip", 4}, {1, "", 3},
+		{0, "", 1},
+		{0, "", 1},
+		{0, "gzip", 2},
+		{0, "", 1},
+		{0, "gzip", 2},
+		{1, "", 3},
+		{1, "gzip", 4},
+		{1, "", 3},
 		{0, "", 5},
 	} {
 		revision = tt.revision

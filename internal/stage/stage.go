@@ -136,20 +136,23 @@ func (s *Set) say(st *health, now time.Duration, err error) {
 		}
 		return r
 	}, st.Err)
-	text := "stage down, will keep trying"
+	again := false
 	switch {
 	case st.said == nil:
 		st.said = make(map[string]bool)
-		if st.unstable = st.upSaid > 0 && now-st.upSaid < sayEvery; st.unstable {
-			text = "stage down again, will be logged as up after a minute without failures"
-		}
+		st.unstable = st.upSaid > 0 && now-st.upSaid < sayEvery
+		again = st.unstable
 	case st.said[reason] || now-st.saidAt < sayEvery:
 		return
 	case len(st.said) >= maxSaid:
 		clear(st.said)
 	}
 	st.said[reason], st.saidAt = true, now
-	s.log.Warn(text, "stage", st.Name, "err", err)
+	if again {
+		s.log.Warn("stage down again, will be logged as up after a minute without failures", "stage", st.Name, "err", err)
+		return
+	}
+	s.log.Warn("stage down, will keep trying", "stage", st.Name, "err", err)
 }
 
 // Snapshot returns the stages that were tried, in the order of [Names].
