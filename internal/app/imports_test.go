@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"internal/reconciler/verdict":  {"internal/inventory", "internal/nodelabel"},
 	"internal/reconciler/watch":    {"collector"},
 	"internal/reconciler/nodes": {
-		"internal/gpu", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
+		"internal/gpu", "internal/inventory", "internal/nodelabel", "internal/machine", "internal/reconciler/exporter", "internal/reconciler/verdict",
 		"internal/reconciler/watch", "internal/flags", "collector",
 	},
 	"internal/reconciler/workloads": {"internal/reconciler/watch", "internal/flags", "internal/labelvalue", "collector"},

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +11,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	coreinformers "k8s.io/client-go/informers/core/v1"
 )
+
+// TestTermEndsAtOnce: a term that ends before it has begun is no error, which would end the
+// program.
+func TestTermEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		pods := coreinformers.NewPodInformer(w.kube, worldDaemonSet.Namespace, 0, cache.Indexers{})
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		pods.RunWithContext(ctx)
+		trm := w.term(pods)
+		if err := trm.run(ctx); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		trm.reads.ShutDown()
+		trm.writes.ShutDown()
+	})
+}
 
 // TestOwners: a pod counts as an exporter only while the DaemonSet that it names exists
 // under the UID that it names.

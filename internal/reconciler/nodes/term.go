@@ -109,7 +109,10 @@ func (t *term) run(ctx context.Context) error {
 	defer broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: t.kube.CoreV1().Events("")}).Stop()
 	t.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "gpuledger-reconciler"})
 	delivered, err := t.listen()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil // the informers of the pods may have stopped already
+	case err != nil:
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
