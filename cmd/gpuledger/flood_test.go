@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +84,6 @@ func startLimited(t *testing.T) *limited {
 	n := newNode(t, "dgx-h100")
 	config, roots := secureConfig(t)
 	e := launch(t, withLimits(n.Env()), onNode(n, "--web.config.file="+config)...)
-	m.add(e.cmd.Process.Pid)
 	select {
 	case address := <-e.listening:
 		e.url = "https://" + address
@@ -339,73 +337,4 @@ func TestNewScraperAmongIdleConnections(t *testing.T) {
 		t.Errorf("%d lines about too many clients, want 1", lines)
 	}
 	e.stop()
-}
-
-// memoryGroup is a cgroup with the memory limit of the exporter's container.
-type memoryGroup struct {
-	t   *testing.T
-	dir string
-	v2  bool
-}
-
-// newMemoryGroup creates the group, which is removed at the end of the test, or skips the
-// test where that is not possible.
-func newMemoryGroup(t *testing.T) *memoryGroup {
-	t.Helper()
-	const root = "/sys/fs/cgroup"
-	name := fmt.Sprintf("gpuledger-%d-%d", os.Getpid(), time.Now().UnixNano())
-	m := &memoryGroup{t: t, dir: filepath.Join(root, "memory", name)}
-	limit := "memory.limit_in_bytes"
-	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
-		m.dir, m.v2, limit = filepath.Join(root, name), true, "memory.max"
-	}
-	if err := os.Mkdir(m.dir, 0o755); err != nil {
-		t.Skipf("no cgroup of its own: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(m.dir); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(m.dir, limit), []byte(strconv.Itoa(memoryLimit)), 0o600); err != nil {
-		t.Skipf("no memory limit of its own: %v", err)
-	}
-	if !m.v2 {
-		// A limit, however high, has the kernel count the memory of sockets.
-		if err := os.WriteFile(filepath.Join(m.dir, "memory.kmem.tcp.limit_in_bytes"), []byte("1G"), 0o600); err != nil {
-			t.Logf("the memory of sockets is not counted: %v", err)
-		}
-	}
-	return m
-}
-
-// add moves a process into the group. What it has allocated before stays out of it.
-func (m *memoryGroup) add(pid int) {
-	m.t.Helper()
-	if err := os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
-// peak returns the most memory that the group had, with that of sockets.
-func (m *memoryGroup) peak() int64 {
-	m.t.Helper()
-	files := []string{"memory.max_usage_in_bytes", "memory.kmem.tcp.max_usage_in_bytes"}
-	if m.v2 {
-		files = []string{"memory.peak"}
-	}
-	var sum int64
-	for _, name := range files {
-		text, err := os.ReadFile(filepath.Join(m.dir, name))
-		if err != nil {
-			m.t.Logf("not counted: %v", err)
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
 }

@@ -132,7 +132,7 @@ func TestHostileInputs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLimited(t)
+			m := newMemoryGroup(t)
 			n := newNode(t, "dgx-h100")
 			if err := n.SetFaults(tt.faults...); err != nil {
 				t.Fatal(err)
@@ -147,8 +147,7 @@ func TestHostileInputs(t *testing.T) {
 			if tt.links > 0 {
 				flags = append(flags, "--path.container-logs="+manyLogs(t, tt.links))
 			}
-			l.holds()
-			e := run(t, append(n.Env(), softLimit), onNode(n, flags...)...)
+			e := run(t, withLimits(n.Env()), onNode(n, flags...)...)
 			for _, stage := range tt.exceeds {
 				e.scrapeUntil(stage+" exceeds a limit again and again", func(p page) bool {
 					return p.Sum("gpuledger_stage_oversized_total", map[string]string{"stage": stage}) >= 3
@@ -157,10 +156,10 @@ func TestHostileInputs(t *testing.T) {
 			p := e.scrapeUntil("every GPU was charged", charged(10_000))
 			checkBalance(t, p)
 			e.ends()
-			if n := l.killed(); n > 0 {
+			if n := m.killed(); n > 0 {
 				t.Errorf("killed %d times for its memory", n)
 			}
-			t.Logf("%d MiB of %d at most", l.most(), containerLimit>>20)
+			t.Logf("peak of %d MiB, the limit is %d MiB", m.peak()>>20, memoryLimit>>20)
 		})
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"time"
 )
 
-// memoryLimit is what the manifests give the exporter's container, in bytes.
-const memoryLimit = 128 << 20
-
 // peak returns the most memory that the exporter ever had in RAM, in bytes.
 func (e *exporter) peak() int64 {
 	e.t.Helper()
