@@ -206,7 +206,8 @@ func (v *victim) look(p page) bool {
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
-		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || name == "gpuledger_stage_failures_total" {
+		ofProcess := strings.HasPrefix(name, "gpuledger_stage_") || strings.HasPrefix(name, "gpuledger_http_")
+		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || ofProcess {
 			continue
 		}
 		for _, m := range f.GetMetric() {

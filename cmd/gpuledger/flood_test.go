@@ -333,8 +333,8 @@ func TestNewScraperAmongIdleConnections(t *testing.T) {
 	if closed := e.scrape().Sum("gpuledger_http_overload_total", map[string]string{"action": "connection_closed"}); closed < 1023-128 {
 		t.Errorf("%v connections closed, want at least %d", closed, 1023-128)
 	}
-	if lines := strings.Count(strings.Join(e.logged(), "\n"), "too many clients"); lines != 1 {
-		t.Errorf("%d lines about too many clients, want 1", lines)
+	if lines := strings.Count(strings.Join(e.logged(), "\n"), `"action":"connection_closed"`); lines != 1 {
+		t.Errorf("%d lines about closed connections, want 1", lines)
 	}
 	e.stop()
 }

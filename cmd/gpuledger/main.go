@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -24,7 +23,6 @@ import (
 )
 
 func main() {
-	runtime.LockOSThread() // the main thread, which the sandbox needs
 	cfg, err := app.Parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -41,7 +39,6 @@ func main() {
 	if cfg.Command == "" && cfg.Sandbox {
 		enterSandbox(&cfg, log)
 	}
-	runtime.UnlockOSThread()
 	footprint.Limit(footprint.Exporter)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -43,8 +43,8 @@ const openTimeout = 2 * time.Second
 
 // Enter restricts the program and returns the kernel's Landlock ABI, which says how far:
 // 3 restricts truncation, 4 TCP connections, 5 ioctl on devices, 6 signals. It executes the
-// program again, so it belongs at the beginning of main, on the main thread. After an
-// error the program is not restricted.
+// program again, so it belongs at the beginning of main. After an error the program is not
+// restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
 		_ = os.Unsetenv(marker)
@@ -58,21 +58,17 @@ func Enter(r Rules) (abi int, err error) {
 		return 0, err
 	}
 	defer func() { _ = unix.Close(ruleset) }()
-	deathSignal, err := parentDeathSignal()
-	if err != nil {
-		return 0, err
-	}
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: a restricted thread ends with this goroutine
-		failed <- execute(ruleset, abi, deathSignal)
+		failed <- execute(ruleset, abi)
 	}()
 	return 0, <-failed
 }
 
 // execute restricts this thread and replaces the program by itself. It returns on errors
 // only.
-func execute(ruleset, abi int, deathSignal uintptr) error {
+func execute(ruleset, abi int) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
@@ -91,14 +87,16 @@ func execute(ruleset, abi int, deathSignal uintptr) error {
 	return fmt.Errorf("execute %s: %w", program, unix.Exec(program, os.Args, environment))
 }
 
-// parentDeathSignal returns the signal that this thread gets when its parent ends, 0 for
-// none.
-func parentDeathSignal() (uintptr, error) {
+// deathSignal is the signal that the program gets when its parent ends, 0 for none. It
+// belongs to the main thread, on which Go initialises packages: main may run on another.
+var deathSignal = parentDeathSignal()
+
+// parentDeathSignal returns the signal that this thread gets when its parent ends. The call
+// fails for an invalid address only.
+func parentDeathSignal() uintptr {
 	var signal int32
-	if err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("read the parent-death signal: %w", err)
-	}
-	return uintptr(signal), nil
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
+	return uintptr(signal)
 }
 
 // openInTime opens the ruleset, or returns an error if that takes too long.

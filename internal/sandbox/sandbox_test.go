@@ -22,7 +22,6 @@ import (
 
 // TestMain is also the program under test: this binary, executed again with a world.
 func TestMain(m *testing.M) {
-	runtime.LockOSThread() // Enter is called on the main thread
 	text, tested := os.LookupEnv(worldVariable)
 	if !tested {
 		os.Exit(m.Run())

@@ -46,7 +46,9 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 		}
 		address := host(r.RemoteAddr)
 		if err := queue.enter(r.Context(), address); err != nil {
-			s.overload.add(requestRefused, address)
+			if r.Context().Err() == nil { // the client still waits
+				s.overload.add(requestRefused, address)
+			}
 			w.Header().Set("Retry-After", retryAfter)
 			http.Error(w, refusal, http.StatusServiceUnavailable)
 			return
