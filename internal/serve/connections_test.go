@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -31,7 +32,7 @@ func isOpen(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	_, err := c.Read(make([]byte, 1))
-	return err != io.EOF
+	return !errors.Is(err, io.EOF)
 }
 
 func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
