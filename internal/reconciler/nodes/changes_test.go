@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,21 @@ import (
 
 // lease is a record in memory. While err is set, it can be neither read nor written.
 type lease struct {
+	mu          sync.Mutex
 	annotations map[string]string
-	writes      int
 	err         error
 }
 
+// fail makes all further edits fail, or succeed again with nil.
+func (l *lease) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
 func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
 	}
@@ -29,9 +39,7 @@ func (l *lease) Edit(_ context.Context, edit func(map[string]string)) error {
 		edited = make(map[string]string)
 	}
 	edit(edited)
-	if !maps.Equal(l.annotations, edited) {
-		l.annotations, l.writes = edited, l.writes+1
-	}
+	l.annotations = edited
 	return nil
 }
 
@@ -89,7 +97,7 @@ func TestApprovedChanges(t *testing.T) {
 		}
 		_, stop := w.lead()
 		w.wait(2 * time.Minute)
-		w.lease.annotations[approvedKey] = "40"
+		_ = w.lease.Edit(t.Context(), func(annotations map[string]string) { annotations[approvedKey] = "40" })
 		w.wait(2 * time.Minute)
 		stop()
 		if got := len(w.labelled(nodes, "-2")); got != 50 {
@@ -112,7 +120,7 @@ func TestUnrecordedChanges(t *testing.T) {
 		w := newWorld(t)
 		nodes := w.newFleet(2)
 		w.setSerial(nodes[0], nodes[0]+"-2")
-		w.lease.err = errors.New("the API server is away")
+		w.lease.fail(errors.New("the API server is away"))
 		_, stop := w.lead()
 		defer stop()
 		w.wait(5 * time.Minute)
@@ -122,7 +130,7 @@ func TestUnrecordedChanges(t *testing.T) {
 		if n := strings.Count(w.logs.String(), "change budget not recorded"); n != 1 {
 			t.Errorf("the log reports it %d times", n)
 		}
-		w.lease.err = nil
+		w.lease.fail(nil)
 		w.wait(2 * time.Minute)
 		if got := w.labelled(nodes, "-2"); len(got) != 1 {
 			t.Errorf("changed: %v", got)
