@@ -154,6 +154,8 @@ func shipped(t *testing.T, exporter, others, archive string) string {
 		job["scrape_interval"] = "5s"
 		job["static_configs"] = []any{
 			map[string]any{"targets": []string{exporter}, "labels": map[string]string{
+				"__meta_kubernetes_namespace":               "gpuledger",
+				"__meta_kubernetes_pod_controller_name":     "gpuledger",
 				"__meta_kubernetes_pod_container_port_name": "gpuledger",
 				"__meta_kubernetes_pod_phase":               "Running",
 				"__meta_kubernetes_pod_node_name":           "record-node",

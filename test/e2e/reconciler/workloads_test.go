@@ -57,7 +57,12 @@ func newTeam(t *testing.T) {
 		check(t, world.Client.AppsV1().ReplicaSets(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().CronJobs(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().Jobs(team).DeleteCollection(ctx, now, all))
-		check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
+		// The Job's controller may create another pod, and has to release the last ones.
+		eventually(t, "no pods are left", func() bool {
+			check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
+			pods, err := world.Client.CoreV1().Pods(team).List(ctx, all)
+			return err == nil && len(pods.Items) == 0
+		})
 	})
 }
 
