@@ -63,11 +63,14 @@ func remove(t *testing.T, args ...string) {
 	}
 }
 
+// patience is a time limit that only detects a hang: a busy machine does not reach it.
+const patience = 3 * time.Minute
+
 // eventually waits for a condition, for at most half a minute.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {
-		if time.Since(begun) > 30*time.Second {
+		if time.Since(begun) > patience {
 			t.Fatalf("waited in vain until %s", what)
 		}
 		<-time.After(50 * time.Millisecond)
