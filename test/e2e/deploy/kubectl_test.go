@@ -66,7 +66,7 @@ func remove(t *testing.T, args ...string) {
 // patience is a time limit that only detects a hang: a busy machine does not reach it.
 const patience = 3 * time.Minute
 
-// eventually waits for a condition, for at most half a minute.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {
