@@ -3,8 +3,12 @@
 package deploy_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestForgedExporter: a user who owns a namespace with the name that an installer uses elsewhere
@@ -13,6 +17,7 @@ import (
 func TestForgedExporter(t *testing.T) {
 	binary := build(t, "gpuledger-reconciler")
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
+	t.Cleanup(func() { unlabel(t, "gpu-1") })
 	apply(t, "-k", overlay("standalone"))
 	asked := standaloneOnNode1(t)
 	forged := forgedOnNode2(t)
@@ -29,6 +34,15 @@ func TestForgedExporter(t *testing.T) {
 	if got := labels(t, "gpu-2"); len(got) > 0 {
 		t.Errorf("gpu-2 has the labels %v", got)
 	}
+}
+
+// unlabel removes what the reconciler wrote to a Node, by an empty server-side apply.
+func unlabel(t *testing.T, node string) {
+	t.Helper()
+	nothing := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, node)
+	options := meta.PatchOptions{FieldManager: "gpuledger", Force: new(true)}
+	_, err := world.Client.CoreV1().Nodes().Patch(context.Background(), node, types.ApplyPatchType, []byte(nothing), options)
+	check(t, err)
 }
 
 // forgedOnNode2 has a user with all rights in the namespace gpu-operator, and none elsewhere, make
