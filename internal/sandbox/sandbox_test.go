@@ -65,6 +65,12 @@ type result struct {
 	Command string
 }
 
+// deathSignal belongs to the main thread, on which Go initialises packages.
+var deathSignal = func() (signal int32) {
+	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
+	return signal
+}()
+
 // explore enters the sandbox and makes every attempt.
 func (w *world) explore() result {
 	r := result{Attempts: make(map[string]string)}
@@ -77,8 +83,7 @@ func (w *world) explore() result {
 	for _, a := range attempts {
 		r.Attempts[a.name] = code(a.do(w))
 	}
-	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&r.DeathSignal)), 0, 0, 0)
-	r.Command = command()
+	r.DeathSignal, r.Command = deathSignal, command()
 	return r
 }
 
