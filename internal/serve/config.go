@@ -26,7 +26,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	c.ListenAddresses = []string{":9840"}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; may be given more than once")
 	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
-	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`number` of open connections, half of them for one client address; a new one closes the one that has been idle longest")
+	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`number` of open connections, half of them for one client address; a new one closes an idle one of the address with the most")
 	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`number` of requests that are answered at once, half of them for one client address, probes not counted; others wait, and get status 503 after 5 seconds")
 }
 

@@ -8,9 +8,10 @@ import (
 )
 
 // connections limits the open connections of a server, and those of one client address to
-// half of them. If either limit is reached, a new connection takes the place of the one
-// that has waited longest for its client: an idle one, or one that has sent no request yet.
-// If all are being answered, the new one is refused.
+// half of them. If either limit is reached, a new connection takes the place of one that
+// waits for its client: an idle one, or one that has sent no request yet. It is one of the
+// address that has the most, so that many connections elsewhere do not close a scraper's.
+// If there is none to close, the new one is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -54,39 +55,39 @@ func (l listener) Accept() (net.Conn, error) {
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	oldest, oldestOwn, own := (*connection)(nil), (*connection)(nil), 0
+	of := make(map[string]int) // connections by address
 	for o := range cs.open {
-		if o.olderThan(oldest) {
-			oldest = o
+		of[o.address]++
+	}
+	if len(cs.open) >= cs.max || of[c.address] >= half(cs.max) {
+		closing := cs.toClose(c.address, of)
+		if closing == nil {
+			cs.overload.add(connectionRefused, c.address)
+			return false
 		}
-		if o.address == c.address {
-			own++
-			if o.olderThan(oldestOwn) {
-				oldestOwn = o
-			}
-		}
+		cs.overload.add(connectionClosed, closing.address)
+		delete(cs.open, closing)
+		_ = closing.Conn.Close() // not Close, which locks
 	}
-	if own >= half(cs.max) {
-		oldest = oldestOwn
-	} else if len(cs.open) < cs.max {
-		cs.open[c] = struct{}{}
-		return true
-	}
-	if oldest == nil {
-		cs.overload.add(connectionRefused, c.address)
-		return false
-	}
-	cs.overload.add(connectionClosed, oldest.address)
-	delete(cs.open, oldest)
-	_ = oldest.Conn.Close() // not Close, which locks
 	cs.open[c] = struct{}{}
 	return true
 }
 
-// olderThan reports whether a connection waits for its client, and for longer than another
-// one. Nil is the youngest.
-func (c *connection) olderThan(o *connection) bool {
-	return !c.answering && (o == nil || c.since.Before(o.since))
+// toClose returns the connection to close for a new one of an address, or nil: of those
+// that wait for their client, the oldest of the address with the most connections. The new
+// one's address has the most, unless another one has more.
+func (cs *connections) toClose(address string, of map[string]int) *connection {
+	var found *connection
+	for o := range cs.open {
+		switch {
+		case o.answering:
+		case o.address != address && of[o.address] <= of[address]:
+		case found == nil, of[o.address] > of[found.address],
+			of[o.address] == of[found.address] && o.since.Before(found.since):
+			found = o
+		}
+	}
+	return found
 }
 
 // note implements the ConnState hook of [http.Server].

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -47,7 +48,7 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
 // TestIdleConnections: if an address has its half of the connections, or all are open, a
-// new connection is served, and the one that has been idle longest is closed.
+// new connection is served, and one is closed that has been idle longest.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -84,6 +85,28 @@ func TestIdleConnections(t *testing.T) {
 			open("10.0.0.1")
 		}
 		n.checkOverload(map[string]int{"connection_closed": 3}, 2)
+	})
+}
+
+// TestScraperAmongMany: connections of other addresses do not close those of an address that
+// has fewer, however long these have been idle.
+func TestScraperAmongMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
+		scraper := n.dial("10.0.0.9")
+		if !request(scraper) {
+			t.Error("the scraper is not served")
+		}
+		for i := range 64 {
+			time.Sleep(time.Second)
+			if !request(n.dial(fmt.Sprint("10.0.0.", 1+i%4))) {
+				t.Errorf("connection %d is not served", i)
+			}
+		}
+		if !request(scraper) {
+			t.Error("the scraper's connection was closed")
+		}
+		n.checkOverload(map[string]int{"connection_closed": 57}, 1)
 	})
 }
 
