@@ -26,6 +26,10 @@ type Book struct {
 	// its ring holds ten seconds. It is nil if the GPU never gave such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
+	// IdlePower is what the GPU draws while contexts are open on it and nothing runs, as
+	// it was learnt; 0 if it was not yet.
+	IdlePower Watts `json:"idle_power_watts,omitempty"`
+
 	// Containers are the accounts. They are saved one by one, like the processes in them.
 	Containers []ContainerAccount `json:"-"`
 }
@@ -92,7 +96,8 @@ type ContainerAccount struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the part of Energy charged while nothing ran on the GPU.
+	// Idle is the part of Energy that the GPU would have drawn with nothing running on
+	// it: the container's part of its idle power.
 	Idle Millijoules `json:"idle"`
 	// Allocated is how long the container held the device, Active how long it
 	// worked on it.
@@ -132,14 +137,22 @@ func (e ByMethod) Sum() Millijoules {
 	return sum
 }
 
+// Plus returns the sum of two.
+func (e ByMethod) Plus(more ByMethod) ByMethod {
+	for m := range e {
+		e[m] += more[m]
+	}
+	return e
+}
+
 // Method says how energy was charged to an account.
 type Method int
 
 // The methods, from the most to the least certain.
 const (
-	Exclusive Method = iota // measured: nobody else was on the GPU
+	Exclusive Method = iota // measured: nobody else held the GPU or worked on it
 	Shared                  // apportioned by the measured activity of several owners
-	Allocated               // charged for holding the device, without any signal
+	Allocated               // charged for holding the device
 	NumMethods
 )
 

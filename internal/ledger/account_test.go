@@ -116,7 +116,7 @@ func TestPIDReuseUnlisted(t *testing.T) {
 	looks := []ledger.Observation{look(0, []*gpu.Process{p})}
 	for s := 1.0; s <= 3; s++ {
 		o := look(s, nil)
-		o.ProcessesKnown, o.Activity = false, []ledger.Activity{worked(again, 1)}
+		o.ProcessesKnown, o.Activity = false, []ledger.Activity{worked(again, 1000)}
 		looks = append(looks, o)
 	}
 	ps := ask(t, newLedger(), looks...).Containers[0].Processes
@@ -152,7 +152,7 @@ func TestFoldedContainer(t *testing.T) {
 	var b *gpu.Book
 	for s := 0.0; s <= 120; s++ {
 		o := look(s, []*gpu.Process{p, q})
-		o.Activity = []ledger.Activity{worked(p, 1), worked(q, 1)}
+		o.Activity = []ledger.Activity{worked(p, 500), worked(q, 500)}
 		b = ask(t, l, o)
 	}
 	if len(b.Containers) != 2 || b.Retired != 0 || b.Containers[1].Energy[gpu.Shared] != 120*150_000 {

@@ -49,8 +49,9 @@ type view struct {
 	active  []gpu.ProcessID
 	signal  bool // activity was known, of processes or of instances
 	blind   bool // there is no such list
-	idle    bool // utilisation was measured 0, and nobody was active
+	busy    bool // utilisation was measured
 	holders []gpu.Container
+	live    []gpu.Container // those of them that count
 }
 
 // A mark is a right reading of the counter.
@@ -144,12 +145,9 @@ func (b *board) view(o ledger.Observation) view {
 			b.list = append(b.list, p.ID)
 		}
 	}
-	v := view{signal: o.ActivityKnown, idle: o.Utilization != nil && *o.Utilization == 0}
+	v := view{signal: o.ActivityKnown, busy: o.Utilization != nil}
 	if o.MIG != nil {
-		v.signal, v.idle = o.InstancesKnown, o.InstancesKnown
-	}
-	for _, busy := range o.Instances {
-		v.idle = v.idle && busy == 0
+		v.signal = o.InstancesKnown
 	}
 	if v.blind = o.At.Boot-b.listed > 10*time.Second; !v.blind {
 		v.list = b.list
@@ -158,11 +156,14 @@ func (b *board) view(o ledger.Observation) view {
 		if left, ok := b.left[a.Process.ID]; ok && b.last.at-left <= 10*time.Second && a.From < left && !slices.Contains(v.list, a.Process.ID) {
 			continue // it worked before
 		}
-		v.active, v.idle = append(v.active, a.Process.ID), false
+		v.active = append(v.active, a.Process.ID)
 	}
 	for _, h := range o.Allocations {
 		if o.AllocationsKnown {
 			v.holders = append(v.holders, h.Container)
+		}
+		if o.AllocationsKnown && h.Live && h.Container.PodUID != "" && h.GPUInstance == "" {
+			v.live = append(v.live, h.Container)
 		}
 	}
 	return v
@@ -214,37 +215,31 @@ func (b *board) absence(pod gpu.Container) time.Duration {
 // gap reports whether nobody was looking.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// alone returns the pod whose container was the only owner all along, or over a gap at
-// both ends, as far as the ledger was shown.
-func (s *span) alone(owner ledger.Owners) (gpu.Pod, bool) {
-	ids := slices.Concat(s.from.list, s.to.list)
-	blind := s.from.blind || s.to.blind
-	if !s.gap() {
-		ids = append(ids, s.to.active...)
-		for _, v := range s.between {
-			ids = slices.Concat(ids, v.list, v.active)
-			blind = blind || v.blind
+// sole reports whether no other than a pod is known to have held the GPU at the end, or to
+// have worked on it.
+func (s *span) sole(pod gpu.Pod, owner ledger.Owners) bool {
+	views := []view{s.to.view}
+	if s.gap() {
+		views = append(views, s.from.view)
+	} else {
+		views = append(views, s.between...)
+	}
+	for _, v := range views {
+		for _, id := range v.active {
+			if !s.gap() && owner(id).Container.OfPod() != pod {
+				return false
+			}
+		}
+		if v.blind {
+			return false
 		}
 	}
-	if blind || len(ids) == 0 {
-		return gpu.Pod{}, false
-	}
-	first := owner(ids[0])
-	for _, id := range ids {
-		o := owner(id)
-		if o.Container.Container == "" || first.Container.Container == "" { // they may be one
-			o.Container.Container = first.Container.Container
-		}
-		if o != first {
-			return gpu.Pod{}, false
-		}
-	}
-	return first.Container.OfPod(), first.Kind == gpu.OwnerContainer
+	return !s.from.blind && !slices.ContainsFunc(s.to.live, func(c gpu.Container) bool { return c.OfPod() != pod })
 }
 
-// idle reports whether the GPU was measured to do nothing all along.
-func (s *span) idle() bool {
-	return s.throughout(func(v view) bool { return v.idle })
+// measured reports whether utilisation was known all along.
+func (s *span) measured() bool {
+	return s.throughout(func(v view) bool { return v.busy })
 }
 
 // signal reports whether activity was known all along.

@@ -32,6 +32,8 @@ type book struct {
 	// had none; left are the processes that had left at a mark lately. Boot clock.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
+	// meter learns the GPU's idle power.
+	meter idleMeter
 }
 
 // A Mark is one accepted reading of the board's counter, with who was on the GPU at

@@ -10,109 +10,155 @@ import (
 // only if nothing changed across it.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv)
+	l := iv.load()
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
 	} else {
+		iv.price(parts, l.idleEnergy(iv, b.idlePower()))
 		for i := range parts {
 			b.chargePart(st, &parts[i])
 		}
 	}
+	b.learnIdlePower(iv, l)
 	b.markAlive(iv, parts)
 }
 
-// chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts, by
-// the first row that fits:
+// idlePower returns the GPU's idle power: what was learnt, else the best guess.
+func (b *book) idlePower() gpu.Watts {
+	if b.IdlePower > 0 {
+		return b.IdlePower
+	}
+	return b.meter.guess()
+}
+
+func (b *book) learnIdlePower(iv *interval, l load) {
+	if iv.reset {
+		l = load{} // nobody knows what was consumed
+	}
+	b.IdlePower = b.meter.see(l, b.IdlePower)
+}
+
+// chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:
 //
-//	one owner                            → that owner, in full       exclusive
-//	several owners, with activity        → by their activity         shared
-//	several owners, no signal            → holders by replicas,
-//	                                       else all equally          allocated
-//	no process, live holders             → them, by replicas         allocated
-//	no process, holders stale or dead,
-//	or processes not listed              → unattributed              unknown
-//	nobody                               → unattributed              idle
+//	one owner alone holds or works  → that owner, in full                       exclusive
+//	else the idle part              → the holders, by replicas, there or not;   allocated
+//	                                  else all with a context, equally
+//	and the busy part               → by activity                               shared
+//	                                  where there was none, as the idle part    allocated
+//	nobody there, holders stale or dead, or
+//	processes or holders not known  → unattributed                              unknown
+//	nobody                          → unattributed                              idle
 //
-// What falls to the host or to unmapped processes is unattributed, with that
-// reason. What falls to processes that vanished from a GPU which one pod holds
-// exclusively is that pod's, allocated. While the driver does not list processes nobody can be known to be alone,
-// nor nobody there.
+// An owner with a context that neither works nor holds is a bystander, and pays nothing
+// beside one that does. What falls to the host or to unmapped processes is unattributed,
+// with that reason. What falls to processes that vanished from a GPU which one pod holds
+// exclusively is that pod's, allocated. On a MIG instance nothing is exclusive, since the
+// board's energy was divided over the instances before.
 func (b *book) chargePart(st *settlement, p *part) {
-	switch {
-	case p.alone():
-		b.pay(st, p, p.who.list[0], p.energy, p.method)
-	case len(p.who.list) > 0:
-		weights, method := p.weigh()
-		for i, amount := range apportion(p.energy, weights) {
-			b.pay(st, p, p.who.list[i], amount, method)
+	if o := p.sole(); o != nil {
+		idle, busy := gpu.Exclusive, gpu.Exclusive
+		if p.mig != nil {
+			idle, busy = gpu.Allocated, p.method
 		}
-	case len(p.holders) > 0:
-		for i, amount := range apportion(p.energy, replicas(p.holders)) {
-			b.credit(p, p.holders[i].Container, amount, gpu.Allocated)
+		o.owe(p.idle, idle, false)
+		o.owe(p.busy, busy, p.signal)
+		o.idle = p.idle
+	} else {
+		b.bill(p.holding, p, p.idle, gpu.Allocated)
+		for _, s := range p.holding {
+			s.idle = s.energy.Sum() // which was idle so far
 		}
-	case !p.holdersKnown || p.allocated || !p.listed:
-		b.Unattributed[gpu.Unknown] += p.energy
-	default:
-		b.Unattributed[gpu.Idle] += p.energy
+		b.billWork(p)
+	}
+	for _, o := range p.payers() {
+		b.post(st, p, o)
 	}
 }
 
-// pay charges an amount to a party: to the container and inside it to its
-// processes, to the container alone, or to nobody.
-func (b *book) pay(st *settlement, p *part, o party, amount gpu.Millijoules, method gpu.Method) {
-	switch o.kind {
-	case gpu.OwnerHost:
-		b.Unattributed[gpu.Host] += amount
-		return
-	case gpu.OwnerContainer:
-	default:
-		if o.container == (gpu.Container{}) {
-			b.Unattributed[gpu.Unmapped] += amount
-		} else {
-			b.credit(p, o.container, amount, gpu.Allocated)
-		}
+// billWork divides the busy part over several owners.
+func (b *book) billWork(p *part) {
+	own, served := p.activity()
+	if own+served == 0 {
+		b.bill(p.holding, p, p.busy, gpu.Allocated)
 		return
 	}
-	a := b.credit(p, o.container, amount, method)
-	if !p.gap && (o.active || p.alone() && p.busy) {
+	amounts := apportion(p.busy, []uint64{uint64(own), uint64(served)})
+	b.bill(p.byActivity(), p, amounts[0], gpu.Shared)
+	b.bill(p.byService(), p, amounts[1], gpu.Allocated)
+}
+
+// bill divides an amount over several owners, or charges it to nobody.
+func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method) {
+	switch {
+	case amount == 0:
+	case len(s) > 0:
+		for i, owed := range apportion(amount, s.weights()) {
+			s[i].owe(owed, method, method == gpu.Shared)
+		}
+	case !p.holdersKnown || p.allocated || !p.listed:
+		b.Unattributed[gpu.Unknown] += amount
+	default:
+		b.Unattributed[gpu.Idle] += amount
+	}
+}
+
+// owe adds an amount to what a party pays for an interval, and divides it over its
+// processes: by their activity if it is for their work, else equally. A part of a measured
+// amount is not itself measured.
+func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
+	o.energy[method] += amount
+	if len(o.processes) == 0 {
+		return
+	}
+	weights := make([]uint64, len(o.processes))
+	byActivity = byActivity && o.activity > o.served
+	for i := range o.processes {
+		weights[i] = 1
+		if byActivity {
+			weights[i] = uint64(o.processes[i].activity)
+		}
+	}
+	switch {
+	case len(weights) == 1:
+		weights[0] = 1
+	case byActivity:
+		method = gpu.Shared
+	default:
+		method = gpu.Allocated
+	}
+	for i, owed := range apportion(amount, weights) {
+		o.processes[i].energy[method] += owed
+	}
+}
+
+// post charges what a party owes for an interval: to the container and inside it to its
+// processes, to the container alone, or to nobody. Who was there has an account, also if it
+// pays nothing yet.
+func (b *book) post(st *settlement, p *part, o *party) {
+	switch {
+	case o.kind == gpu.OwnerHost:
+		b.Unattributed[gpu.Host] += o.energy.Sum()
+		return
+	case o.kind != gpu.OwnerContainer && o.container == gpu.Container{}:
+		b.Unattributed[gpu.Unmapped] += o.energy.Sum()
+		return
+	case o.kind != gpu.OwnerContainer:
+		o.energy = gpu.ByMethod{gpu.Allocated: o.energy.Sum()}
+		o.processes, o.active = nil, false // of which nothing is known
+	}
+	a := b.account(p.key(o.container), p.from.At.Wall)
+	a.Energy = a.Energy.Plus(o.energy)
+	a.Idle += o.idle
+	if !p.gap && (o.active || o == p.sole() && p.worked) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
 	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
 		a.Processes = slices.Grow(a.Processes, more) // at once: a thousand may come together
 	}
-	weights, method := o.inside(p.signal, method)
-	for i, share := range apportion(amount, weights) {
-		st.openProcess(a, o.processes[i].Process, p.from.At.Wall).Energy[method] += share
+	for _, q := range o.processes {
+		to := st.openProcess(a, q.Process, p.from.At.Wall)
+		to.Energy = to.Energy.Plus(q.energy)
 	}
-}
-
-// inside returns the shares of a party's processes, and how they were found: a
-// part of a measured amount is not itself measured.
-func (o *party) inside(signal bool, method gpu.Method) ([]uint64, gpu.Method) {
-	weights := make([]uint64, len(o.processes))
-	if len(weights) == 1 {
-		weights[0] = 1
-		return weights, method
-	}
-	if signal && o.activity > o.served {
-		for i := range o.processes {
-			weights[i] = uint64(o.processes[i].activity)
-		}
-		return weights, gpu.Shared
-	}
-	for i := range weights {
-		weights[i] = 1
-	}
-	return weights, gpu.Allocated
-}
-
-// credit adds an amount to a container's account, which is opened if needed.
-func (b *book) credit(p *part, c gpu.Container, amount gpu.Millijoules, method gpu.Method) *gpu.ContainerAccount {
-	a := b.account(p.key(c), p.from.At.Wall)
-	a.Energy[method] += amount
-	if p.measured && !p.busy && !p.gap {
-		a.Idle += amount
-	}
-	return a
 }
 
 // holdTime adds the interval to the time that each live holder held its device.
@@ -144,11 +190,11 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 // processes and the same unshared allocation of the whole GPU at both ends.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(live(iv.from.Holders)), slices.Collect(live(iv.to.Holders))
-	return iv.mig == nil &&
-		len(iv.to.Processes) > 0 &&
-		slices.Equal(iv.from.Processes, iv.to.Processes) &&
-		len(before) == 1 && len(after) == 1 &&
-		before[0].Sharing == gpu.SharingExclusive && after[0].Sharing == gpu.SharingExclusive &&
-		before[0].Container == after[0].Container &&
-		parts[0].alone() && parts[0].who.list[0].kind == gpu.OwnerContainer && parts[0].who.list[0].container.OfPod() == after[0].Container.OfPod()
+	if iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||
+		len(before) != 1 || len(after) != 1 || before[0].Container != after[0].Container ||
+		before[0].Sharing != gpu.SharingExclusive || after[0].Sharing != gpu.SharingExclusive {
+		return false
+	}
+	sole := parts[0].sole()
+	return sole != nil && len(parts[0].who.list) == 1 && sole.kind == gpu.OwnerContainer && sole.container.OfPod() == after[0].Container.OfPod()
 }

@@ -77,7 +77,7 @@ func TestOneGap(t *testing.T) {
 	ask(t, l, look(0, both))
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	b := ask(t, l, look(1, both), saw(look(2, both), p))
-	want := amounts{"energy": 600_000, "gap": 300_000, "train shared": 300_000}
+	want := amounts{"energy": 600_000, "gap": 300_000, "train exclusive": 300_000}
 	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

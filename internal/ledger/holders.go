@@ -7,14 +7,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-func replicas(holders []*gpu.Allocation) []uint64 {
-	weights := make([]uint64, len(holders))
-	for i, h := range holders {
-		weights[i] = uint64(h.Replicas)
-	}
-	return weights
-}
-
 // inOrder returns a copy of the allocations in the order of their accounts, which is how
 // ties are broken.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {

@@ -235,7 +235,7 @@ func check(b *gpu.Book) error {
 			return errors.New("the accounts are not in order")
 		}
 	}
-	if least < 0 {
+	if least < 0 || b.IdlePower < 0 {
 		return errors.New("an amount is negative")
 	}
 	return nil

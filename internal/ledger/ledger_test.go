@@ -117,7 +117,10 @@ func TestOwners(t *testing.T) {
 		}, amounts{"train exclusive": 300_000}},
 		{"a hog beside an idle holder that holds no context", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{third}, holds(train, 1))
-		}, amounts{"serve exclusive": 300_000}},
+		}, amounts{"train allocated": 300_000}},
+		{"a hog at work beside an idle holder that holds no context", func(s float64) ledger.Observation {
+			return active(look(s, []*gpu.Process{third}, holds(train, 1)), worked(third, 900))
+		}, amounts{"serve shared": 300_000}},
 		{"two containers by activity", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, third}), worked(first, 3), worked(third, 1))
 		}, amounts{"train shared": 225_000, "serve shared": 75_000}},
@@ -155,12 +158,18 @@ func TestOwners(t *testing.T) {
 		}, amounts{"train shared": 200_000, "host": 100_000}},
 		{"a display's context of the host beside a busy container", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, host}, holds(train, 1)), worked(first, 2))
-		}, amounts{"train shared": 300_000}},
+		}, amounts{"train exclusive": 300_000}},
 		{"a display's context of the host beside an idle container", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{first, host}, holds(train, 1))
+		}, amounts{"train exclusive": 300_000}},
+		{"the same without a signal", func(s float64) ledger.Observation {
+			return mute(look(s, []*gpu.Process{first, host}, holds(train, 1)))
 		}, amounts{"train allocated": 300_000}},
 		{"host and unmapped, nobody working, a holder that is not there", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{host, unmapped}, holds(train, 1))
+		}, amounts{"train allocated": 300_000}},
+		{"host and unmapped, nobody working, and no holder", func(s float64) ledger.Observation {
+			return look(s, []*gpu.Process{host, unmapped})
 		}, amounts{"host": 150_000, "unmapped": 150_000}},
 		{"a hog beside an idle holder with a context", func(s float64) ledger.Observation {
 			return active(look(s, []*gpu.Process{first, third}, holds(train, 1)), worked(third, 900))
@@ -178,7 +187,7 @@ func TestOwners(t *testing.T) {
 			return look(s, []*gpu.Process{host})
 		}, amounts{"host": 300_000}},
 		{"unmapped alone", func(s float64) ledger.Observation {
-			return look(s, []*gpu.Process{unmapped}, holds(train, 1))
+			return look(s, []*gpu.Process{unmapped})
 		}, amounts{"unmapped": 300_000}},
 		{"no process, one holder", func(s float64) ledger.Observation {
 			return look(s, nil, holds(train, 1))
@@ -303,7 +312,7 @@ func TestKubeletLate(t *testing.T) {
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
-		o := look(s, nil, holds(serve, 1))
+		o := look(s, nil, holds(train, 1))
 		o.ProcessesKnown = false
 		return o
 	}
@@ -317,9 +326,9 @@ func TestUnlisted(t *testing.T) {
 	for _, a := range b.Containers {
 		got = append(got, a.Energy)
 	}
-	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 2 * 300_000}, {gpu.Allocated: 19 * 300_000}}
+	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 21 * 300_000}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("train and serve (-want +got):\n%s", diff)
+		t.Errorf("train (-want +got):\n%s", diff)
 	}
 }
 
@@ -369,12 +378,17 @@ func TestWordOfThen(t *testing.T) {
 	}
 }
 
-// TestAloneWithoutKubelet: the energy of who is alone on a GPU waits for no word of the kubelet.
+// TestAloneWithoutKubelet: who is alone on a GPU is charged when the kubelet's word, which
+// may name another holder, does not come in ten seconds.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
-	b := ask(t, newLedger(), look(0, silent.Processes), silent)
-	if b.Containers[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
+	l := newLedger()
+	if b := ask(t, l, look(0, silent.Processes), silent); b.Energy != 0 {
+		t.Errorf("charged without the kubelet's word: %+v", b)
+	}
+	l.Settle(at(11), unresolved)
+	if b := bookOf(l, uuid); b.Containers[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
 		t.Errorf("book: %+v", b)
 	}
 }

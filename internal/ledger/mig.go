@@ -11,41 +11,54 @@ import (
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	if iv.mig == nil {
-		p := iv.part("", iv.energy, gpu.Exclusive)
-		p.busy, p.measured = iv.busy, iv.measured
+		p := iv.part("")
+		p.worked = iv.busy
 		return []part{p}
 	}
-	weights, method := iv.weighInstances()
-	amounts := apportion(iv.energy, weights)
-	parts := make([]part, 0, len(amounts))
-	add := func(instance string, amount gpu.Millijoules) {
-		p := iv.part(instance, amount, method)
-		p.busy, p.measured = iv.instances[instance] > 0, iv.divided
+	weights := sliceWeights(iv.mig)
+	parts := make([]part, 0, len(weights))
+	for k, i := range iv.mig.Instances {
+		p := iv.part(i.ID)
+		p.slices, p.active = weights[k], min(iv.instances[i.ID], iv.span().Len())
+		p.worked = p.active > 0
 		parts = append(parts, p)
 	}
-	for k, i := range iv.mig.Instances {
-		add(i.ID, amounts[k])
-	}
-	add("", amounts[len(amounts)-1])
-	return parts
+	free := iv.part("")
+	free.slices = weights[len(weights)-1]
+	return append(parts, free)
 }
 
-// weighInstances returns the weights of a GPU's instances, and at the end of what is
-// free, and how they were found: by the time each was busy times its slices, or,
-// where none was or that is not known, by the slices alone.
-func (iv *interval) weighInstances() ([]uint64, gpu.Method) {
-	weights := sliceWeights(iv.mig)
-	if !iv.divided {
-		return weights, gpu.Allocated
+// price gives the parts their energy, of which some was idle power. The idle power of a
+// divided GPU goes by slices and the time in which they did nothing, free ones included;
+// the work by slices and the time in which they were busy. While that is not known all of
+// it goes by slices.
+func (iv *interval) price(parts []part, idle gpu.Millijoules) {
+	if iv.mig == nil {
+		parts[0].idle, parts[0].busy = idle, iv.energy-idle
+		return
 	}
-	active := make([]uint64, len(weights))
-	for k, i := range iv.mig.Instances {
-		active[k] = weights[k] * uint64(iv.instances[i.ID])
+	took := iv.span().Len()
+	rest, work, size := make([]uint64, len(parts)), make([]uint64, len(parts)), make([]uint64, len(parts))
+	var resting, working uint64
+	for k := range parts {
+		p := &parts[k]
+		size[k], rest[k], work[k] = p.slices, p.slices*uint64(took-p.active), p.slices*uint64(p.active)
+		resting, working = resting+rest[k], working+work[k]
 	}
-	if !slices.ContainsFunc(active, func(w uint64) bool { return w > 0 }) {
-		return weights, gpu.Allocated
+	method := gpu.Shared
+	switch {
+	case !iv.divided || working == 0:
+		method, work = gpu.Allocated, size
+		if resting == 0 || !iv.divided {
+			rest = size
+		}
+	case resting == 0:
+		rest = work
 	}
-	return active, gpu.Shared
+	idles, busies := apportion(idle, rest), apportion(iv.energy-idle, work)
+	for k := range parts {
+		parts[k].idle, parts[k].busy, parts[k].method = idles[k], busies[k], method
+	}
 }
 
 // maxSlices is more slices than any GPU or instance has. The weights are times multiplied

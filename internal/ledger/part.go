@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -11,16 +12,22 @@ type part struct {
 	*interval
 	// instance is empty for a whole GPU, and for what is free of a divided one.
 	instance string
-	energy   gpu.Millijoules
-	// method is how an amount is charged that is all of it.
-	method gpu.Method
-	// busy is set if it was seen to work, measured if that could be told.
-	busy, measured bool
-	who            parties
+	// slices are the instance's, and active is how long it was busy.
+	slices uint64
+	active time.Duration
+	// idle and busy are its energy, once it has its price; method is how the busy part of
+	// an instance was found.
+	idle, busy gpu.Millijoules
+	method     gpu.Method
+	// worked is set if it was seen to work.
+	worked bool
+	who    parties
 	// holders are its live allocations, allocated tells whether there are any,
 	// live or not.
 	holders   []*gpu.Allocation
 	allocated bool
+	// holding says who pays what is charged for holding.
+	holding shares
 }
 
 // resolve asks again for the owners of processes that had none yet.
@@ -34,8 +41,8 @@ func (iv *interval) resolve(owners Owners) {
 
 // part gathers who is on an instance. Who holds the whole GPU holds each of its
 // instances.
-func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Method) part {
-	p := part{interval: iv, instance: instance, energy: energy, method: method}
+func (iv *interval) part(instance string) part {
+	p := part{interval: iv, instance: instance}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
 	for h := range iv.liveHolders() {
 		if p.isOf(h) {
@@ -49,7 +56,31 @@ func (iv *interval) part(instance string, energy gpu.Millijoules, method gpu.Met
 		}
 	}
 	p.who.sort()
+	p.holders = p.owning()
+	p.holding = p.byHolding()
 	return p
+}
+
+// owning returns the allocations that count. A claim may let its pod only look at a GPU
+// that another one has (DRA's admin access), which the kubelet does not tell: of several
+// claims those count that some process uses, if there are any.
+func (p *part) owning() []*gpu.Allocation {
+	used, unused := 0, 0
+	inUse := func(h *gpu.Allocation) bool { return len(p.users(h)) > 0 }
+	for _, h := range p.holders {
+		switch {
+		case h.Claim == "":
+			return p.holders
+		case inUse(h):
+			used++
+		default:
+			unused++
+		}
+	}
+	if used == 0 || unused == 0 {
+		return p.holders
+	}
+	return slices.DeleteFunc(p.holders, func(h *gpu.Allocation) bool { return !inUse(h) })
 }
 
 // isOf reports whether an allocation is of the part.
@@ -68,10 +99,8 @@ func (p *part) payer(q *gpu.Process) (gpu.OwnerKind, gpu.Container) {
 		p.who.pending = true
 		return gpu.OwnerUnmapped, gpu.Container{}
 	case kind == gpu.OwnerContainer && c.Container == "":
-		p.who.held = true
 		return kind, p.holderOf(c)
 	case kind == gpu.OwnerUnmapped && q.ID.Start == 0:
-		p.who.held = true
 		return kind, p.exclusiveHolder()
 	case kind == gpu.OwnerContainer:
 		return kind, c
@@ -118,18 +147,73 @@ func (p *part) exclusiveHolder() gpu.Container {
 	return p.holderOf(pod)
 }
 
-// alone reports whether the part has one owner and nobody else can be there.
-func (p *part) alone() bool { return len(p.who.list) == 1 && p.listed }
+// sole returns the only party that holds or works, nil if there is none or are several.
+// While the driver does not list processes nobody can be known to be alone. Beside
+// others it must be known that these neither held nor worked.
+func (p *part) sole() *party {
+	if !p.listed {
+		return nil
+	}
+	if len(p.who.list) > 1 && !(p.holdersKnown && p.signal) {
+		return nil
+	}
+	var sole *party
+	claim := func(o *party) bool {
+		if sole != nil && sole != o {
+			return false
+		}
+		sole = o
+		return true
+	}
+	if len(p.holders) > 0 {
+		for _, s := range p.holding {
+			if !claim(s.party) {
+				return nil
+			}
+		}
+	}
+	for i := range p.who.list {
+		if o := &p.who.list[i]; o.worked() && !claim(o) {
+			return nil
+		}
+	}
+	switch {
+	case sole == nil && len(p.who.list) == 1:
+		return &p.who.list[0]
+	case sole == nil || len(sole.processes) == 0: // holds, and is not there
+		return nil
+	}
+	return sole
+}
+
+// contested reports whether several may hold or work.
+func (p *part) contested() bool {
+	for _, s := range p.holding {
+		if len(p.who.list) > 1 || len(p.who.list) == 1 && s.party != &p.who.list[0] {
+			return true
+		}
+	}
+	return false
+}
 
 // waits reports whether something is missing that may yet come: the owner of a
-// process, the samples of its end where several owners worked, or the kubelet's word
-// where it decides.
+// process, the kubelet's word, or the samples of its end where several may have worked.
 func (p *part) waits() bool {
-	several := len(p.who.list) > 0 && !p.alone()
-	unsampled := several && !p.gap && p.signal && p.sampled < p.to.At.Boot
-	activity, served := p.who.activity()
-	decides := p.gap || len(p.who.list) == 0 || several && (!p.signal || activity == 0 || served > 0) || p.who.held
-	return p.who.pending || unsampled || decides && !p.holdersKnown
+	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
+	return p.who.pending || !p.holdersKnown || unsampled && p.contested()
+}
+
+// payers are the owners that are there, and the holders that are not.
+func (p *part) payers() (all []*party) {
+	for i := range p.who.list {
+		all = append(all, &p.who.list[i])
+	}
+	for _, s := range p.holding {
+		if !slices.Contains(all, s.party) {
+			all = append(all, s.party)
+		}
+	}
+	return all
 }
 
 // key returns the key of a container's account.
@@ -137,54 +221,98 @@ func (p *part) key(c gpu.Container) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Container: c}
 }
 
-// weigh returns the shares of the part's owners and how they were found: by activity,
-// where the work of MPS servers is divided over their clients by what these hold, or by
-// what all hold.
-func (p *part) weigh() ([]uint64, gpu.Method) {
-	activity, served := p.who.activity()
-	if !p.signal || activity == 0 {
-		return p.weighHolders(func(*party) bool { return true }), gpu.Allocated
-	}
-	weights := make([]uint64, len(p.who.list))
-	if served == 0 {
-		for i := range p.who.list {
-			weights[i] = uint64(p.who.list[i].activity)
-		}
-		return weights, gpu.Shared
-	}
-	held := p.weighHolders(func(o *party) bool { return o.served > 0 })
-	if served == activity {
-		return held, gpu.Allocated
-	}
-	var all uint64
-	for _, w := range held {
-		all += w
+// activity returns how long all owners worked, and for how long MPS servers did for
+// several of them.
+func (p *part) activity() (own, served time.Duration) {
+	if !p.signal {
+		return 0, 0
 	}
 	for i := range p.who.list {
 		o := &p.who.list[i]
-		weights[i] = uint64(o.activity-o.served)*all + uint64(served)*held[i]
+		own += o.activity - o.served
+		served += o.served
 	}
-	return weights, gpu.Shared
+	return own, served
 }
 
-// weighHolders returns the shares of the owners that count by the replicas that they
-// hold, equal ones if none holds any.
-func (p *part) weighHolders(counts func(*party) bool) []uint64 {
-	weights := make([]uint64, len(p.who.list))
-	held := false
-	for _, h := range p.holders {
-		users := slices.DeleteFunc(p.users(h), func(i int) bool { return !counts(&p.who.list[i]) })
-		for _, i := range users {
-			weights[i] += uint64(h.Replicas) * divisible / uint64(len(users))
-			held = true
-		}
-	}
-	for i := range weights {
-		if !held && counts(&p.who.list[i]) {
-			weights[i] = 1
-		}
+// shares say who pays which part of an amount, in the order of their accounts.
+type shares []share
+
+type share struct {
+	*party
+	weight uint64
+}
+
+func (s shares) weights() []uint64 {
+	weights := make([]uint64, len(s))
+	for i := range s {
+		weights[i] = s[i].weight
 	}
 	return weights
+}
+
+// add gives a party more weight.
+func (s *shares) add(o *party, weight uint64) {
+	if i := slices.IndexFunc(*s, func(t share) bool { return t.kind == o.kind && t.container == o.container }); i >= 0 {
+		(*s)[i].weight += weight
+		return
+	}
+	*s = append(*s, share{o, weight})
+}
+
+func (s shares) inOrder() shares {
+	slices.SortFunc(s, func(a, b share) int { return compareParty(a.party, b.party) })
+	return s
+}
+
+// byActivity returns the owners by what they did themselves.
+func (p *part) byActivity() (s shares) {
+	for i := range p.who.list {
+		o := &p.who.list[i]
+		s.add(o, uint64(o.activity-o.served))
+	}
+	return s
+}
+
+// byHolding returns the holders by their replicas, those too that are not there; all owners
+// that are there equally if nobody holds the part.
+func (p *part) byHolding() (s shares) {
+	for _, h := range p.holders {
+		users := p.users(h)
+		for _, i := range users {
+			s.add(&p.who.list[i], uint64(h.Replicas)*divisible/uint64(len(users)))
+		}
+		if len(users) == 0 {
+			s.add(&party{kind: gpu.OwnerContainer, container: h.Container}, uint64(h.Replicas)*divisible)
+		}
+	}
+	if len(p.holders) > 0 {
+		return s.inOrder()
+	}
+	for i := range p.who.list {
+		s.add(&p.who.list[i], 1)
+	}
+	return s
+}
+
+// byService returns the owners that an MPS server worked for: by the replicas that they
+// hold, equally if none of them holds any.
+func (p *part) byService() (s shares) {
+	for _, h := range p.holders {
+		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.who.list[i].served == 0 })
+		for _, i := range users {
+			s.add(&p.who.list[i], uint64(h.Replicas)*divisible/uint64(len(users)))
+		}
+	}
+	if len(s) > 0 {
+		return s.inOrder()
+	}
+	for i := range p.who.list {
+		if o := &p.who.list[i]; o.served > 0 {
+			s.add(o, 1)
+		}
+	}
+	return s
 }
 
 // divisible is what one replica weighs: up to twelve containers can have equal parts.
@@ -198,7 +326,7 @@ func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i, o := range p.who.list {
 		switch {
-		case h.Container.OfPod() != o.container.OfPod():
+		case o.kind != gpu.OwnerContainer || h.Container.OfPod() != o.container.OfPod():
 		case h.Container == o.container || h.Container.Container == "" || o.container.Container == "":
 			users = append(users, i)
 		default:

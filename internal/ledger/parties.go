@@ -20,20 +20,23 @@ type party struct {
 	served    time.Duration // the part of activity that is MPS servers' work
 	active    bool          // seen to work
 	processes []member
+	// energy is what it owes for the interval, idle the part of that for idle power.
+	energy gpu.ByMethod
+	idle   gpu.Millijoules
 }
 
-// A member is one process of a party.
+// A member is one process of a party, and what it owes.
 type member struct {
 	*gpu.Process
 	activity time.Duration
+	energy   gpu.ByMethod
 }
 
 // parties are the owners present in an interval.
 type parties struct {
 	list []party
-	// pending is set while some process has no final owner, held while the holders
-	// decide which container pays for some process.
-	pending, held bool
+	// pending is set while some process has no final owner.
+	pending bool
 }
 
 // add puts a process to its party.
@@ -52,19 +55,15 @@ func (ps *parties) add(p presence, kind gpu.OwnerKind, c gpu.Container) {
 
 // sort orders the parties by account key, which is how ties are broken.
 func (ps *parties) sort() {
-	slices.SortFunc(ps.list, func(a, b party) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), compareContainer(a.container, b.container))
-	})
+	slices.SortFunc(ps.list, func(a, b party) int { return compareParty(&a, &b) })
 }
 
-// activity returns the activity of all parties, and the part of it that is MPS servers'.
-func (ps *parties) activity() (sum, served time.Duration) {
-	for i := range ps.list {
-		sum += ps.list[i].activity
-		served += ps.list[i].served
-	}
-	return sum, served
+func compareParty(a, b *party) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), compareContainer(a.container, b.container))
 }
+
+// worked reports whether a party was seen to work.
+func (o *party) worked() bool { return o.active || o.activity > 0 }
 
 // has reports whether a container is one of the parties.
 func (ps *parties) has(c gpu.Container) bool {

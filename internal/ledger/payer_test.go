@@ -104,7 +104,7 @@ func TestOnlyPodKnown(t *testing.T) {
 		{"one container holds it", look(1, []*gpu.Process{p}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
 		{"beside a named process of it", look(1, []*gpu.Process{p, process(22, in(train))}, holds(train, 1)), map[string]gpu.Millijoules{"main exclusive": 300_000}},
 		{"two containers hold it", look(1, []*gpu.Process{p}, holds(train, 1), holds(beside, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
-		{"another pod holds it", look(1, []*gpu.Process{p}, holds(serve, 1)), map[string]gpu.Millijoules{" exclusive": 300_000}},
+		{"another pod holds it", look(1, []*gpu.Process{p}, holds(serve, 1)), map[string]gpu.Millijoules{"model allocated": 300_000}},
 		{"idle beside another holder", look(1, both, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
 		{"two containers hold it, idle beside another holder", look(1, both, holds(train, 2), holds(beside, 2), holds(serve, 2)), map[string]gpu.Millijoules{" allocated": 200_000, "model allocated": 100_000}},
 	})
@@ -137,7 +137,7 @@ func TestServed(t *testing.T) {
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 4), holds(idle, 6)}
 	tests := []payerTest{
 		{"clients only", active(look(1, all, held...), clients...), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
-		{"and a process that is no client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main shared": 66_667, "model shared": 133_333, "idle shared": 100_000}},
+		{"and a process that is no client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main allocated": 66_667, "model allocated": 133_333, "idle shared": 100_000}},
 		{"nobody holds it", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
 	}
 	checkPayers(t, tests)

@@ -21,7 +21,7 @@ func TestComeAndGo(t *testing.T) {
 		{
 			"starts and ends between two looks, and was seen at work",
 			[]ledger.Observation{look(0, nil, holds(train, 1)), saw(look(1, nil, holds(train, 1)), q), look(2, nil, holds(train, 1))},
-			amounts{"energy": 600_000, "serve exclusive": 300_000, "train allocated": 300_000},
+			amounts{"energy": 600_000, "serve shared": 300_000, "train allocated": 300_000},
 		},
 		{
 			"starts and ends between two looks, and was not seen",
@@ -31,7 +31,7 @@ func TestComeAndGo(t *testing.T) {
 		{
 			"starts and ends between two looks beside another, and was seen at work",
 			[]ledger.Observation{look(0, alone), saw(look(1, alone), q), look(2, alone), look(3, alone)},
-			amounts{"energy": 900_000, "serve shared": 300_000, "train exclusive": 600_000},
+			amounts{"energy": 900_000, "serve exclusive": 300_000, "train exclusive": 600_000},
 		},
 		{
 			"starts in an interval",
@@ -66,7 +66,7 @@ func TestComeAndGo(t *testing.T) {
 		{
 			"a PID is used again, and who has it now was seen at work",
 			[]ledger.Observation{look(0, alone), saw(look(1, taken), stranger), look(2, taken)},
-			amounts{"energy": 600_000, "serve shared": 300_000, "serve exclusive": 300_000},
+			amounts{"energy": 600_000, "serve exclusive": 600_000},
 		},
 	})
 }

@@ -148,23 +148,20 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
 	}
 }
 
-// meansIt: exclusive energy was counted while a container was the only owner,
-// shared energy while activity was known, idle energy while the GPU was measured to
-// do nothing, and no time twice.
+// meansIt: exclusive energy was counted while nobody else held or worked, shared energy
+// while activity was known, idle energy while it could be told how busy the GPU was, and
+// no time twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
-	alone := map[gpu.Pod]gpu.Millijoules{}
-	var signal, idle gpu.Millijoules // counted with a signal, counted while idle
+	exclusive := map[gpu.Pod]gpu.Millijoules{}
+	var signal, known gpu.Millijoules // counted with a signal, or while it was known how busy the GPU was
 	var took time.Duration
 	for _, s := range done {
 		took += s.to.at - s.from.at
-		if pod, ok := s.alone(m.owner); ok {
-			alone[pod] += s.energy
-		}
 		if s.signal() {
 			signal += s.energy
 		}
-		if s.idle() {
-			idle += s.energy
+		if s.signal() || s.measured() {
+			known += s.energy
 		}
 	}
 	for i := range now.Containers {
@@ -172,17 +169,25 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		if was == nil {
 			was = &gpu.ContainerAccount{}
 		}
-		if alone[a.OfPod()] -= a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]; alone[a.OfPod()] < 0 {
-			m.t.Fatalf("%d mJ more exclusive than while alone: %+v\n%+v", -alone[a.OfPod()], a, done)
-		}
+		exclusive[a.OfPod()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
 		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
 			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
 		}
 		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
-		idle -= a.Idle - was.Idle
+		known -= a.Idle - was.Idle
 	}
-	if signal < 0 || idle < 0 {
-		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than the GPU was: %+v\n%+v", -signal, -idle, now, done)
+	if signal < 0 || known < 0 {
+		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than while that was known: %+v\n%+v", -signal, -known, now, done)
+	}
+	for pod, more := range exclusive {
+		for _, s := range done {
+			if s.sole(pod, m.owner) {
+				more -= s.energy
+			}
+		}
+		if more > 0 {
+			m.t.Fatalf("%d mJ more exclusive than while %v alone held or worked: %+v\n%+v", more, pod, now, done)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	b := ask(t, l,
 		look(0, []*gpu.Process{p, q}), sampled(look(1, []*gpu.Process{p, q}), time.Second),
 		sampled(look(2, []*gpu.Process{p, q, r}), time.Second, worked(p, 100), worked(r, 900)))
-	if want := []gpu.ByMethod{{gpu.Shared: 300_000}, {}}; !cmp.Equal(want, energies(b)) || b.Unattributed[gpu.Host] != 0 {
+	if want := []gpu.ByMethod{{gpu.Exclusive: 300_000}, {}}; !cmp.Equal(want, energies(b)) || b.Unattributed[gpu.Host] != 0 {
 		t.Errorf("first interval: %+v", b)
 	}
 	b = ask(t, l, sampled(look(3, []*gpu.Process{p, q, r}), time.Second))
@@ -82,7 +82,7 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, []*gpu.Process{p, q}), sampled(look(1, []*gpu.Process{q}), time.Second))
 	b := ask(t, l, sampled(look(2, []*gpu.Process{q}), time.Second, worked(p, 150)))
-	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Exclusive: 300_000}}
+	want := []gpu.ByMethod{{gpu.Exclusive: 300_000}, {gpu.Exclusive: 300_000}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("charged (-want +got):\n%s", diff)
 	}
@@ -132,7 +132,7 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	l, _ := begun()
 	mute := look(2, both)
 	mute.ActivityKnown = false
-	want := []gpu.ByMethod{{gpu.Shared: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
+	want := []gpu.ByMethod{{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
 	if diff := cmp.Diff(want, energies(ask(t, l, mute))); diff != "" {
 		t.Errorf("no signal (-want +got):\n%s", diff)
 	}
@@ -142,7 +142,7 @@ func TestLateSamplesNeverCome(t *testing.T) {
 		t.Errorf("settled after 9.9 s: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
-	want = []gpu.ByMethod{{gpu.Shared: 300_000}, {}}
+	want = []gpu.ByMethod{{gpu.Exclusive: 300_000}, {}}
 	if diff := cmp.Diff(want, energies(bookOf(l, uuid))); diff != "" {
 		t.Errorf("after ten seconds (-want +got):\n%s", diff)
 	}
@@ -234,7 +234,7 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			now := look(2, tt.now)
 			now.Activity = []ledger.Activity{{Process: p, Span: gpu.Span{From: at(tt.from).Boot, To: at(1.9).Boot}, Busy: 500 * time.Millisecond}}
-			want := []gpu.ByMethod{{gpu.Shared: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
+			want := []gpu.ByMethod{{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
 			if diff := cmp.Diff(want, energies(ask(t, newLedger(), look(0, both), look(1, rest), now))); diff != "" {
 				t.Errorf("charged (-want +got):\n%s", diff)
 			}
@@ -267,7 +267,7 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 			late.Sampled = gpu.Span{From: at(tt.from).Boot, To: at(1.8).Boot}
 			late.Activity = []ledger.Activity{{Process: p, Span: late.Sampled, Busy: 500 * time.Millisecond}}
 			a := ask(t, newLedger(), resting(0, both), end, late).Containers[0]
-			if a.Energy != (gpu.ByMethod{gpu.Shared: 300_000}) || a.Idle != 0 || a.Active != time.Second {
+			if a.Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) || a.Idle != 0 || a.Active != time.Second {
 				t.Errorf("account: %+v", a)
 			}
 		})

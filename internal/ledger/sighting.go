@@ -24,8 +24,11 @@ type sighting struct {
 	listed bool
 	// signal is set if the driver told activity at every look.
 	signal bool
-	// busy is set if the GPU was seen to work, measured if that could be told.
+	// busy is set if the GPU was seen to work, measured if that could be told at every
+	// look. utilization is the sum over the looks.
 	busy, measured bool
+	utilization    float64
+	looks          int
 	// holders and holdersKnown are the kubelet's word at the last look.
 	holders      []gpu.Allocation
 	holdersKnown bool
@@ -76,7 +79,10 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	s.listed = s.listed && listed
 	s.signal = s.signal && o.ActivityKnown
 	s.measured = s.measured && o.Utilization != nil
-	s.busy = s.busy || o.Utilization != nil && *o.Utilization > 0
+	if s.looks++; o.Utilization != nil {
+		s.busy = s.busy || *o.Utilization > 0
+		s.utilization += *o.Utilization
+	}
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
@@ -120,6 +126,7 @@ func (s *sighting) merge(later sighting) {
 	s.listed = s.listed && later.listed
 	s.signal = s.signal && later.signal
 	s.measured = s.measured && later.measured
+	s.utilization, s.looks = s.utilization+later.utilization, s.looks+later.looks
 	s.busy = s.busy || later.busy
 	s.holders, s.holdersKnown = later.holders, later.holdersKnown
 }

@@ -1,0 +1,196 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A meter draws a power of its own choice for a second, and looks.
+type meter struct {
+	t       *testing.T
+	l       *ledger.Ledger
+	seconds float64
+	counter gpu.Millijoules
+}
+
+func newMeter(t *testing.T) *meter {
+	m := &meter{t: t, l: newLedger()}
+	m.draw(0, nil)
+	return m
+}
+
+// draw lets a second pass in which the GPU drew a power and processes worked.
+func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
+	m.t.Helper()
+	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
+	m.counter += gpu.Millijoules(w * 1000)
+	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
+	if len(activity) > 0 {
+		o.Utilization = new(0.5)
+	}
+	m.seconds++
+	return ask(m.t, m.l, o)
+}
+
+// rest lets seconds pass with open contexts and nothing to do.
+func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
+	m.t.Helper()
+	var b *gpu.Book
+	for range seconds {
+		b = m.draw(w, both)
+	}
+	return b
+}
+
+var (
+	ofTrain, ofServe = process(21, in(train)), process(31, in(serve))
+	both             = []*gpu.Process{ofTrain, ofServe}
+)
+
+// TestIdlePower: it is learnt while contexts are open and nothing runs, and moves slowly.
+func TestIdlePower(t *testing.T) {
+	m := newMeter(t)
+	if b := m.rest(100, 5); b.IdlePower != 0 {
+		t.Errorf("learnt %v W in five seconds, of which the first is not settled", b.IdlePower)
+	}
+	if b := m.rest(100, 1); b.IdlePower != 100 {
+		t.Errorf("learnt %v W, want 100", b.IdlePower)
+	}
+	m.rest(300, 2) // kernels that no sample saw
+	if b := m.rest(100, 3); b.IdlePower != 100 {
+		t.Errorf("two of five readings moved it to %v W", b.IdlePower)
+	}
+	b := m.rest(60, 5)
+	if b.IdlePower != 95 {
+		t.Errorf("five seconds at 60 W moved it to %v W, want 95", b.IdlePower)
+	}
+	if b = m.rest(60, 300); math.Abs(float64(b.IdlePower)-60) > 1 {
+		t.Errorf("five minutes at 60 W moved it to %v W", b.IdlePower)
+	}
+	if b = m.rest(80, 300); math.Abs(float64(b.IdlePower)-80) > 1 {
+		t.Errorf("five minutes at 80 W moved it to %v W", b.IdlePower)
+	}
+	for range 20 {
+		b = m.draw(30, nil) // no context: the GPU sleeps
+	}
+	if math.Abs(float64(b.IdlePower)-80) > 1 {
+		t.Errorf("without contexts it moved to %v W", b.IdlePower)
+	}
+	for range 20 {
+		b = m.draw(400, both, worked(ofTrain, 900))
+	}
+	if math.Abs(float64(b.IdlePower)-80) > 1 {
+		t.Errorf("work moved it to %v W", b.IdlePower)
+	}
+}
+
+// TestIdlePowerSurvives: what was learnt is known after a restart.
+func TestIdlePowerSurvives(t *testing.T) {
+	m := newMeter(t)
+	m.rest(100, 7)
+	var saved ledger.Builder
+	for r := range m.l.State().Records() {
+		data, err := json.Marshal(r)
+		var read ledger.Record
+		if err := errors.Join(err, json.Unmarshal(data, &read), saved.Add(read)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: time.Minute}, saved.State)
+	if b := m.rest(150, 1); b.IdlePower != 100 {
+		t.Errorf("idle power %v W after a restart, want 100", b.IdlePower)
+	}
+}
+
+// TestTwoParts: the idle part goes to the holders and the busy part to who worked.
+func TestTwoParts(t *testing.T) {
+	tests := []struct {
+		name     string
+		watts    gpu.Watts
+		activity []ledger.Activity
+		want     []gpu.ByMethod // train, serve
+		idle     []gpu.Millijoules
+	}{
+		{
+			"one works for half of the time", 300,
+			[]ledger.Activity{worked(ofTrain, 500)},
+			[]gpu.ByMethod{{gpu.Shared: 250_000, gpu.Allocated: 25_000}, {gpu.Allocated: 25_000}},
+			[]gpu.Millijoules{25_000, 25_000},
+		},
+		{
+			"both work, and one more", 300,
+			[]ledger.Activity{worked(ofTrain, 600), worked(ofServe, 200)},
+			[]gpu.ByMethod{{gpu.Shared: 210_000, gpu.Allocated: 10_000}, {gpu.Shared: 70_000, gpu.Allocated: 10_000}},
+			[]gpu.Millijoules{10_000, 10_000},
+		},
+		{
+			"saturated", 500,
+			[]ledger.Activity{worked(ofTrain, 700), worked(ofServe, 300)},
+			[]gpu.ByMethod{{gpu.Shared: 350_000}, {gpu.Shared: 150_000}},
+			[]gpu.Millijoules{0, 0},
+		},
+		{
+			"less than the idle power", 20,
+			[]ledger.Activity{worked(ofTrain, 100)},
+			[]gpu.ByMethod{{gpu.Allocated: 10_000}, {gpu.Allocated: 10_000}},
+			[]gpu.Millijoules{10_000, 10_000},
+		},
+		{
+			"nobody works", 120, nil,
+			[]gpu.ByMethod{{gpu.Allocated: 60_000}, {gpu.Allocated: 60_000}},
+			[]gpu.Millijoules{60_000, 60_000},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			before := *m.rest(100, 7)
+			after := m.draw(tt.watts, both, tt.activity...)
+			for i := range tt.want {
+				was, is := before.Containers[i], after.Containers[i]
+				for method := range is.Energy {
+					is.Energy[method] -= was.Energy[method]
+				}
+				if diff := cmp.Diff(tt.want[i], is.Energy); diff != "" || is.Idle-was.Idle != tt.idle[i] {
+					t.Errorf("%s: idle %d, want %d; (-want +got):\n%s", is.Pod, is.Idle-was.Idle, tt.idle[i], diff)
+				}
+			}
+		})
+	}
+}
+
+// TestGuess: before the idle power is learnt, two that do equal work at different times pay
+// nearly the same, though the GPU is never seen to rest.
+func TestGuess(t *testing.T) {
+	m := newMeter(t)
+	var b *gpu.Book
+	for s := range 600 { // 70 W and 300 W of work: one evenly a tenth, one for a second in ten
+		if s%10 == 0 {
+			b = m.draw(400, both, worked(ofTrain, 100), worked(ofServe, 900))
+		} else {
+			b = m.draw(100, both, worked(ofTrain, 100))
+		}
+	}
+	if part := b.Containers[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
+		t.Errorf("the even one pays %.3f of the energy", part)
+	}
+}
+
+// TestAdminAccess: a claim that lets its pod look at a GPU which another one's is pays nothing.
+func TestAdminAccess(t *testing.T) {
+	owned, watched := holds(train, 1), holds(serve, 1)
+	owned.Claim, watched.Claim = "train-gpu", "watch-all"
+	b := ask(t, newLedger(), look(0, both[:1], owned, watched), look(1, both[:1], owned, watched))
+	want := amounts{"energy": 300_000, "train exclusive": 300_000}
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
