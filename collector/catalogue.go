@@ -39,6 +39,7 @@ const (
 	energyResets
 	readingsRejected
 	unsampledSeconds
+	gpuIdlePower
 
 	containerInfo
 	containerReplicas
@@ -185,6 +186,12 @@ var catalogue = [numMetrics]Metric{
 		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and they were asked for later.",
 	},
 
+	gpuIdlePower: {
+		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
+		Labels: ofGPU,
+		Help:   "Power of a GPU while contexts are open on it and nothing runs, as it was learnt in this boot; absent before.",
+	},
+
 	containerInfo: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_info", Type: gauge,
 		Labels: plus(ofContainer, "resource", "claim", "sharing"),
@@ -203,7 +210,7 @@ var catalogue = [numMetrics]Metric{
 	containerIdleEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_idle_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofContainer,
-		Help:   "The part of the container's energy that was charged while nothing ran on the GPU.",
+		Help:   "The part of the container's energy that is its share of the GPU's idle power.",
 	},
 	containerAllocated: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",

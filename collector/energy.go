@@ -15,6 +15,9 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	p.counter(retiredEnergy, b.Retired.Joules(), b.Opened, uuid)
 	p.counter(energyResets, float64(b.Resets), b.Opened, uuid)
 	p.counter(readingsRejected, float64(b.Rejected), b.Opened, uuid)
+	if b.IdlePower > 0 {
+		p.gauge(gpuIdlePower, float64(b.IdlePower), uuid)
+	}
 	if b.Unsampled != nil {
 		p.counter(unsampledSeconds, b.Unsampled.Seconds(), b.Opened, uuid)
 	}

@@ -33,7 +33,7 @@ var labelCatalogue = []Label{
 	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
 	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
 	{Name: "system_uuid", Help: "UUID of the machine."},
-	{Name: "source", Help: "Of the driver: `nvml`, or `dcgm` while a host engine is read. Of energy: `counter`, the board's own, or `power`, integrated over time."},
+	{Name: "source", Help: "Of the driver: `nvml`, or `dcgm` while a host engine is read. Of energy: `counter`, the board's own; `divided`, the GPU's part of its module's counter; or `power`, integrated over time."},
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
 	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if it is read."},

@@ -149,7 +149,7 @@ func hostile() *gpu.Snapshot {
 }
 
 func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
-	b := &gpu.Book{Opened: boot, Retired: 1_500, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Containers: accounts}
+	b := &gpu.Book{Opened: boot, Retired: 1_500, IdlePower: 91.5, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Containers: accounts}
 	for r := range gpu.NumReasons {
 		b.Unattributed[r] = gpu.Millijoules(1000*i + int(r))
 	}

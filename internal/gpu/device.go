@@ -103,6 +103,7 @@ const (
 	EnergyNone    EnergySource = ""        // the GPU reports neither energy nor power
 	EnergyCounter EnergySource = "counter" // the board's own counter
 	EnergyPower   EnergySource = "power"   // power readings, integrated over time
+	EnergyDivided EnergySource = "divided" // the GPU's part of its module's counter
 )
 
 // EnergyScope says what an energy reading covers. Boards with several dies, or

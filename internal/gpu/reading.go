@@ -31,6 +31,10 @@ type Reading struct {
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU), or the
 	// integral of power where there is none.
 	Energy *Millijoules
+	// ModulePower is known where Energy is a whole module's. Part is then the GPU's part
+	// of what the module uses, as the sampler finds it; 0 is all of it.
+	ModulePower ModulePower
+	Part        float64
 
 	Power       *Watts
 	PowerLimit  *Watts   // enforced limit
@@ -58,6 +62,10 @@ type Reading struct {
 	Instances      []InstanceSample
 	InstancesKnown bool
 }
+
+// ModulePower is the power of a GPU and of the module that it is on, averaged over a
+// second (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 where the driver does not say.
+type ModulePower struct{ GPU, Module Watts }
 
 // RowRemap is how a GPU fares with the replacement of faulty rows of its memory by
 // spare ones (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).

@@ -34,6 +34,8 @@ type book struct {
 	left    map[gpu.ProcessID]time.Duration
 	// meter learns the GPU's idle power.
 	meter idleMeter
+	// rest is less than a millijoule, of a module's energy.
+	rest float64
 }
 
 // A Mark is one accepted reading of the board's counter, with who was on the GPU at
@@ -44,6 +46,8 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
+	// part is the GPU's part of what was counted before, 0 for all of it.
+	part float64
 	// listed is set if the processes were known then.
 	listed bool
 	// took is by how much the counter may have been read earlier; less than a gap.
@@ -114,7 +118,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, part: o.Part, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
 		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
@@ -240,12 +244,24 @@ func plausible(a, b Mark, maxPower gpu.Watts) bool {
 // append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.pending = append(b.pending, interval{
-		from: *b.last, to: m, energy: energy,
+		from: *b.last, to: m, energy: b.ownPart(energy, m.part),
 		sighting: b.since,
 		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
 	})
 	b.restored = false
 	b.begin(m)
+}
+
+// ownPart returns the GPU's part of what its module used. The rest of a millijoule is
+// carried on.
+func (b *book) ownPart(energy gpu.Millijoules, part float64) gpu.Millijoules {
+	if part <= 0 || part >= 1 {
+		return energy
+	}
+	exact := float64(energy)*part + b.rest
+	own := min(gpu.Millijoules(exact), energy)
+	b.rest = exact - float64(own)
+	return own
 }
 
 // begin makes m the start of the next interval.

@@ -50,6 +50,9 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
+	// Part is the GPU's part of what the counter counted since the last reading, where it
+	// counts a whole module; 0 is all of it.
+	Part float64
 	// Counter names the counter that Energy is of, where the board has several; may be
 	// empty. Two of them count from different moments, or different things.
 	Counter string

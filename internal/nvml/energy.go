@@ -49,6 +49,9 @@ func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 	}
 	r.At = b.now()
 	r.Took = r.At.Sub(began)
+	if b.device.EnergyScope == gpu.ScopeModule {
+		r.ModulePower = b.modulePower(q)
+	}
 	if b.meter.kind == powerIntegral && err == nil {
 		energy = b.integral.add(mw, r.At.Boot)
 	}
@@ -95,15 +98,22 @@ func (b *board) settle(err error, kind meterKind, source gpu.EnergySource, scope
 
 func (b *board) energyCounter(q *inquiry) (gpu.Millijoules, error) {
 	return ask(q, "nvmlDeviceGetTotalEnergyConsumption", func() (gpu.Millijoules, ret) {
-		return millijoules(b.handle.GetTotalEnergyConsumption())
+		n, r := told(b.handle.GetTotalEnergyConsumption())
+		return gpu.Millijoules(n), r
 	})
 }
 
 // energyField reads NVML_FI_DEV_ENERGY, in mJ, for a scope.
 func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
-	return ask(q, "nvmlDeviceGetFieldValues", func() (gpu.Millijoules, ret) {
+	n, err := b.field(q, gonvml.FI_DEV_ENERGY, scope)
+	return gpu.Millijoules(n), err
+}
+
+// field reads a field that holds a number, for a scope.
+func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
+	return ask(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
-			FieldId: gonvml.FI_DEV_ENERGY, ScopeId: scope,
+			FieldId: id, ScopeId: scope,
 			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unknown fields as they are
 		}}
 		if r := b.handle.GetFieldValues(value); r != gonvml.SUCCESS {
@@ -112,17 +122,29 @@ func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
 		if r := ret(value[0].NvmlReturn); r != gonvml.SUCCESS {
 			return 0, r
 		}
-		return millijoules(fieldInteger(value[0]))
+		return told(fieldInteger(value[0]))
 	})
 }
 
-// millijoules refuses numbers that no counter can have; the driver fills what is
-// not available with ones.
-func millijoules(n uint64, r ret) (gpu.Millijoules, ret) {
+// modulePower reads NVML_FI_DEV_POWER_AVERAGE, in mW, for the GPU and for its module.
+func (b *board) modulePower(q *inquiry) gpu.ModulePower {
+	power := func(scope uint32) gpu.Watts {
+		mw, err := b.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
+		if err != nil || mw > maxMilliwatts {
+			return 0
+		}
+		return gpu.Watts(mw) / 1000
+	}
+	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
+}
+
+// told refuses numbers that no counter can have; the driver fills what is not
+// available with ones.
+func told(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA
 	}
-	return gpu.Millijoules(n), r
+	return n, r
 }
 
 // fieldInteger decodes a field's value by the type that the driver says it has.
@@ -140,6 +162,9 @@ func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	}
 	return 0, gonvml.ERROR_NO_DATA
 }
+
+// maxMilliwatts is more than any board draws.
+const maxMilliwatts = 100_000_000
 
 // maxInterval is the longest time between two power readings that is integrated;
 // what the GPU did in a longer one is not known.
@@ -159,9 +184,8 @@ const halfUnits = 2 * int64(time.Second) // in one millijoule
 
 func (i *integral) add(mw uint32, at time.Duration) gpu.Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
-		// At most 2·2³²·10¹⁰, which could overflow: no board draws that much.
-		const most = 100_000_000 // mW
-		i.rest += (int64(min(i.power, most)) + int64(min(mw, most))) * int64(dt)
+		// At most 2·2³²·10¹⁰, which could overflow.
+		i.rest += (int64(min(i.power, maxMilliwatts)) + int64(min(mw, maxMilliwatts))) * int64(dt)
 		i.energy += gpu.Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits
 	}

@@ -30,7 +30,7 @@ func TestMPSServerByName(t *testing.T) {
 			train,
 			map[uint32]gpu.Container{42: train},
 			map[uint32]gpu.Container{43: serve},
-			map[uint32]float64{server: 0.6, 43: 0.2},
+			map[uint32]float64{server: 0.75, 43: 0.25},
 			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
@@ -39,7 +39,7 @@ func TestMPSServerByName(t *testing.T) {
 			train,
 			map[uint32]gpu.Container{43: serve},
 			nil,
-			map[uint32]float64{server: 0.6, 43: 0.2},
+			map[uint32]float64{server: 0.75, 43: 0.25},
 			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
@@ -48,7 +48,7 @@ func TestMPSServerByName(t *testing.T) {
 			sidecar,
 			map[uint32]gpu.Container{42: train},
 			map[uint32]gpu.Container{43: serve},
-			map[uint32]float64{server: 0.6, 43: 0.2},
+			map[uint32]float64{server: 0.75, 43: 0.25},
 			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
@@ -57,7 +57,7 @@ func TestMPSServerByName(t *testing.T) {
 			daemon,
 			map[uint32]gpu.Container{42: train},
 			map[uint32]gpu.Container{43: serve},
-			map[uint32]float64{server: 0.6, 43: 0.2},
+			map[uint32]float64{server: 0.75, 43: 0.25},
 			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{

@@ -54,6 +54,7 @@ const hostEvery = 10 * time.Second
 type Sampler struct {
 	cfg       Config
 	roster    roster
+	modules   modules
 	processes processes
 	store     store
 
@@ -75,6 +76,7 @@ func New(cfg Config) *Sampler {
 	return &Sampler{
 		cfg:       cfg,
 		roster:    newRoster(cfg.Ledger.Retention),
+		modules:   modules{parts: make(map[string]float64)},
 		processes: newProcesses(cfg.Mapper),
 		tenancies: make(tenancies),
 		store:     store{cfg: cfg},
@@ -115,6 +117,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.roster.restore(s.store.acquire(ctx))
 	if err == nil {
 		s.roster.update(report, now)
+		s.modules.divide(&s.roster, report.Readings)
 	}
 	if !s.cfg.Mapper.SeesHost() {
 		blind(report.Readings)

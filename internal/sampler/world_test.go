@@ -44,6 +44,7 @@ type world struct {
 	allocations gpu.Allocations
 	xids        []gpu.XID
 	fields      *gpu.FieldPage
+	modulePower map[string]gpu.ModulePower
 	down        error
 	private     bool // a PID namespace of its own
 	max         int  // process accounts
@@ -95,7 +96,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		}
 		reading := gpu.Reading{
 			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
-			Utilization: new(w.utilization), ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
+			Utilization: new(w.utilization), ModulePower: w.modulePower[d.UUID], ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
 		}
 		for _, pid := range w.contexts[d.UUID] {
 			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, GPUInstance: w.places[pid], MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})

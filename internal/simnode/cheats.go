@@ -18,7 +18,7 @@ func cheats() Scenario {
 func Cheats() (cheating, honest Scenario, names []string) {
 	cheating = hgxH100("cheats", len(tricks))
 	cheating.Description = "8 H100; on each a tenant tries another way to be charged less than its work costs"
-	cheating.EvenSamples = true
+	cheating.Sampling.Even = true
 	for i, trick := range tricks {
 		if !trick.exclusive {
 			cheating.GPUs[i].Replicas = 4

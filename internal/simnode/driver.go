@@ -174,7 +174,7 @@ func counters(w *world, b *board) []any {
 		return []any{"energy", m, "energy_gpu", b.counter(), "energy_module", m}
 	case CountsModule:
 		m := w.module(b.Serial)
-		return []any{"energy", m, "energy_module", m}
+		return []any{"energy", m, "energy_module", m, "power_gpu", b.power, "power_module", w.modulePower(b.Serial)}
 	default:
 		return []any{"energy", b.counter()}
 	}

@@ -43,7 +43,7 @@ func TestSampleRing(t *testing.T) {
 	}
 }
 
-// While a process rests there are no samples of it.
+// While a process rests the samples name it at 0 %.
 func TestSamplesFollowActivity(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, 9500*time.Millisecond, 500*time.Millisecond)
@@ -57,7 +57,9 @@ func TestSamplesFollowActivity(t *testing.T) {
 		switch {
 		case s["gpu"] != resting["uuid"]:
 		case number(t, s["time"]) > after(8*time.Second).Wall.UnixMicro():
-			t.Errorf("sample %v although nothing ran", s)
+			if s["sm"] != "0" {
+				t.Errorf("sample %v although nothing ran", s)
+			}
 		default:
 			worked++
 		}

@@ -5,55 +5,99 @@ import (
 	"time"
 )
 
-// The driver's ring of utilisation samples holds 72 of them over 10 seconds.
+// Sampling is how a driver takes utilisation samples. The zero value is what is most
+// favourable to those who divide energy by them, at the rate of NVIDIA's ring: 72 samples
+// over 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+type Sampling struct {
+	// PerSecond is how many samples are taken in a second; 0 is 7.2. NVIDIA documents 1 to
+	// 6 by product for the utilisation of a GPU.
+	PerSecond float64
+	// Even names each process in proportion to how busy it is, without the noise of random
+	// samples.
+	Even bool
+	// Idle is what a sample names while nothing runs.
+	Idle Names
+}
+
+// Names says whom a sample names at a moment at which nothing runs. The driver's header
+// can be read in three ways, and traces of real rings do not decide between them.
+type Names int
+
+// The readings of the header.
 const (
-	ringLength = 72
-	ringSpan   = 10 * time.Second
+	NamesActive Names = iota // a process with a context, at 0 %
+	NamesLast                // the process that ran last, at 0 %
+	NamesNone                // nobody: there is no sample
 )
 
-// ring is the process-utilisation samples of one GPU. A sample is the busy
-// percentage and the one process that was active at that moment; while nothing
-// runs there are none. (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h.)
+// ringSpan is how long the driver's ring of samples goes back.
+const ringSpan = 10 * time.Second
+
+// ring is the process-utilisation samples of one GPU. A sample is the busy percentage
+// and the one process that was active at that moment.
 type ring struct {
 	samples []sample
 	next    int64 // number of the next sample since the start
+	last    uint32
 }
 
 // sample is one row of the ring.
 type sample struct {
 	at           time.Duration // since the start
-	pid          uint32
-	busy, memory int // percent
+	pid          uint32        // 0 if it names nobody
+	busy, memory int           // percent
 }
 
-// sampleTime returns when the k-th sample is taken, since the start.
-func sampleTime(k int64) time.Duration { return time.Duration(k * int64(ringSpan) / ringLength) }
+// at returns when the k-th sample is taken, since the start.
+func (s Sampling) at(k int64) time.Duration {
+	if s.PerSecond == 0 {
+		const ringLength = 72
+		return time.Duration(k * int64(ringSpan) / ringLength)
+	}
+	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
+}
 
 // record takes the samples that fall due until a time, while the given loads run,
-// and forgets those that fell out of the ring. It returns what it took: while nothing
-// runs a sample names nobody, and is not in the ring. Without random numbers the samples
-// are spread evenly over the loads.
-func (r *ring) record(until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
-	busy := 0
-	for _, l := range loads {
-		busy += l.percent
-	}
-	for ; sampleTime(r.next) <= until; r.next++ {
-		if busy == 0 {
-			taken = append(taken, sample{at: sampleTime(r.next)})
-			continue
+// and forgets those that fell out of the ring. It returns what it took, those too that
+// name nobody and are not in the ring.
+func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
+	for ; how.at(r.next) <= until; r.next++ {
+		s := r.take(how, loads, random)
+		s.at = how.at(r.next)
+		if taken = append(taken, s); s.pid != 0 {
+			r.samples = append(r.samples, s)
 		}
-		point := evenly(r.next, busy)
-		if random != nil {
-			point = random.IntN(busy)
-		}
-		s := sample{sampleTime(r.next), pick(loads, point), busy, busy / 3}
-		taken, r.samples = append(taken, s), append(r.samples, s)
 	}
 	for len(r.samples) > 0 && r.samples[0].at <= until-ringSpan {
 		r.samples = r.samples[1:]
 	}
 	return taken
+}
+
+// take takes one sample.
+func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
+	busy := 0
+	for _, l := range loads {
+		busy += l.percent
+	}
+	// A moment of the step: nothing runs from busy percent on.
+	moment := evenly(r.next, 100)
+	if !how.Even && how.Idle == NamesNone {
+		moment = random.IntN(100)
+	}
+	switch {
+	case len(loads) == 0 || how.Idle == NamesNone && moment >= busy:
+		return sample{}
+	case busy > 0:
+		point := evenly(r.next, busy)
+		if !how.Even {
+			point = random.IntN(busy)
+		}
+		r.last = pick(loads, point)
+	case how.Idle == NamesActive:
+		return sample{pid: seen(loads[int(r.next)%len(loads)], loads).process.id.PID}
+	}
+	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
 // evenly returns the k-th number of a sequence below n that fills it evenly: multiples of

@@ -33,9 +33,8 @@ type Scenario struct {
 	PrivatePIDs bool
 	// Events happen at their time, in order.
 	Events []Event
-	// EvenSamples has the driver's samples name each process in proportion to how busy it
-	// is, without the noise of random ones.
-	EvenSamples bool
+	// Sampling is how the driver takes utilisation samples.
+	Sampling Sampling
 	// NoTruth leaves the truth untold after its first row: its rows are long where
 	// thousands of processes come and go.
 	NoTruth bool

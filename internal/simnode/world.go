@@ -97,11 +97,7 @@ func (w *world) advance() change {
 	until := w.at + step
 	for i, b := range w.boards {
 		if b.MIG == nil { // a divided GPU has no such samples
-			random := w.random
-			if w.scenario.EvenSamples {
-				random = nil
-			}
-			taken := b.ring.record(until, loads[i], random)
+			taken := b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
 			}
@@ -273,6 +269,17 @@ func (w *world) module(serial string) gpu.Millijoules {
 	for _, b := range w.boards {
 		if b.Serial == serial {
 			sum += b.counter()
+		}
+	}
+	return sum
+}
+
+// modulePower returns the power of a board with all its GPUs, in mW.
+func (w *world) modulePower(serial string) int {
+	sum := 0
+	for _, b := range w.boards {
+		if b.Serial == serial {
+			sum += b.power
 		}
 	}
 	return sum

@@ -194,6 +194,7 @@ func (b *board) add(r, library *gpu.Reading) {
 	if b.meter == own || blank {
 		r.Energy, r.At, r.Took = library.Energy, library.At, library.Took
 	}
+	or(&r.ModulePower, library.ModulePower)
 	or(&r.Power, library.Power)
 	or(&r.PowerLimit, library.PowerLimit)
 	or(&r.Temperature, library.Temperature)

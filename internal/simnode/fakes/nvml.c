@@ -32,6 +32,7 @@
  *            chassis slot tray host peer module           platform info
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
  *            energy energy_gpu energy_module              mJ: the energy call, field 191 by scope
+ *            power_gpu power_module                       mW: field 185 by scope
  *            power power_limit power_max                  mW
  *            temperature utilization memory_utilization   C, %, %
  *            memory_used memory_total                     bytes
@@ -529,15 +530,16 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
 
 static void field_value(struct call *c, nvmlFieldValue_t *v)
 {
-    const char *key = v->scopeId == NVML_POWER_SCOPE_GPU      ? "energy_gpu"
-                      : v->scopeId == NVML_POWER_SCOPE_MODULE ? "energy_module"
+    int is_energy = v->fieldId == NVML_FI_DEV_ENERGY, is_power = v->fieldId == NVML_FI_DEV_POWER_AVERAGE;
+    const char *key = v->scopeId == NVML_POWER_SCOPE_GPU      ? is_energy ? "energy_gpu" : "power_gpu"
+                      : v->scopeId == NVML_POWER_SCOPE_MODULE ? is_energy ? "energy_module" : "power_module"
                                                               : "";
     v->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
     strcpy(c->value, "-");
-    if (v->fieldId == NVML_FI_DEV_ENERGY && get(c->gpu, key)) {
+    if ((is_energy || is_power) && get(c->gpu, key)) {
         v->nvmlReturn = NVML_SUCCESS;
-        v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
-        v->value.ullVal = energy(c, key);
+        v->valueType = is_energy ? NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : NVML_VALUE_TYPE_UNSIGNED_INT;
+        v->value.ullVal = is_energy ? energy(c, key) : number(c->gpu, key, 0);
         snprintf(c->value, sizeof c->value, "%u/%u=%llu", v->fieldId, v->scopeId, v->value.ullVal);
     }
     report(c, v->nvmlReturn);

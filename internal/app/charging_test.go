@@ -1,0 +1,204 @@
+package app_test
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// near is how far a part of a GPU's energy may be from the one that is right.
+const near = 0.03
+
+// A part is what a payer has of a GPU's energy.
+type part struct {
+	// of is the name of a pod, or the reason in brackets why nobody pays.
+	of     string
+	energy float64
+	// method is set if all of it is charged by one.
+	method string
+}
+
+// TestBills: whose the energy of a GPU is, from the driver's library to the page, where one
+// holds and another works, works in bursts, or is only there.
+func TestBills(t *testing.T) {
+	const server = "nvidia-cuda-mps"
+	idle, tenth := simnode.Constant(0), simnode.Constant(10)
+	tests := []struct {
+		name     string
+		replicas int
+		pods     []simnode.Pod
+		daemons  []simnode.Process
+		want     []part
+		idle     float64 // part of the energy, 0 if it does not matter
+	}{
+		{
+			name: "a pod with an MPS server of its own beside one without", replicas: 2,
+			pods: []simnode.Pod{
+				tenant("a", 0, process("python3", simnode.Constant(80), simnode.MPSClient), process(server, idle, simnode.MPSServer)),
+				tenant("b", 1, process("python3", tenth, simnode.Compute)),
+			},
+			want: []part{{"a", 0.87, ""}, {"b", 0.13, ""}},
+		},
+		{
+			name: "two clients of the plugin's MPS server and a display", replicas: 2,
+			pods: []simnode.Pod{
+				tenant("a", 0, process("python3", simnode.Constant(40), simnode.MPSClient)),
+				tenant("b", 1, process("python3", simnode.Constant(40), simnode.MPSClient)),
+				tenant("mps", -1, process(server, idle, simnode.MPSServer)),
+			},
+			daemons: []simnode.Process{process("Xorg", simnode.Constant(2), simnode.Graphics)},
+			want:    []part{{"a", 0.49, ""}, {"b", 0.49, ""}, {"(host)", 0.02, ""}},
+		},
+		{
+			name: "an MPS server that its clients left", replicas: 2,
+			pods: []simnode.Pod{
+				tenant("a", 0), tenant("b", 1),
+				tenant("mps", -1, process(server, idle, simnode.MPSServer)),
+			},
+			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}},
+		},
+		{
+			name: "an idle display beside a holder without a process",
+			pods: []simnode.Pod{tenant("a", 0)}, daemons: []simnode.Process{process("Xorg", idle, simnode.Graphics)},
+			want: []part{{"a", 1, "allocated"}},
+		},
+		{
+			name: "an idle monitor beside a holder without a process",
+			pods: []simnode.Pod{tenant("a", 0), tenant("monitor", -1, process("dcgm-exporter", idle, simnode.Compute))},
+			want: []part{{"a", 1, "allocated"}},
+		},
+		{
+			name: "two idle holders, one with a context", replicas: 2,
+			pods: []simnode.Pod{tenant("a", 0, process("python3", idle, simnode.Compute)), tenant("b", 1)},
+			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
+		},
+		{
+			name: "the same work, evenly and in bursts", replicas: 2,
+			pods: []simnode.Pod{
+				tenant("even", 0, process("python3", tenth, simnode.Compute)),
+				tenant("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
+			},
+			want: []part{{"even", 0.5, ""}, {"bursts", 0.5, ""}},
+		},
+		{
+			name: "a hundredth of every second beside an idle holder", replicas: 2,
+			pods: []simnode.Pod{
+				tenant("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
+				tenant("b", 1),
+			},
+			want: []part{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96,
+		},
+		{
+			name: "processes that are gone before they can be named",
+			pods: []simnode.Pod{tenant("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
+			want: []part{{"a", 1, ""}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := benchOf(t, onH100(tt.replicas, tt.pods, tt.daemons), false)
+			b.run(600)
+			b.balanced()
+			page, err := exposition.Parse(strings.NewReader(b.page()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
+			const energy = "gpuledger_container_energy_joules_total"
+			for _, w := range tt.want {
+				metric, who := energy, map[string]string{"pod": w.of}
+				if reason, ok := strings.CutPrefix(w.of, "("); ok {
+					metric, who = "gpuledger_unattributed_energy_joules_total", map[string]string{"reason": strings.TrimSuffix(reason, ")")}
+				}
+				if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
+					t.Errorf("%s pays %.1f %% of the energy, want %.1f %%", w.of, 100*got, 100*w.energy)
+				}
+				if w.method != "" {
+					who["method"] = w.method
+					if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
+						t.Errorf("%s pays %.1f %% of the energy as %s, want all", w.of, 100*got, w.method)
+					}
+				}
+			}
+			if got := page.Sum("gpuledger_container_idle_energy_joules_total", nil) / all; tt.idle > 0 && math.Abs(got-tt.idle) > near {
+				t.Errorf("%.1f %% of the energy was idle, want %.1f %%", 100*got, 100*tt.idle)
+			}
+		})
+	}
+}
+
+// TestModules: of a module's energy each of its GPUs has its own part, and every sum is the
+// module's.
+func TestModules(t *testing.T) {
+	b := newBench(t, "gb200-module", false)
+	b.run(60)
+	b.balanced()
+	rows, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	boards := make(map[string]gpu.Millijoules) // what the books lack of the truth
+	for _, g := range b.node.Sampler.Latest().GPUs {
+		at := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
+		truth := rows[at].GPU(g.UUID).Energy - rows[0].GPU(g.UUID).Energy
+		if off := float64(g.Book.Energy-truth) / float64(truth); math.Abs(off) > near {
+			t.Errorf("%s: %d mJ of its module's, it used %d itself", g.UUID, g.Book.Energy, truth)
+		}
+		if g.EnergySource != gpu.EnergyDivided || g.EnergyScope != gpu.ScopeModule {
+			t.Errorf("%s: energy source %q, scope %q", g.UUID, g.EnergySource, g.EnergyScope)
+		}
+		boards[g.Serial] += truth - g.Book.Energy
+	}
+	for serial, off := range boards {
+		if off < 0 || off > 2 { // less than a millijoule for each GPU
+			t.Errorf("board %s: the books lack %d mJ of the module's energy", serial, off)
+		}
+	}
+}
+
+// tenant is a pod that holds a replica of the GPU, or nothing if that is negative.
+func tenant(name string, replica int, processes ...simnode.Process) simnode.Pod {
+	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}
+	if replica >= 0 {
+		c.Devices = simnode.Parts(0, replica)
+	}
+	return simnode.Pod{Namespace: "team-" + name, Name: name, QoS: "burstable", Containers: []simnode.Container{c}}
+}
+
+// process is a process that draws 300 W while it keeps the GPU entirely busy.
+func process(comm string, load simnode.Pattern, kind simnode.Context) simnode.Process {
+	return simnode.Process{Comm: comm, Work: []simnode.Work{{Watts: 300, Load: load, Memory: 1 << 30, Context: kind}}}
+}
+
+func fleeting(p simnode.Process) simnode.Process {
+	p.Lifetime = 300 * time.Millisecond
+	return p
+}
+
+// onH100 is a machine with one GPU, offered whole or as replicas.
+func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
+	sc := simnode.Scenario{
+		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,
+		Driver: simnode.Driver{Version: "570.86.15", NVML: "12.570.86.15"},
+		Daemons: []simnode.Daemon{
+			{Cgroup: "/init.scope", Process: simnode.Process{Comm: "systemd"}},
+			{Cgroup: "/system.slice/gpuledger.service", Process: simnode.Process{Comm: "gpuledger"}},
+		},
+		GPUs: []simnode.GPU{{
+			UUID: "GPU-6f1d2c7e-0000-4000-8000-000000000011", Bus: "00000000:1B:00.0", Model: "NVIDIA H100 80GB HBM3",
+			Serial: "1653924020911", Floor: 70, Limit: 700, MaxLimit: 700, Memory: 80 << 30,
+			Counter: gpu.Millijoules(180_000_000_000), Replicas: replicas,
+		}},
+	}
+	for _, d := range daemons {
+		sc.Daemons = append(sc.Daemons, simnode.Daemon{Cgroup: "/system.slice/display.service", Process: d})
+	}
+	return sc
+}
