@@ -32,8 +32,9 @@ type book struct {
 	// had none; left are the processes that had left at a mark lately. Boot clock.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// meter learns the GPU's idle power.
+	// meter learns the GPU's idle power, which is guessed from its power limit at first.
 	meter idleMeter
+	limit gpu.Watts
 	// rest is less than a millijoule, of a module's energy.
 	rest float64
 }
@@ -107,7 +108,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	if o.At.Boot <= b.seen || b.open() && o.At.Boot <= b.last.At.Boot {
 		return
 	}
-	b.seen = o.At.Boot
+	b.seen, b.limit = o.At.Boot, o.PowerLimit
 	o.Allocations = inOrder(o.Allocations)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count

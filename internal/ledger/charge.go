@@ -28,7 +28,7 @@ func (b *book) idlePower() gpu.Watts {
 	if b.IdlePower > 0 {
 		return b.IdlePower
 	}
-	return b.meter.guess()
+	return b.meter.guess(b.limit)
 }
 
 func (b *book) learnIdlePower(iv *interval, l load) {

@@ -137,19 +137,23 @@ func (m *idleMeter) remember(l load) {
 	m.up = m.up*keep + l.busy*l.power
 }
 
-// guess returns what the idle power is at most, before it is learnt: the lowest power so
-// far; the part of the mean power that is not of the busy time, if all of it were work's;
-// and where the line through power over busy share begins.
-func (m *idleMeter) guess() gpu.Watts {
-	if m.n == 0 || m.lowest == 0 {
+// guess returns an idle power to go by before it is learnt: the lowest power so far, but no
+// more than an eighth of the GPU's limit, which is what GPUs draw at rest, and no more than
+// where the line through power over busy share begins, if that is a power at all: under
+// processes of different watts it need not be.
+func (m *idleMeter) guess(limit gpu.Watts) gpu.Watts {
+	least := m.lowest
+	if limit > 0 {
+		least = min(least, float64(limit)/8)
+	}
+	if m.n == 0 {
 		return 0
 	}
 	u, p := m.u/m.n, m.p/m.n
-	least := min(m.lowest, p*(1-u))
 	if variance := m.uu/m.n - u*u; variance > spread*spread {
-		if slope := (m.up/m.n - u*p) / variance; slope > 0 {
-			least = min(least, p-slope*u)
+		if begins := p - (m.up/m.n-u*p)/variance*u; begins > least/4 {
+			least = min(least, begins)
 		}
 	}
-	return gpu.Watts(max(least, 0))
+	return gpu.Watts(least)
 }

@@ -58,6 +58,8 @@ type Observation struct {
 	Counter string
 	// MaxPower is the most that the counter's scope can draw; 0 if unknown.
 	MaxPower gpu.Watts
+	// PowerLimit is the highest power limit of the GPU alone; 0 if unknown.
+	PowerLimit gpu.Watts
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 

@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type Names int
 // The readings of the header.
 const (
 	NamesActive Names = iota // a process with a context, at 0 %
-	NamesLast                // the process that ran last, at 0 %
+	NamesLast                // the process that ran last, whichever it is of those at work, at what the GPU did
 	NamesNone                // nobody: there is no sample
 )
 
@@ -80,22 +81,21 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	for _, l := range loads {
 		busy += l.percent
 	}
-	// A moment of the step: nothing runs from busy percent on.
-	moment := evenly(r.next, 100)
-	if !how.Even && how.Idle == NamesNone {
-		moment = random.IntN(100)
+	number := func(n int) int { return random.IntN(n) }
+	if how.Even {
+		number = func(n int) int { return evenly(r.next, n) }
 	}
+	resting := how.Idle != NamesActive && number(100) >= busy // at this moment of the step
 	switch {
-	case len(loads) == 0 || how.Idle == NamesNone && moment >= busy:
+	case len(loads) == 0 || how.Idle == NamesNone && resting:
 		return sample{}
-	case busy > 0:
-		point := evenly(r.next, busy)
-		if !how.Even {
-			point = random.IntN(busy)
-		}
-		r.last = pick(loads, point)
-	case how.Idle == NamesActive:
+	case busy == 0 && how.Idle == NamesActive:
 		return sample{pid: seen(loads[int(r.next)%len(loads)], loads).process.id.PID}
+	case busy > 0 && resting:
+		at := slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return l.percent == 0 })
+		r.last = seen(at[number(len(at))], loads).process.id.PID
+	case busy > 0:
+		r.last = pick(loads, number(busy))
 	}
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }

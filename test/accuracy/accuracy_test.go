@@ -1,6 +1,7 @@
 package accuracy_test
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/accuracy"
 )
@@ -34,7 +36,7 @@ const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	t.Helper()
-	r, err := accuracy.Run(t.Context(), library, c, length)
+	r, err := accuracy.Play(t.Context(), library, c, length)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +44,8 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 }
 
 // TestCases: the books balance to the millijoule, and the signal is as good as samples
-// can be: within three standard errors, and half a percent for what changes within a
-// tick.
+// can be: within three standard errors, and a percent and a half for what changes within a
+// tick and for an idle power that is not known yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -52,7 +54,7 @@ func TestCases(t *testing.T) {
 			if away := c.Down.Until - c.Down.From; away > 0 {
 				gap = float64(away+2*time.Second) / float64(length)
 			}
-			if err := r.Check(func(o accuracy.Owner) float64 { return o.Bound*3/2 + 0.005 + gap }); err != nil {
+			if err := r.Check(func(o accuracy.Owner) float64 { return o.Bound*3/2 + 0.015 + gap }); err != nil {
 				t.Error(err)
 			}
 			checkRules(t, r)
@@ -71,16 +73,26 @@ func checkRules(t *testing.T, r accuracy.Result) {
 			all += o.SMShare
 		}
 	}
-	if all < 0.8 || all > 1.05 {
+	if all < 0.8 && len(r.Owners) > 2 || all > 1.05 {
 		t.Errorf("the shares of SM utilisation add up to %.2f", all)
 	}
 	for _, p := range r.Scenario.Pods {
 		for _, o := range r.Owners {
-			if o.Name == p.Name && p.From == 0 && (o.PIDInfo < 0.999 || o.PIDInfo > 1.001) {
-				t.Errorf("process statistics give %s %.3f of the GPU's energy", o.Name, o.PIDInfo)
+			if n := contexts(p); o.Name == p.Name && p.From == 0 && math.Abs(o.PIDInfo-n) > 0.001*n {
+				t.Errorf("process statistics give %s %.3f of the GPU's energy, once for each of %v processes", o.Name, o.PIDInfo, n)
 			}
 		}
 	}
+}
+
+// contexts counts the processes of a pod that are charged for: MPS servers are not.
+func contexts(p simnode.Pod) (n float64) {
+	for _, q := range p.Containers[0].Processes {
+		if len(q.Work) > 0 && q.Work[0].Context != simnode.MPSServer {
+			n++
+		}
+	}
+	return n
 }
 
 // TestUnseen: what the driver does not show costs as much as docs/energy.md says.
@@ -102,6 +114,27 @@ func TestUnseen(t *testing.T) {
 		if e < 0.04 || e > 0.12 {
 			t.Errorf("%s: the signal's largest error is %.3f", name, e)
 		}
+	}
+}
+
+// TestCompare: with idle time far less energy is in wrong accounts than by the first edition's
+// rule, on saturated GPUs no more, and the other ways to take samples do not turn that round.
+func TestCompare(t *testing.T) {
+	for i, how := range accuracy.Samplings()[:3] {
+		t.Run(how.Name, func(t *testing.T) {
+			var results []accuracy.Result
+			for _, c := range accuracy.Sampled(accuracy.Cases(length), how) {
+				if c.Scenario.GPUs[0].MIG == nil {
+					results = append(results, run(t, c, length))
+				}
+			}
+			idle, busy := accuracy.Summarize(results)
+			err := accuracy.Compare(idle, busy)
+			t.Logf("idle %+v, saturated %+v", idle, busy)
+			if i == 0 && err != nil || idle.Charged > idle.Previous {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -39,11 +39,14 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
+	// previous and scraped are not known to the exporter, and go on while it is away.
+	previous previousRule
+	scraped  scrapedRule
 }
 
-// Run plays a case for a time. The library is the fake driver (package fakes). Only
+// Play plays a case for a time. The library is the fake driver (package fakes). Only
 // one case can be played at a time, since a process has one environment.
-func Run(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
+func Play(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
 	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
 	if err != nil {
 		return Result{}, err
@@ -57,7 +60,7 @@ func Run(ctx context.Context, library string, c Case, length time.Duration) (r R
 	if err := b.configure(library); err != nil {
 		return Result{}, err
 	}
-	b.world = newWorld(c.Scenario.GPUs[0])
+	b.world = newWorld(c.Scenario)
 	if err := b.play(ctx, length); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", c.Name, err)
 	}
@@ -128,6 +131,10 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	b.journal.add(g.Book.Settled.Boot, charged, b.ledger.read(g.Book))
 	b.journal.add(b.now.Boot, pidInfo, b.pidInfo.read(g))
 	b.journal.add(b.now.Boot, smShare, b.smShare.read(g))
+	b.journal.add(b.now.Boot, scraped, b.scraped.read(g))
+	if b.world.gpu.MIG == nil {
+		b.journal.add(b.now.Boot, previous, b.previous.read(g))
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -17,8 +18,34 @@ type Case struct {
 	Unseen bool
 }
 
-// Cases lists the cases, to be played for a length of time. Every pod holds one replica,
-// or one instance, of one GPU, and no two draw the same for a busy second.
+// A Sampling is a way in which a driver may take its samples.
+type Sampling struct {
+	Name string
+	simnode.Sampling
+}
+
+// Samplings lists the ways, the most favourable one first.
+func Samplings() []Sampling {
+	return []Sampling{
+		{"name a process with a context while nothing runs", simnode.Sampling{}},
+		{"name the process that ran last", simnode.Sampling{Idle: simnode.NamesLast}},
+		{"name nobody", simnode.Sampling{Idle: simnode.NamesNone}},
+		{"6 a second", simnode.Sampling{PerSecond: 6}},
+		{"1 a second", simnode.Sampling{PerSecond: 1}},
+	}
+}
+
+// Sampled returns cases under a way to take samples.
+func Sampled(cases []Case, how Sampling) []Case {
+	for i := range cases {
+		cases[i].Scenario.Sampling = how.Sampling
+	}
+	return cases
+}
+
+// Cases lists the cases, to be played for a length of time. Every pod that holds something
+// holds one replica, or one instance, of one GPU, and but for those of equal work no two draw
+// the same for a busy second.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two equally busy",
@@ -39,7 +66,56 @@ func Cases(length time.Duration) []Case {
 		divided("the same on a GPU without GPM", length, false),
 		restarted(length),
 		fleeting(),
+		sliced("equal work, evenly and in bursts",
+			pod("even", 300, simnode.Constant(10)),
+			pod("bursts", 300, simnode.Duty(90, time.Second, 9*time.Second))),
+		sliced("a hundredth of every second beside an idle holder",
+			pod("works", 240, simnode.Duty(10, 100*time.Millisecond, time.Second)),
+			pod("rests", 240, simnode.Constant(0))),
+		notebooks(2),
+		notebooks(4),
+		notebooks(8),
+		ownMPS(),
+		bystander(),
 	}
+}
+
+// notebooks is a GPU of people who work lightly: one half now and then, the other half
+// for a moment of every second.
+func notebooks(n int) Case {
+	var pods []simnode.Pod
+	for i := range n {
+		k := time.Duration(i)
+		load := simnode.Duty(40/n, 100*time.Millisecond, time.Second)
+		if i%2 == 0 {
+			load = simnode.Duty(80/n, (2+k)*time.Second, (13+5*k)*time.Second+k*300*time.Millisecond)
+		}
+		pods = append(pods, pod(fmt.Sprintf("notebook-%d", i), 260+45*i, load))
+	}
+	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
+}
+
+// ownMPS is a pod that runs an MPS server of its own for its clients, beside a pod that does not.
+func ownMPS() Case {
+	c := sliced("a pod with an MPS server of its own beside one without",
+		pod("mps", 420, simnode.Constant(40)),
+		pod("plain", 510, simnode.Constant(10)))
+	p := &c.Scenario.Pods[0].Containers[0]
+	p.Processes[0].Work[0].Context = simnode.MPSClient
+	second := p.Processes[0]
+	second.Work = []simnode.Work{{Watts: 350, Load: simnode.Constant(25), Memory: 8 << 30, Context: simnode.MPSClient}}
+	server := simnode.Process{Comm: "nvidia-cuda-mps", Work: []simnode.Work{{Memory: 1 << 25, Context: simnode.MPSServer}}}
+	p.Processes = append(p.Processes, second, server)
+	return c
+}
+
+// bystander is a pod that holds the GPU and has no process, beside one that has a context.
+func bystander() Case {
+	holder := pod("holds", 0, simnode.Constant(0))
+	holder.Containers[0].Processes[0].Work = nil
+	c := sliced("a holder without a process, and a bystander with a context", holder)
+	c.Scenario.Pods = append(c.Scenario.Pods, pod("monitor", 0, simnode.Constant(0)))
+	return c
 }
 
 // bursts is a pod that works now and then, and for less than a tick, beside one that works

@@ -10,11 +10,13 @@ import (
 type rule int
 
 const (
-	truth   rule = iota // the model's
-	perfect             // gpuledger's, if it saw every moment
-	charged             // gpuledger's, as it did charge
-	pidInfo             // DCGM's process statistics
-	smShare             // share of SM utilisation, without idle power
+	truth    rule = iota // the model's
+	perfect              // gpuledger's, if it saw every moment
+	charged              // gpuledger's, as it did charge
+	previous             // gpuledger's first edition's
+	smShare              // share of SM utilisation, without idle power
+	scraped              // share of SM utilisation at every scrape
+	pidInfo              // DCGM's process statistics
 	rules
 )
 
@@ -28,6 +30,15 @@ func (c charges) sum() float64 {
 		sum += e
 	}
 	return sum
+}
+
+// scaled returns amounts in the same proportions that sum to a total.
+func (c charges) scaled(total float64) charges {
+	out, sum := make(charges, len(c)), c.sum()
+	for owner, e := range c {
+		out[owner] = total * e / sum
+	}
+	return out
 }
 
 // An entry says who bears the energy of some time up to a moment on the boot clock.

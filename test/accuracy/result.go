@@ -16,7 +16,9 @@ type Result struct {
 	// Energy is what the GPU really consumed, Booked what its book says and
 	// Accounts what the accounts in it hold.
 	Energy, Booked, Accounts gpu.Millijoules
-	Owners                   []Owner
+	// Slack is the part of the time in which nothing ran.
+	Slack  float64
+	Owners []Owner
 }
 
 // An Owner is what fell to a pod, to all pods of a kind, or to nobody for a reason in
@@ -25,21 +27,41 @@ type Owner struct {
 	Name string
 	// Sample is set for one pod of a kind, which the kind includes.
 	Sample bool
-	Truth  float64
-	// Perfect is what gpuledger's rule gives the owner under perfect sight, Charged
-	// what gpuledger charged.
-	Perfect, Charged float64
+	// Truth is what it really used, Perfect what gpuledger's rule gives it under perfect
+	// sight, Charged what gpuledger charged.
+	Truth, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, 0 if there are none.
 	Bound float64
-	// PIDInfo and SMShare are what the other rules charged.
-	PIDInfo, SMShare float64
+	// Previous, SMShare, Scraped and PIDInfo are what the other rules charged.
+	Previous, SMShare, Scraped, PIDInfo float64
 }
 
 // Signal is the error of what gpuledger saw.
 func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 
-// Model is the error of equal joules per busy second.
+// Model is the error of its rule under perfect sight.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
+
+// Wrong returns how much of the energy a rule put into wrong accounts: half the sum of the
+// errors against the truth.
+func (r *Result) Wrong(by func(Owner) float64) float64 {
+	sum := 0.0
+	for _, o := range r.Owners {
+		if !o.Sample {
+			sum += math.Abs(by(o) - o.Truth)
+		}
+	}
+	return sum / 2
+}
+
+// The rules that [Result.Wrong] can be asked about.
+var (
+	Charged  = func(o Owner) float64 { return o.Charged }
+	Previous = func(o Owner) float64 { return o.Previous }
+	SMShare  = func(o Owner) float64 { return o.SMShare }
+	Scraped  = func(o Owner) float64 { return o.Scraped }
+	PIDInfo  = func(o Owner) float64 { return o.PIDInfo }
+)
 
 // Check reports whether the book balances, with itself and with the GPU, and whether
 // the signal's error is at most an owner's tolerance.
@@ -66,8 +88,9 @@ func (b *bench) result() (Result, error) {
 	}
 	sums := b.journal.between(start.Boot+phase, g.Book.Settled.Boot)
 	energy := sums[truth].sum()
+	sums[scraped] = sums[scraped].scaled(energy) // its last scrape is some seconds ago
 	r := Result{
-		Case: b.Case, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
+		Case: b.Case, Slack: b.world.slack / b.world.steps, Energy: gpu.Millijoules(math.Round(energy)), Booked: g.Book.Energy, Accounts: g.Book.Sum(),
 	}
 	for _, kind := range b.kinds(sums) {
 		r.Owners = append(r.Owners, b.owner(kind.name, kind.members, sums, energy))
@@ -88,7 +111,8 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 	}
 	return Owner{
 		Name: name, Truth: share(sums[truth]), Perfect: share(sums[perfect]), Charged: share(sums[charged]),
-		Bound: b.world.bound(members) / energy, PIDInfo: share(sums[pidInfo]), SMShare: share(sums[smShare]),
+		Bound:    b.world.bound(members) / energy,
+		Previous: share(sums[previous]), SMShare: share(sums[smShare]), Scraped: share(sums[scraped]), PIDInfo: share(sums[pidInfo]),
 	}
 }
 

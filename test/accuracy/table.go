@@ -7,40 +7,110 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// Table returns results as a table. All numbers are percentages of the GPU's energy; the
-// errors of the other rules are from perfect sight, as is the signal's.
+// Table returns results as a table. All numbers are percentages of the GPU's energy, and all
+// errors but the model's and the signal's are against the truth.
 func Table(results []Result) *markdown.Table {
-	t := markdown.NewTable("whose energy", "truth", "model's error", "perfect sight", "gpuledger", "signal's error", "± 2σ of the samples",
-		"pid info", "its error", "SM share", "its error")
+	t := markdown.NewTable("whose energy", "truth", "gpuledger", "error", "of the model", "of the signal", "± 2σ of the samples",
+		"first edition", "SM share", "SM share, 15 s", "pid info")
 	for _, r := range results {
 		t.Add("**" + r.Name + "**")
-		all := Owner{Name: "all"}
 		for _, o := range r.Owners {
-			t.Add(o.cells()...)
-			if o.Sample {
-				continue
-			}
-			all.Truth, all.Perfect, all.Charged = all.Truth+o.Truth, all.Perfect+o.Perfect, all.Charged+o.Charged
-			all.PIDInfo, all.SMShare = all.PIDInfo+o.PIDInfo, all.SMShare+o.SMShare
+			t.Add(r.cells(&o)...)
 		}
-		t.Add(all.cells()...)
+		t.Add("*in wrong accounts*", "", "", percent(r.Wrong(Charged)), "", "", "",
+			r.unlessMIG(percent(r.Wrong(Previous))), percent(r.Wrong(SMShare)), percent(r.Wrong(Scraped)), percent(r.Wrong(PIDInfo)))
 	}
 	return t
 }
 
-// cells are a row.
-func (o *Owner) cells() []string {
+// cells are the row of an owner.
+func (r *Result) cells(o *Owner) []string {
 	bound := "–"
 	if o.Bound > 0 {
 		bound = percent(o.Bound)
 	}
 	return []string{
-		o.Name,
-		percent(o.Truth), signed(o.Model()), percent(o.Perfect),
-		percent(o.Charged), signed(o.Signal()), bound,
-		percent(o.PIDInfo), signed(o.PIDInfo - o.Perfect),
-		percent(o.SMShare), signed(o.SMShare - o.Perfect),
+		o.Name, percent(o.Truth), percent(o.Charged),
+		signed(o.Charged - o.Truth), signed(o.Model()), signed(o.Signal()), bound,
+		r.unlessMIG(signed(o.Previous - o.Truth)), signed(o.SMShare - o.Truth), signed(o.Scraped - o.Truth), signed(o.PIDInfo - o.Truth),
 	}
+}
+
+// unlessMIG returns the cell of a rule that does not know MIG.
+func (r *Result) unlessMIG(cell string) string {
+	if r.Scenario.GPUs[0].MIG != nil {
+		return "–"
+	}
+	return cell
+}
+
+// A Summary is how much energy is in wrong accounts, on average over cases.
+type Summary struct {
+	Cases                               int
+	Charged, Previous, SMShare, Scraped float64
+}
+
+func (s *Summary) add(r *Result) {
+	s.Cases++
+	n := float64(s.Cases)
+	s.Charged += (r.Wrong(Charged) - s.Charged) / n
+	s.Previous += (r.Wrong(Previous) - s.Previous) / n
+	s.SMShare += (r.Wrong(SMShare) - s.SMShare) / n
+	s.Scraped += (r.Wrong(Scraped) - s.Scraped) / n
+}
+
+// saturated is the part of the time in which nothing runs up to which a GPU is busy.
+const saturated = 0.15
+
+// Summarize returns the averages over the cases with idle time and over the saturated ones,
+// without those that the rules cannot be compared on: divided GPUs.
+func Summarize(results []Result) (idle, busy Summary) {
+	for i := range results {
+		switch r := &results[i]; {
+		case r.Scenario.GPUs[0].MIG != nil:
+		case r.Slack > saturated:
+			idle.add(r)
+		default:
+			busy.add(r)
+		}
+	}
+	return idle, busy
+}
+
+// Compare reports whether a summary of the cases with idle time and one of the saturated
+// cases are as good as gpuledger wants to be.
+func Compare(idle, busy Summary) error {
+	switch {
+	case idle.Cases == 0 || busy.Cases == 0:
+		return fmt.Errorf("%d cases with idle time and %d saturated ones: nothing to compare", idle.Cases, busy.Cases)
+	case idle.Charged > 0.6*idle.Previous:
+		return fmt.Errorf("with idle time %s %% are in wrong accounts, by the first edition's rule %s %%", percent(idle.Charged), percent(idle.Previous))
+	case busy.Charged > busy.Previous+0.005:
+		return fmt.Errorf("on saturated GPUs %s %% are in wrong accounts, by the first edition's rule %s %%", percent(busy.Charged), percent(busy.Previous))
+	}
+	return nil
+}
+
+// A Run is all cases under one way of the driver to take samples.
+type Run struct {
+	Name    string
+	Results []Result
+}
+
+// Ranges returns how much energy is in wrong accounts under each way to take samples.
+func Ranges(runs []Run) *markdown.Table {
+	t := markdown.NewTable("the driver's samples",
+		"gpuledger, idle time", "first edition", "SM share", "SM share, 15 s",
+		"gpuledger, saturated", "first edition", "SM share", "SM share, 15 s")
+	for _, run := range runs {
+		idle, busy := Summarize(run.Results)
+		row := []string{run.Name}
+		for _, s := range []Summary{idle, busy} {
+			row = append(row, percent(s.Charged), percent(s.Previous), percent(s.SMShare), percent(s.Scraped))
+		}
+		t.Add(row...)
+	}
+	return t
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }

@@ -10,22 +10,29 @@ import (
 // step is the time by which the model moves.
 const step = 100 * time.Millisecond
 
-// samplesPerStep is how often the driver looks in one step: 72 times in 10 s.
-const samplesPerStep = 7.2 * float64(step) / float64(time.Second)
-
 // A world follows the model: who really uses the GPU's energy, and who would bear it
 // by gpuledger's rule if nothing escaped it.
 type world struct {
-	gpu  simnode.GPU
-	last simnode.GPUTruth
-	// What follows is about the steps in which several owners were there and one of
-	// them at least was busy: their number, energy, and who bears it by the rule.
+	gpu simnode.GPU
+	// perSecond is how many samples the driver takes.
+	perSecond float64
+	last      simnode.GPUTruth
+	// steps counts all steps, slack how much of them was idle time.
+	steps, slack float64
+	// What follows is about the steps in which several owners were busy, or one beside
+	// another: their number, the energy of their work, and who bears it by the rule.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
 }
 
-func newWorld(g simnode.GPU) world { return world{gpu: g, shared: make(charges)} }
+func newWorld(sc simnode.Scenario) world {
+	w := world{gpu: sc.GPUs[0], perSecond: sc.Sampling.PerSecond, shared: make(charges)}
+	if w.perSecond == 0 {
+		w.perSecond = 7.2
+	}
+	return w
+}
 
 // truth returns what everybody used in the step that ends with a row.
 func (w *world) truth(row simnode.GPUTruth) charges {
@@ -36,46 +43,116 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	if idle := row.Idle - w.last.Idle; idle > 0 {
 		used["(idle)"] = float64(idle)
 	}
+	host := func(g *simnode.GPUTruth) (sum float64) {
+		for _, p := range g.Processes {
+			if p.Pod == "" {
+				sum += float64(p.Energy)
+			}
+		}
+		return sum
+	}
+	if more := host(&row) - host(&w.last); more > 0 {
+		used["(host)"] = more
+	}
 	w.last = row
 	return used
 }
 
-// perfect returns who bears the energy of a step by gpuledger's rule: all by their
-// busy time, on a MIG instance times its slices; while nobody is busy the holders, here
-// one replica or instance each; else nobody.
+// perfect returns who bears the energy of a step by gpuledger's rule: the floor of the time
+// in which nothing ran goes to the holders, or to all with a context if there are none, the
+// rest to all by their busy time. On a MIG instance both go by its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
-	if len(on) == 0 {
-		return charges{"(idle)": energy}
-	}
-	weights := make(charges)
+	holding, contexts, work := make(charges), make(charges), make(charges)
+	total, busy := w.slices(), 0.0
 	for _, a := range on {
-		weights[a.Pod] += float64(a.Percent * w.slices(a.Instance))
-	}
-	busy := weights.sum()
-	for _, a := range on {
-		if busy == 0 {
-			weights[a.Pod] = float64(w.slices(a.Instance))
+		part := w.part(a.Instance)
+		switch {
+		case a.Holds:
+			holding[owner(a)] += part
+		default:
+			contexts[owner(a)] += part
+			busy += float64(a.Percent) / 100 * part / total
+			work[owner(a)] += float64(a.Percent) * part
 		}
 	}
-	total := weights.sum()
-	for owner, weight := range weights {
-		weights[owner] = energy * weight / total
+	if w.gpu.MIG != nil && len(holding) > 0 {
+		return w.perfectMIG(energy, on)
 	}
-	if len(weights) > 1 && busy > 0 {
+	if len(holding) == 0 {
+		holding = contexts
+	}
+	w.steps++
+	w.slack += 1 - min(busy, 1)
+	if len(holding) == 0 {
+		return charges{"(idle)": energy}
+	}
+	idle := min(energy, float64(w.gpu.Floor)*1000*step.Seconds()*(1-min(busy, 1)))
+	if work.sum() == 0 {
+		return holding.scaled(energy)
+	}
+	bill := work.scaled(energy - idle)
+	if len(contexts) > 1 {
 		w.sharedSteps++
-		w.sharedEnergy += energy
-		for owner, e := range weights {
+		w.sharedEnergy += energy - idle
+		for owner, e := range bill {
 			w.shared[owner] += e
 		}
 	}
-	return weights
+	for owner, e := range holding.scaled(idle) {
+		bill[owner] += e
+	}
+	return bill
 }
 
-func (w *world) slices(instance int) int {
+// perfectMIG is the same for instances, each of which one pod holds.
+func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
+	rest, work, busy := make(charges), make(charges), 0.0
+	for _, a := range on {
+		if !a.Holds {
+			n := w.part(a.Instance)
+			busy += float64(a.Percent) / 100 * n
+			rest[owner(a)] += n * (1 - float64(a.Percent)/100)
+			work[owner(a)] += n * float64(a.Percent)
+		}
+	}
+	w.steps++
+	w.slack += 1 - busy/w.slices()
+	if busy == 0 {
+		return rest.scaled(energy)
+	}
+	idle := min(energy, float64(w.gpu.Floor)*1000*step.Seconds()*(1-busy/w.slices()))
+	bill := work.scaled(energy - idle)
+	if rest.sum() == 0 {
+		return work.scaled(energy)
+	}
+	for owner, e := range rest.scaled(idle) {
+		bill[owner] += e
+	}
+	return bill
+}
+
+// owner names whose an activity is.
+func owner(a simnode.Activity) string {
+	if a.Pod == "" {
+		return "(host)"
+	}
+	return a.Pod
+}
+
+// part returns the slices of an instance, 1 for a whole GPU.
+func (w *world) part(instance int) float64 {
 	if w.gpu.MIG == nil {
 		return 1
 	}
-	return w.gpu.MIG.Instances[instance].Slices
+	return float64(w.gpu.MIG.Instances[instance].Slices)
+}
+
+// slices returns the slices of the GPU, 1 where it is not divided.
+func (w *world) slices() float64 {
+	if w.gpu.MIG == nil {
+		return 1
+	}
+	return float64(w.gpu.MIG.Slices)
 }
 
 // bound returns two standard errors of what random samples say of some owners' energy:
@@ -89,6 +166,6 @@ func (w *world) bound(owners []string) float64 {
 	for _, o := range owners {
 		p += w.shared[o] / w.sharedEnergy
 	}
-	n := samplesPerStep * float64(w.sharedSteps)
-	return 2 * math.Sqrt(p*(1-p)/n) * w.sharedEnergy
+	n := w.perSecond * step.Seconds() * float64(w.sharedSteps)
+	return 2 * math.Sqrt(max(p*(1-p), 0)/n) * w.sharedEnergy
 }

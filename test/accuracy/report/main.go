@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
@@ -32,25 +34,31 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
-	results, err := play(ctx)
+	runs, err := play(ctx)
 	if err != nil {
 		return err
 	}
-	table := accuracy.Table(results).String()
-	if file == "" {
-		fmt.Print(table)
-	} else if err := markdown.Put(file, "make bench-accuracy", table); err != nil {
-		return fmt.Errorf("put the table into %s: %w", file, err)
+	favourable := runs[0].Results
+	tables := map[string]string{
+		"make bench-accuracy":         accuracy.Table(favourable).String(),
+		"make bench-accuracy: ranges": accuracy.Ranges(runs).String(),
 	}
-	var errs []error
-	for _, r := range results {
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		if file == "" {
+			fmt.Println(tables[name])
+		} else if err := markdown.Put(file, name, tables[name]); err != nil {
+			return fmt.Errorf("put the table into %s: %w", file, err)
+		}
+	}
+	errs := []error{accuracy.Compare(accuracy.Summarize(favourable))}
+	for _, r := range favourable {
 		errs = append(errs, r.Check(func(accuracy.Owner) float64 { return aim }))
 	}
 	return errors.Join(errs...)
 }
 
-// play plays all cases.
-func play(ctx context.Context) ([]accuracy.Result, error) {
+// play plays all cases under all ways to take samples. Divided GPUs have none.
+func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {
 		return nil, err
@@ -60,13 +68,20 @@ func play(ctx context.Context) ([]accuracy.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var results []accuracy.Result
-	for _, c := range accuracy.Cases(length) {
-		r, err := accuracy.Run(ctx, library, c, length)
-		if err != nil {
-			return nil, err
+	var runs []accuracy.Run
+	for i, how := range accuracy.Samplings() {
+		run := accuracy.Run{Name: how.Name}
+		for _, c := range accuracy.Sampled(accuracy.Cases(length), how) {
+			if i > 0 && c.Scenario.GPUs[0].MIG != nil {
+				continue
+			}
+			r, err := accuracy.Play(ctx, library, c, length)
+			if err != nil {
+				return nil, err
+			}
+			run.Results = append(run.Results, r)
 		}
-		results = append(results, r)
+		runs = append(runs, run)
 	}
-	return results, nil
+	return runs, nil
 }

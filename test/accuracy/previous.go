@@ -1,0 +1,59 @@
+package accuracy
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// A previousRule charges as gpuledger's first edition did, from the same readings: the energy
+// between two of them goes to the only owner that has a context, or to several by their
+// activity, or if nobody worked to those that hold replicas; without any context to the
+// holders, else to nobody. It knows neither MIG nor gaps.
+type previousRule struct {
+	last  *gpu.Millijoules
+	there map[string]bool
+}
+
+// read takes in a reading and returns what it adds.
+func (r *previousRule) read(g *gpu.GPU) charges {
+	now, activity, held := make(map[string]bool), make(charges), make(charges)
+	for _, p := range g.Processes {
+		who := ownerName(p.Owner)
+		now[who] = true
+		if p.SM != nil && *p.SM > 0 {
+			activity[who] += *p.SM
+		}
+	}
+	for _, h := range g.Holders {
+		if h.Replicas > 0 {
+			held[h.Pod] += float64(h.Replicas)
+		}
+	}
+	present := make(charges)
+	for _, owners := range []map[string]bool{r.there, now} {
+		for who := range owners {
+			present[who] = 1
+		}
+	}
+	heldHere := make(charges)
+	for who := range present {
+		if held[who] > 0 {
+			heldHere[who] = held[who]
+		}
+	}
+	var c charges
+	if r.last != nil {
+		energy := float64(*g.Reading.Energy - *r.last)
+		switch {
+		case len(present) == 0 && len(held) > 0:
+			c = held.scaled(energy)
+		case len(present) == 0:
+			c = charges{"(idle)": energy}
+		case len(present) > 1 && len(activity) > 0:
+			c = activity.scaled(energy)
+		case len(heldHere) > 0 && len(present) > 1:
+			c = heldHere.scaled(energy)
+		default:
+			c = present.scaled(energy)
+		}
+	}
+	r.last, r.there = g.Reading.Energy, now
+	return c
+}
