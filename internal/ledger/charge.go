@@ -14,7 +14,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
 	} else {
-		iv.price(parts, l.idleEnergy(iv, b.idlePower()))
+		iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower()))
 		for i := range parts {
 			b.chargePart(st, &parts[i])
 		}

@@ -59,22 +59,22 @@ func (iv *interval) busyShare() (float64, bool) {
 	return 0, false
 }
 
-// idleEnergy returns the part of an interval's energy that the GPU would have drawn had
-// nothing run in the time in which nothing did: all of it if it was quiet throughout, none
-// if it is not known how busy it was.
-func (l load) idleEnergy(iv *interval, power gpu.Watts) gpu.Millijoules {
+// idleEnergy returns the part of an interval's energy that the GPU drew for being there: all
+// of it if it was at rest, none if it is not known how busy it was, else its idle power over
+// the time in which nothing ran.
+func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
 		return 0
-	case l.quiet:
+	case atRest:
 		return iv.energy
 	}
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
 const (
-	// quietIntervals is how many quiet intervals make one measurement of the idle power,
-	// which is their median: one of them may hold a kernel that no sample saw.
+	// quietIntervals is how many quiet intervals in a row make one measurement of the idle
+	// power, which is their median: one of them may hold a kernel that no sample saw.
 	quietIntervals = 5
 	// inertia is by what part of the way a measurement moves what was learnt before, and
 	// memory for how many intervals the guess remembers how busy the GPU was.
@@ -112,7 +112,10 @@ func (m *idleMeter) see(l load, known gpu.Watts) gpu.Watts {
 		}
 	}
 	m.remember(l)
-	if l.quiet && l.open && m.last.quiet && m.last.open {
+	switch {
+	case !l.quiet || !l.open:
+		m.quiet = m.quiet[:0]
+	case m.last.quiet && m.last.open:
 		m.quiet = append(m.quiet, l.power)
 	}
 	m.last = l
@@ -128,6 +131,10 @@ func (m *idleMeter) see(l load, known gpu.Watts) gpu.Watts {
 	return known + (median-known)/inertia
 }
 
+// atRest reports whether nothing ran in an interval, as far as was seen: nor in the one
+// before, so that it is not work which only few samples see.
+func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
+
 func (m *idleMeter) remember(l load) {
 	const keep = 1 - 1.0/memory
 	m.n = m.n*keep + 1
@@ -138,18 +145,18 @@ func (m *idleMeter) remember(l load) {
 }
 
 // guess returns an idle power to go by before it is learnt: the lowest power so far, but no
-// more than an eighth of the GPU's limit, which is what GPUs draw at rest, and no more than
-// where the line through power over busy share begins, if that is a power at all: under
-// processes of different watts it need not be.
+// more than an eighth of the GPU's limit, which is what GPUs draw at rest, than the mean power
+// less the busy part of the time, and than where the line through power over busy share
+// begins, if that is a power at all: under processes of different watts it need not be.
 func (m *idleMeter) guess(limit gpu.Watts) gpu.Watts {
-	least := m.lowest
-	if limit > 0 {
-		least = min(least, float64(limit)/8)
-	}
 	if m.n == 0 {
 		return 0
 	}
 	u, p := m.u/m.n, m.p/m.n
+	least := min(m.lowest, p*(1-u))
+	if limit > 0 {
+		least = min(least, float64(limit)/8)
+	}
 	if variance := m.uu/m.n - u*u; variance > spread*spread {
 		if begins := p - (m.up/m.n-u*p)/variance*u; begins > least/4 {
 			least = min(least, begins)

@@ -23,10 +23,12 @@ func TestSeconds(t *testing.T) {
 		idle              gpu.Millijoules
 	}{
 		{
-			"held, worked, then idle",
-			looks(func(o *ledger.Observation) { o.Utilization = new(0.0) },
-				look(0, nil, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)), look(2, []*gpu.Process{p}, holds(train, 1))),
-			2 * time.Second, time.Second, 300_000,
+			"held, worked, then idle for two seconds, of which the first may have seen work end",
+			[]ledger.Observation{
+				look(0, nil, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)),
+				resting(look(2, []*gpu.Process{p}, holds(train, 1))), resting(look(3, []*gpu.Process{p}, holds(train, 1))),
+			},
+			3 * time.Second, time.Second, 300_000,
 		},
 		{
 			"utilisation not known, but no samples",
@@ -61,6 +63,12 @@ func TestSeconds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// resting is a look at which the GPU does nothing.
+func resting(o ledger.Observation) ledger.Observation {
+	o.Utilization = new(0.0)
+	return o
 }
 
 // TestBetween: a look between two readings counts as well as that of the second
