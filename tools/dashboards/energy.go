@@ -39,7 +39,7 @@ func energy() *dashboard.DashboardBuilder {
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}, pod)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to. Counters that cover a module of several GPUs count once for each GPU, see docs/energy.md.", noRules}, quarter, "kwatth", boards).
+		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Charged to pods, full hours", "What the pods of the chosen namespaces are charged for. With all namespaces chosen, the rest of the energy of all GPUs is idle, or used from outside of pods.", noRules}, quarter, "kwatth", charged).
 			Thresholds(from("text")).Decimals(1)).
@@ -50,7 +50,7 @@ func energy() *dashboard.DashboardBuilder {
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "What all GPUs draw together, at the end of the time range.", "no energy was read"}, third, "watt",
 			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
-		WithPanel(number(words{"Held and idle", "Part of that power that goes to GPUs which a pod of the chosen namespaces holds while nothing runs on them.", "no pod holds a GPU"}, third, "percentunit",
+		WithPanel(number(words{"Held and idle", "Part of that power that is idle power of GPUs which pods of the chosen namespaces hold: what these would draw with nothing running on them.", "no pod holds a GPU"}, third, "percentunit",
 			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
 		WithPanel(number(words{"Held by nobody", "Part of that power that goes to GPUs which nobody holds or uses.", "no energy was read"}, third, "percentunit",
@@ -82,16 +82,16 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, workloads, cost(workloads)).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(stacked(words{
 			"Where the power goes",
-			"Power of all GPUs: what pods work with, what they hold while nothing runs, and what no pod is charged for, by reason: docs/metrics.md says what each means.",
+			"Power of all GPUs: what pods work with, the idle power of what they hold, and what no pod is charged for, by reason: docs/metrics.md says what each means.",
 			"no energy was read",
 		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
 			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
-		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods whose GPUs draw most power while nothing runs on them: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
+		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods that are charged most idle power, of those with 10 W or more: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
-		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 0.5)`).
+		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
 		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range, of the 100 that used most. Choose a namespace before you ask for many days.", "no record: is the job gpuledger-record scraped?"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},

@@ -17,26 +17,6 @@ const (
 	podEnergy   = allocationEnergy + ofBoard
 )
 
-// onModule is the board's GPUs whose counters cover a module: each has the energy of all.
-// The record does not tell them, so they are those that the exporter's own page tells
-// now, or told in the time range at a full hour. More often would be much to ask of a
-// fleet, as that page does not know whose board a GPU is on.
-var onModule = fill(`group by (UUID) ((INFO @ end() or last_over_time(INFO[$__range:1h] @ end())) and on (cluster, node, UUID) last_over_time(BOARD[$__range] @ end()))`,
-	"INFO", `gpuledger_gpu_energy_source_info{cluster=~"$cluster", UUID=~"$UUID", scope="module"}`, "BOARD", boardEnergy)
-
-// joulesBy adds up the joules of the board's GPUs; of a module's it takes the most that
-// one of them has.
-func joulesBy(labels, joules string) string {
-	return fill(`sum by (LABELS) (topk by (LABELS) (scalar(count(MODULE) ^ 0 or vector(100)), sum by (LABELS, UUID) (JOULES)))`,
-		"LABELS", labels, "MODULE", onModule, "JOULES", joules)
-}
-
-// watts is the power of the series, of which each GPU of a module has an equal part.
-func watts(series string) string {
-	return fill(`SERIES / scalar(count(rate(BOARD[$__rate_interval]) > 0 and on (UUID) MODULE) or vector(1))`,
-		"SERIES", series, "MODULE", onModule, "BOARD", boardEnergy)
-}
-
 const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
@@ -46,8 +26,8 @@ func gpuLife() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Places it had", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
-		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to. A counter that covers a module of several GPUs counts once.", noRecord}, quarter, "kwatth",
-			joulesBy("serial", boardJoules(boardEnergy))+" / "+kWh).Thresholds(from("text")).Decimals(2)).
+		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to.", noRecord}, quarter, "kwatth",
+			fill(`sum by (serial) (JOULES) / `+kWh, "JOULES", boardJoules(boardEnergy))).Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
 		WithPanel(number(words{"XIDs in the time range", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
@@ -61,7 +41,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			Interval("1m").SortBy(descending("From")).Height(7)).
 		WithPanel(rows(words{
 			"Who used it",
-			"Every pod that held or used a GPU of the board in the time range, the last one first. GPU time counts each GPU that it held. Where the counters cover a module of several GPUs, a pod has all that the module used meanwhile, also for its other pods. Without the reconciler the pod stands for its workload.",
+			"Every pod that held or used a GPU of the board in the time range, the last one first. GPU time counts each GPU that it held. Without the reconciler the pod stands for its workload.",
 			"no pod used it",
 		}, full, []column{
 			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
@@ -75,12 +55,12 @@ func gpuLife() *dashboard.DashboardBuilder {
 			{field: "Value #D", title: "Energy", unit: "kwatth"},
 		}, append(seen(podEnergy, podLabels, ""),
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", podCounted(allocationSeconds, ofBoard, "1d")),
-			workloads("("+joulesBy(podLabels, podCounted(allocationEnergy, ofBoard, "1d"))+" / "+kWh+")"))...).
+			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", podCounted(allocationEnergy, ofBoard, "1d"))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
-		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods. Where the counters cover a module of several GPUs, each GPU has an equal part.", noRecord}, full, "watt",
-			watts(fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy)), "{{namespace}}/{{pod}}").
-			WithTarget(over("B", watts(fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,
-				"BOARD", boardEnergy, "ENERGY", podEnergy)), "nobody")))
+		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods.", noRecord}, full, "watt",
+			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
+			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,
+				"BOARD", boardEnergy, "ENERGY", podEnergy), "nobody")))
 }
 
 // podLabels tell a pod's use of a node apart.

@@ -96,8 +96,8 @@ func TestMoney(t *testing.T) {
 }
 
 // lives is two boards of 100 W that are old when they are first seen. The first one's
-// counter begins anew after two hours in which nobody looked. The other is a module of two
-// GPUs, each of which has the module's energy, and one is lost at last.
+// counter begins anew after two hours in which nobody looked. The other has
+// two GPUs, one of which is lost at last.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -105,16 +105,15 @@ func lives() []byte {
 	h.pod("S1", "GPU-1", "alpha/old", 0, 2*time.Hour, oldJoules, 60)
 	h.pod("S1", "GPU-1", "alpha/young", 4*time.Hour, end, 6000, 100)
 	for _, gpu := range []string{"GPU-2", "GPU-3"} {
-		h.counter(fmt.Sprintf(`gpuledger_gpu_energy_source_info{node="a",UUID="%s",source="counter",scope="module"}`, gpu), 0, end, 1, 0)
-		h.pod("S2", gpu, "beta/both", 0, 4*time.Hour, oldJoules, 100)
+		h.pod("S2", gpu, "beta/both", 0, 4*time.Hour, oldJoules, 50)
 	}
-	h.board("S2", "GPU-2", 0, end, oldJoules, 100)
-	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 6000, 100)
-	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 100)
+	h.board("S2", "GPU-2", 0, end, oldJoules, 50)
+	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 3000, 50)
+	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 50)
 	return h.bytes()
 }
 
-// TestLife: GPU life bills what was used in the time range, on a module once.
+// TestLife: GPU life bills what was used in the time range, a board's GPUs together.
 func TestLife(t *testing.T) {
 	address := backfilled(t, "life", lives())
 	life := read(t, "../../../dashboards/gpu-life.json")
@@ -135,7 +134,7 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"a module whose GPUs have one pod", "S2", 4 * time.Hour,
+			"a board whose GPUs have one pod", "S2", 4 * time.Hour,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.4}},
 				"Who used it": {
@@ -146,25 +145,25 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"a module of which half is used", "S2", 5 * time.Hour,
+			"a board of which half is used", "S2", 5 * time.Hour,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.5}},
 				"Who used it": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3600},
-					3: {"beta/both": 0.4, "beta/left": 0.1},
+					3: {"beta/both": 0.4, "beta/left": 0.05},
 				},
 				"Power by pod": {{"beta/left": 50}, {"": 50}},
 			},
 		},
 		{
-			"a module of which half is lost", "S2", end,
+			"a board of which half is lost", "S2", end,
 			map[string][]map[string]float64{
-				"Energy": {{"": 0.6}},
+				"Energy": {{"": 0.55}},
 				"Who used it": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7200},
-					3: {"beta/both": 0.4, "beta/left": 0.2},
+					3: {"beta/both": 0.4, "beta/left": 0.1},
 				},
-				"Power by pod": {{"beta/left": 100}, {"": 0}},
+				"Power by pod": {{"beta/left": 50}, {"": 0}},
 			},
 		},
 	}
