@@ -366,3 +366,59 @@ func TestReconfigured(t *testing.T) {
 		},
 	})
 }
+
+// TestMIGInTwoParts is the table of docs/energy.md: of a GPU of seven slices, an instance of
+// three and one of two, whose idle power of 70 W was learnt.
+func TestMIGInTwoParts(t *testing.T) {
+	layout := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
+	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
+	tests := []struct {
+		name   string
+		energy gpu.Millijoules
+		busy   map[string]time.Duration // nil if that is not known
+		want   amounts
+	}{
+		{"both busy", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second}, amounts{
+			"train 1 shared": 240_000, "serve 2 shared": 160_000, "idle": 20_000,
+		}},
+		{"one busy, the other for half of the time", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second / 2}, amounts{
+			"train 1 shared": 292_500, "serve 2 shared": 97_500, "serve 2 allocated": 10_000, "idle": 20_000,
+		}},
+		{"both idle", 70_000, map[string]time.Duration{}, amounts{
+			"train 1 allocated": 30_000, "serve 2 allocated": 20_000, "idle": 20_000,
+		}},
+		{"not known", 420_000, nil, amounts{
+			"train 1 allocated": 180_000, "serve 2 allocated": 120_000, "idle": 120_000,
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l, counter, second := newLedger(), gpu.Millijoules(0), 0.0
+			tell := func(energy gpu.Millijoules, busy map[string]time.Duration) *gpu.Book {
+				counter += energy
+				o := look(second, processes, holdsInstance(train, "1"), holdsInstance(serve, "2"))
+				o.MIG, o.Places = layout, map[gpu.ProcessID]string{processes[0].ID: "1", processes[1].ID: "2"}
+				o.Energy, o.ActivityKnown, o.Utilization = new(counter), false, nil
+				o.Instances, o.InstancesKnown = busy, busy != nil
+				second++
+				return ask(t, l, o)
+			}
+			var b *gpu.Book
+			for range 10 {
+				b = tell(70_000, map[string]time.Duration{})
+			}
+			if b.IdlePower != 70 {
+				t.Fatalf("learnt %v W", b.IdlePower)
+			}
+			got, before := amounts{}, amountsOf(b)
+			for what, amount := range amountsOf(tell(tt.energy, tt.busy)) {
+				if more := amount - before[what]; more != 0 && what != "energy" {
+					got[what] = more
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
