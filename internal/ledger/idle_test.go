@@ -185,12 +185,31 @@ func TestGuess(t *testing.T) {
 }
 
 // TestAdminAccess: a claim that lets its pod look at a GPU which another one's is pays nothing.
+// Pods that share a claim hold it together.
 func TestAdminAccess(t *testing.T) {
-	owned, watched := holds(train, 1), holds(serve, 1)
-	owned.Claim, watched.Claim = "train-gpu", "watch-all"
-	b := ask(t, newLedger(), look(0, both[:1], owned, watched), look(1, both[:1], owned, watched))
-	want := amounts{"energy": 300_000, "train exclusive": 300_000}
-	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	claims := func(first, second string, w gpu.Container) []gpu.Allocation {
+		owned, other := holds(train, 1), holds(w, 1)
+		owned.Claim, other.Claim = first, second
+		return []gpu.Allocation{owned, other}
+	}
+	mate := gpu.Container{Namespace: "ml", Pod: "mate-0", PodUID: "uid-mate", Container: "main"}
+	tests := []struct {
+		name      string
+		processes []*gpu.Process
+		held      []gpu.Allocation
+		want      amounts
+	}{
+		{"a monitor", both[:1], claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
+		{"nobody uses it", nil, claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train allocated": 150_000, "serve allocated": 150_000}},
+		{"one claim of two pods", both[:1], claims("ours", "ours", mate), amounts{"energy": 300_000, "train allocated": 150_000, "mate allocated": 150_000}},
+		{"claims of that name in two namespaces", both[:1], claims("gpu", "gpu", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := ask(t, newLedger(), look(0, tt.processes, tt.held...), look(1, tt.processes, tt.held...))
+			if diff := cmp.Diff(tt.want, amountsOf(b)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

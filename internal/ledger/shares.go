@@ -1,0 +1,111 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// shares say who pays which part of an amount, in the order of their accounts.
+type shares []share
+
+type share struct {
+	*party
+	weight uint64
+}
+
+func (s shares) weights() []uint64 {
+	weights := make([]uint64, len(s))
+	for i := range s {
+		weights[i] = s[i].weight
+	}
+	return weights
+}
+
+// add gives a party more weight.
+func (s *shares) add(o *party, weight uint64) {
+	if i := slices.IndexFunc(*s, func(t share) bool { return t.kind == o.kind && t.container == o.container }); i >= 0 {
+		(*s)[i].weight += weight
+		return
+	}
+	*s = append(*s, share{o, weight})
+}
+
+func (s shares) inOrder() shares {
+	slices.SortFunc(s, func(a, b share) int { return compareParty(a.party, b.party) })
+	return s
+}
+
+// byActivity returns the owners by what they did themselves.
+func (p *part) byActivity() (s shares) {
+	for i := range p.who.list {
+		o := &p.who.list[i]
+		s.add(o, uint64(o.activity-o.served))
+	}
+	return s
+}
+
+// byHolding returns the holders by their replicas, those too that are not there; all owners
+// that are there equally if nobody holds the part.
+func (p *part) byHolding() (s shares) {
+	for _, h := range p.holders {
+		users := p.users(h)
+		for _, i := range users {
+			s.add(&p.who.list[i], uint64(h.Replicas)*divisible/uint64(len(users)))
+		}
+		if len(users) == 0 {
+			s.add(&party{kind: gpu.OwnerContainer, container: h.Container}, uint64(h.Replicas)*divisible)
+		}
+	}
+	if len(p.holders) > 0 {
+		return s.inOrder()
+	}
+	for i := range p.who.list {
+		s.add(&p.who.list[i], 1)
+	}
+	return s
+}
+
+// byService returns the owners that an MPS server worked for: by the replicas that they
+// hold, equally if none of them holds any.
+func (p *part) byService() (s shares) {
+	for _, h := range p.holders {
+		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.who.list[i].served == 0 })
+		for _, i := range users {
+			s.add(&p.who.list[i], uint64(h.Replicas)*divisible/uint64(len(users)))
+		}
+	}
+	if len(s) > 0 {
+		return s.inOrder()
+	}
+	for i := range p.who.list {
+		if o := &p.who.list[i]; o.served > 0 {
+			s.add(o, 1)
+		}
+	}
+	return s
+}
+
+// divisible is what one replica weighs: up to twelve containers can have equal parts.
+const divisible = 27720
+
+// users returns the positions of the parties that hold an allocation. Those of a claim
+// that several containers of a pod have hold it together, and a pod holds what its
+// containers do. Where the container that holds it is not there, its pod's others are
+// its users.
+func (p *part) users(h *gpu.Allocation) (users []int) {
+	var beside []int
+	for i, o := range p.who.list {
+		switch {
+		case o.kind != gpu.OwnerContainer || h.Container.OfPod() != o.container.OfPod():
+		case h.Container == o.container || h.Container.Container == "" || o.container.Container == "":
+			users = append(users, i)
+		default:
+			beside = append(beside, i)
+		}
+	}
+	if len(users) == 0 {
+		return beside
+	}
+	return users
+}
