@@ -182,3 +182,29 @@ func TestMeterOfANewDriver(t *testing.T) {
 		t.Errorf("scope %q, energy %d", scope, energy)
 	}
 }
+
+// TestModulePower: where the counter is a module's, the power of the GPU and of the module
+// are read, and what no board draws is not told.
+func TestModulePower(t *testing.T) {
+	tests := []struct {
+		name, fields string
+		want         gpu.ModulePower
+	}{
+		{"both", "energy=1\tenergy_module=3\tpower_gpu=30500\tpower_module=100000", gpu.ModulePower{GPU: 30.5, Module: 100}},
+		{"the GPU's alone", "energy=1\tenergy_module=3\tpower_gpu=30500", gpu.ModulePower{GPU: 30.5}},
+		{"neither", "energy=1\tenergy_module=3", gpu.ModulePower{}},
+		{"ones", "energy=1\tenergy_module=3\tpower_gpu=4294967295\tpower_module=100000", gpu.ModulePower{Module: 100}},
+		{"a counter of the GPU", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower_gpu=30500\tpower_module=100000", gpu.ModulePower{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
+			d := newDriver(t, n)
+			d.fields[n.GPUs[0].Device.UUID] = tt.fields
+			d.write()
+			if got := gputest.Read(t, d.open(gputest.NewClock().Now)).Readings[0].ModulePower; got != tt.want {
+				t.Errorf("power %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}

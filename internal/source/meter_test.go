@@ -167,3 +167,17 @@ func TestLateEngine(t *testing.T) {
 		}
 	}
 }
+
+// TestModulePower: the power of a module, which only the library tells, is there beside the
+// engine's counter of it.
+func TestModulePower(t *testing.T) {
+	b := newBoth(false)
+	power := gpu.ModulePower{GPU: 30, Module: 100}
+	library := metered(gpu.ScopeModule, 1000)
+	library.Reading.ModulePower = power
+	b.engine.of("dcgm", metered(gpu.ScopeUnknown, 1000), b.clock.Now())
+	b.library.of("nvml", library, b.clock.Now())
+	if d, r := b.one(t); r.ModulePower != power || d.EnergyScope != gpu.ScopeModule {
+		t.Errorf("power %+v, scope %q", r.ModulePower, d.EnergyScope)
+	}
+}
