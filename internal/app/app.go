@@ -59,7 +59,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Host:     host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
 		NodeName: cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
-		Now:    now, Stages: stages,
+		Now:    now, Log: log, Stages: stages,
 	})}
 }
 

@@ -31,6 +31,34 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestStateOfFirstEdition: a state that knows no idle power is continued, and learns it.
+func TestStateOfFirstEdition(t *testing.T) {
+	lines := []string{
+		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
+			`"unattributed":[0,0,0,0,0],"retired":0,"resets":0,"rejected":0,"base":{"at":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":1300000}}}`,
+		`{"account":{"namespace":"ml","pod":"train-0","pod_uid":"uid-train","container":"main","opened":"2027-01-15T08:00:00Z",` +
+			`"energy":[300000,0,0],"idle":0,"allocated":1000000000,"active":0,"last_alive":3601000000000}}`,
+	}
+	var saved ledger.Builder
+	for _, line := range lines {
+		var r ledger.Record
+		if err := errors.Join(json.Unmarshal([]byte(line), &r), saved.Add(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := saved.State.Check(time.Hour + 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, saved.State)
+	var b *gpu.Book
+	for s := 2.0; s < 12; s++ {
+		b = ask(t, l, resting(look(s, both[:1], holds(train, 1))))
+	}
+	if a := b.Containers[0]; a.Energy[gpu.Exclusive] != b.Energy-b.Unattributed[gpu.Gap] || b.IdlePower != 300 || b.Energy != 11*300_000 {
+		t.Errorf("book: %+v", b)
+	}
+}
+
 // TestNotOpen: a GPU whose counter was never read has no book yet.
 func TestNotOpen(t *testing.T) {
 	l := newLedger()

@@ -3,6 +3,7 @@ package sampler
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type Config struct {
 	StatePath string
 	Ledger    ledger.Config
 	Now       gpu.Clock
+	Log       *slog.Logger
 	Stages    *stage.Set
 }
 

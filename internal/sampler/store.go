@@ -190,6 +190,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 		return gpus
 	}
 	s.ledger = ledger.Restore(s.cfg.Ledger, c.books.State)
+	s.cfg.Log.Info("continue the books of an earlier exporter", "path", s.cfg.StatePath, "books", len(c.books.State.Books))
 	return gpus
 }
 

@@ -151,7 +151,7 @@ func (w *world) sampler() *sampler.Sampler {
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"),
 		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},
-		Now:       w.instant, Stages: stage.New(log, w.instant),
+		Now:       w.instant, Log: log, Stages: stage.New(log, w.instant),
 	})
 }
 

@@ -86,12 +86,12 @@ func tick(ctx context.Context, s size) (each usage, err error) {
 	}
 	defer os.RemoveAll(dir)
 	w := newWorld(s)
-	now := func() gpu.Instant { return w.now }
+	now, log := func() gpu.Instant { return w.now }, slog.New(slog.DiscardHandler)
 	sa := sampler.New(sampler.Config{
 		Source: w, Mapper: w, Host: host.Host{ProcFS: "/proc", SysFS: "/sys"},
 		NodeName: w.snapshot.Node.Name, StatePath: filepath.Join(dir, "state"),
 		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 64},
-		Now:    now, Stages: stage.New(slog.New(slog.DiscardHandler), now),
+		Now:    now, Log: log, Stages: stage.New(log, now),
 	})
 	run := func(n int) {
 		for range n {
