@@ -154,7 +154,7 @@ test-stress: ## run both ten times beside four busy loops, and print a table; ta
 	@tools/stress $(RUNS) $(LOOPS)
 
 .PHONY: check
-check: tidy lint generated binary unit race real fuzz ## run what CI runs after both tests
+check: tidy lint generated rendered binary unit race real fuzz ## run what CI runs after both tests
 	@echo "all checks passed"
 
 .PHONY: e2e
@@ -165,7 +165,7 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 # The parts of e2e, each of which can be run by itself.
 
 .PHONY: e2e-suites
-e2e-suites: build
+e2e-suites: build manifests
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules queries dashboards cluster) ./test/alerts
 
@@ -236,8 +236,7 @@ generate: ## write the generated files again
 	go generate ./...
 
 .PHONY: manifests
-manifests: ## render the overlays into manifests/rendered
-	@go generate ./internal/deploy
+manifests: ## render the overlays into bin/manifests, as releases bring them
 	@tools/manifests $(KUSTOMIZE)
 
 .PHONY: format
@@ -261,9 +260,13 @@ lint:
 
 .PHONY: generated
 generated:
-	@echo "generated: go generate and make manifests change no file"
+	@echo "generated: go generate changes no file"
 	@tools/unchanged go generate ./...
-	@tools/unchanged tools/manifests $(KUSTOMIZE)
+
+.PHONY: rendered
+rendered: manifests
+	@echo "rendered: the overlays take what the programs take, and what is promised of them holds"
+	@go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
 
 .PHONY: binary
 binary:

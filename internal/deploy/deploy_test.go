@@ -5,15 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
@@ -86,77 +83,6 @@ func TestTarget(t *testing.T) {
 	if got := strings.Count(string(text), "name: "+deploy.DevicePluginName+"\n"); got != 2 {
 		t.Errorf("the component has the target %d times", got)
 	}
-}
-
-// TestOneDaemonSet: each overlay reads the exporters of exactly one DaemonSet, and scrapes
-// no other. It is the overlay's own DaemonSet or, with the policy, the one of the namespace
-// that the policy is for: any other namespace could be created by a user of the cluster.
-func TestOneDaemonSet(t *testing.T) {
-	overlays := 0
-	for file, documents := range files(t) {
-		var read, scraped, policy []string
-		own := false
-		for _, document := range documents {
-			w := &workload{}
-			check(t, yaml.Unmarshal(document, w))
-			switch w.Kind + " " + w.Name {
-			case "MutatingAdmissionPolicy gpuledger":
-				p := &admissionv1.MutatingAdmissionPolicy{}
-				check(t, syaml.UnmarshalStrict(document, p))
-				policy = p.Spec.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values
-			case "Deployment gpuledger-reconciler":
-				read = exporters(t, arguments(&w.Spec.Template.Spec.Containers[0]))
-			case "DaemonSet gpuledger":
-				own = true
-			case "PodMonitor gpuledger":
-				scraped = monitored(t, document)
-			}
-		}
-		if read == nil {
-			continue // removes what an overlay installs
-		}
-		overlays++
-		t.Run(file, func(t *testing.T) {
-			namespace, _, ok := strings.Cut(read[0], "/")
-			if len(read) != 1 || !ok {
-				t.Fatalf("the reconciler reads %q", read)
-			}
-			if own != (read[0] == "gpuledger/gpuledger") || own == (policy != nil) {
-				t.Errorf("the reconciler reads %s; a DaemonSet of its own: %v, a policy: %v", read[0], own, policy)
-			}
-			if policy != nil && !slices.Equal(policy, []string{namespace}) {
-				t.Errorf("the reconciler reads %s, the policy is for %v", read[0], policy)
-			}
-			if scraped != nil && !slices.Equal(scraped, read) {
-				t.Errorf("the reconciler reads %s, Prometheus scrapes %v", read[0], scraped)
-			}
-		})
-	}
-	if want := 11; overlays < want {
-		t.Errorf("%d overlays, want %d", overlays, want)
-	}
-}
-
-// exporters returns the DaemonSets whose pods the reconciler reads with these arguments.
-func exporters(t *testing.T, args []string) []string {
-	t.Helper()
-	for _, arg := range slices.Backward(args) {
-		if list, ok := strings.CutPrefix(arg, "--exporter.daemonsets="); ok {
-			return strings.Split(list, ",")
-		}
-	}
-	t.Fatalf("no --exporter.daemonsets in %q", args)
-	return nil
-}
-
-// monitored returns the DaemonSets whose pods a PodMonitor scrapes, at every endpoint.
-func monitored(t *testing.T, document []byte) []string {
-	t.Helper()
-	var monitor map[string]any
-	check(t, syaml.Unmarshal(document, &monitor))
-	monitor, _ = snake(monitor).(map[string]any)
-	return scrapedDaemonSets(t, list(at(monitor, "spec", "namespace_selector", "match_names")),
-		list(at(monitor, "spec", "pod_metrics_endpoints")), "relabelings")
 }
 
 // TestNamespaces: the documentation names every place where the device plugin's

@@ -10,4 +10,4 @@
 // It also makes Kubernetes objects of the rules and dashboards in dashboards/.
 package deploy
 
-//go:generate go run ./gen ../../manifests ../../dashboards
+//go:generate go run ./gen ../../manifests ../../dashboards/rules

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -38,20 +36,6 @@ spec:
 		out.WriteString(line)
 	}
 	return []byte(out.String()), nil
-}
-
-// Dashboard returns the ConfigMap of a dashboard, as the sidecar of Grafana's chart
-// looks for it.
-func Dashboard(name string, file []byte) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "gpuledger-dashboard-" + name, Namespace: "gpuledger",
-			Labels:      map[string]string{"app.kubernetes.io/name": "gpuledger", "app.kubernetes.io/part-of": Name, "grafana_dashboard": "1"},
-			Annotations: map[string]string{"grafana_folder": "gpuledger"},
-		},
-		Data: map[string]string{name + ".json": string(file)},
-	}
 }
 
 // Component returns a kustomize component of files. Its name keeps it from being empty,

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package deploy_test
 
 import (
@@ -22,13 +24,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
+// rendering is where make manifests writes.
+const rendering = "../../bin/manifests/"
+
 // files returns the documents of every rendered file.
 func files(t *testing.T) map[string][][]byte {
 	t.Helper()
-	names, err := filepath.Glob(manifests + "rendered/*.yaml")
+	names, err := filepath.Glob(rendering + "*.yaml")
 	check(t, err)
 	if len(names) == 0 {
-		t.Fatal("nothing is rendered")
+		t.Fatal("nothing is rendered: run make manifests")
 	}
 	documents := make(map[string][][]byte)
 	for _, name := range names {
@@ -254,8 +259,8 @@ func TestPartOf(t *testing.T) {
 func TestOneVersion(t *testing.T) {
 	version := regexp.MustCompile(`gpuledger(?:-reconciler)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
 	var names []string
-	for _, folder := range []string{"manifests", "docs"} {
-		err := filepath.WalkDir("../../"+folder, func(path string, d fs.DirEntry, err error) error {
+	for _, folder := range []string{"../../manifests", rendering, "../../docs"} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				names = append(names, path)
 			}

@@ -1,5 +1,5 @@
 // Gen writes the files in manifests/ that hold the exporter's container, and those that
-// hold the rules and dashboards: kustomize reads nothing outside its own folder.
+// hold the rules: the Prometheus operator has them in objects of its own.
 package main
 
 import (
@@ -17,16 +17,11 @@ const header = "# Written by go generate ./internal/deploy. Do not edit.\n"
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gen <folder of manifests> <folder of dashboards>")
+		fmt.Fprintln(os.Stderr, "usage: gen <folder of manifests> <folder of rules>")
 		os.Exit(2)
 	}
-	manifests, dashboards := os.Args[1], os.Args[2]
-	err := errors.Join(
-		write(manifests),
-		component(filepath.Join(manifests, "components/rules"), filepath.Join(dashboards, "rules/*.yaml"), deploy.Rules),
-		component(filepath.Join(manifests, "components/dashboards"), filepath.Join(dashboards, "*.json"), dashboard),
-	)
-	if err != nil {
+	manifests, folder := os.Args[1], os.Args[2]
+	if err := errors.Join(write(manifests), rules(filepath.Join(manifests, "components/rules"), folder)); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
@@ -57,16 +52,12 @@ func write(folder string) error {
 	return nil
 }
 
-func dashboard(name string, file []byte) ([]byte, error) {
-	return deploy.YAML(deploy.Dashboard(name, file))
-}
-
-// component makes a kustomize component of files, with one object for each that object
-// returns. What an earlier run wrote is removed.
-func component(folder, pattern string, object func(name string, file []byte) ([]byte, error)) error {
-	files, err := filepath.Glob(pattern)
+// rules makes the kustomize component of the rules in a folder, with an object for each
+// file. What an earlier run wrote is removed.
+func rules(component, folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil {
-		err = errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755))
+		err = errors.Join(os.RemoveAll(component), os.MkdirAll(component, 0o755))
 	}
 	if err != nil {
 		return err
@@ -76,21 +67,21 @@ func component(folder, pattern string, object func(name string, file []byte) ([]
 		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		text, err := os.ReadFile(file)
 		if err == nil {
-			text, err = object(name, text)
+			text, err = deploy.Rules(name, text)
 		}
 		if err == nil {
 			names = append(names, name+".yaml")
-			err = save(filepath.Join(folder, name+".yaml"), text)
+			err = save(filepath.Join(component, name+".yaml"), text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	text, err := deploy.Component("gpuledger-"+filepath.Base(folder), names)
+	text, err := deploy.Component("gpuledger-rules", names)
 	if err != nil {
 		return err
 	}
-	return save(filepath.Join(folder, "kustomization.yaml"), text)
+	return save(filepath.Join(component, "kustomization.yaml"), text)
 }
 
 func save(file string, text []byte) error {
