@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
-	"github.com/gpuledger/gpuledger/internal/machine"
+	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/machine"
+	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
 )
 
 const uuid = "4c4c4544-0051-3810-8056-b4c04f4a3332"
