@@ -143,7 +143,7 @@ var catalogue = [numMetrics]Metric{
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
-		Help: "GPUs on the PCI bus.",
+		Help: "GPUs on the PCI bus that the driver should have: not those passed through to virtual machines (vfio-pci, pci-stub).",
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,8 +82,13 @@ const (
 	class3DDevice = "0x0302"
 )
 
-// PCIGPUs counts the NVIDIA GPUs on the PCI bus. A GPU that fell off the bus stays
-// here until it is removed, so the count tells what the driver misses.
+// foreign are the kernel drivers that keep a device for a virtual machine or for nobody
+// (/sys/bus/pci/devices/*/driver): the GPU driver is not meant to have it.
+var foreign = []string{"vfio-pci", "pci-stub"}
+
+// PCIGPUs counts the NVIDIA GPUs on the PCI bus that the GPU driver should have. A GPU
+// that fell off the bus stays here until it is removed, so the count tells what the driver
+// misses. One that is passed through to a virtual machine does not count.
 //
 // The files are read here and not through procfs' PciDevices, which reads thirty
 // files of every device and gives up on all of them if one cannot be parsed.
@@ -98,7 +104,8 @@ func (h Host) PCIGPUs() (int, error) {
 			continue
 		}
 		class := attribute(dir, e.Name(), "class")
-		if strings.HasPrefix(class, classVGA) || strings.HasPrefix(class, class3DDevice) {
+		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // none is bound, or it is going away
+		if (strings.HasPrefix(class, classVGA) || strings.HasPrefix(class, class3DDevice)) && !slices.Contains(foreign, filepath.Base(driver)) {
 			n++
 		}
 	}

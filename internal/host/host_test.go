@@ -33,8 +33,15 @@ func TestPCIGPUs(t *testing.T) {
 		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // BMC graphics
 		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // going away
 	})
-	if n, err := (host.Host{SysFS: root}).PCIGPUs(); err != nil || n != 2 {
-		t.Errorf("got %d, %v; want 2", n, err)
+	for device, driver := range map[string]string{"0000:a1:00.0": "vfio-pci", "0000:a2:00.0": "pci-stub", "0000:a3:00.0": "nvidia"} {
+		folder := filepath.Join("bus/pci/devices", device)
+		write(t, root, map[string]string{folder + "/vendor": "0x10de\n", folder + "/class": "0x030200\n"})
+		if err := os.Symlink("../../../bus/pci/drivers/"+driver, filepath.Join(root, folder, "driver")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := (host.Host{SysFS: root}).PCIGPUs(); err != nil || n != 3 {
+		t.Errorf("got %d, %v; want 3: two without a driver, and one with NVIDIA's", n, err)
 	}
 	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).PCIGPUs(); err == nil {
 		t.Error("no error for a missing /sys")
