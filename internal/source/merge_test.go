@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -186,5 +187,35 @@ func TestIdentityStays(t *testing.T) {
 	b.engine.of("dcgm", bare, b.ago(0))
 	if got, _ = b.one(t); len(got.MIG.Instances) != 1 {
 		t.Errorf("the GPU was divided otherwise since: %+v", got.MIG)
+	}
+}
+
+// TestEveryField: whatever the library alone knows of a GPU is in the report, field by field,
+// beside an engine that knows its name only.
+func TestEveryField(t *testing.T) {
+	for name, g := range map[string]gputest.GPU{"whole": gputest.Full(1), "divided": gputest.Busy(1)} {
+		t.Run(name, func(t *testing.T) {
+			b := newBoth(false)
+			g.Reading.ModulePower, g.Reading.Sampled = gpu.ModulePower{GPU: 1, Module: 2}, gpu.Span{To: 1}
+			g.Reading.Samples = []gpu.Sample{{PID: 7, SM: 1}}
+			b.engine.of("dcgm", gputest.Bare(1), b.clock.Now())
+			b.library.of("nvml", g, b.clock.Now())
+			d, r := b.one(t)
+			fields := 0
+			for _, pair := range [][2]reflect.Value{{reflect.ValueOf(g.Device), reflect.ValueOf(d)}, {reflect.ValueOf(g.Reading), reflect.ValueOf(r)}} {
+				for i := range pair[0].NumField() {
+					field := pair[0].Type().Field(i).Name
+					if want := pair[0].Field(i); !want.IsZero() && field != "UUID" && field != "At" {
+						fields++
+						if diff := cmp.Diff(want.Interface(), pair[1].Field(i).Interface()); diff != "" {
+							t.Errorf("%s (-library +report):\n%s", field, diff)
+						}
+					}
+				}
+			}
+			if fields < 20 {
+				t.Errorf("only %d fields: this test does not see them", fields)
+			}
+		})
 	}
 }
