@@ -101,8 +101,8 @@ type Context struct {
 }
 
 // Sample is how busy a GPU was with one process, averaged over a time: sampled
-// ownership by the driver's ring (NVML nvmlDeviceGetProcessUtilization), about 7
-// samples a second, or the driver's accounting (nvmlDeviceGetAccountingStats_v2).
+// ownership by the driver's ring (NVML nvmlDeviceGetProcessUtilization), six or
+// seven samples a second, or the driver's accounting (nvmlDeviceGetAccountingStats_v2).
 type Sample struct {
 	PID uint32
 	Span

@@ -25,9 +25,9 @@ func (e *Energy) Parts() []Part {
 		unattributed += joules
 	}
 	return []Part{
-		{"exclusive", "measured: nobody else was on the GPU", e.Exclusive},
+		{"exclusive", "measured: nobody else held the GPU or worked on it", e.Exclusive},
 		{"shared", "split among several by their measured activity", e.Shared},
-		{"allocated", "charged for holding the GPU, without any signal of use", e.Allocated},
+		{"allocated", "charged for holding the GPU", e.Allocated},
 		{"unattributed", "charged to no container", unattributed},
 		{"retired", "was charged to containers that ended and are no longer shown", e.Retired},
 	}
@@ -67,18 +67,26 @@ func (e *Energy) reasons(u unit) string {
 
 // Charge is what the energy is of.
 func (g *GPU) Charge() string {
-	if g.EnergyScope == gpu.ScopeModule {
+	if g.wholeModule() {
 		return "the whole module"
 	}
 	return "the GPU"
 }
 
-// Caution says what must not be done with the energy, or nothing.
-func (g *GPU) Caution() string {
-	if g.EnergyScope == gpu.ScopeModule {
-		return "Every GPU on the module shows this same energy: do not add them up."
+// Remark says what the energy is of where the driver counts more than the GPU, or nothing.
+func (g *GPU) Remark() string {
+	switch {
+	case g.wholeModule():
+		return "The driver counts all that is on the GPU's module, a CPU perhaps, and does not tell the GPU's part."
+	case g.EnergySource == gpu.EnergyDivided:
+		return "The driver counts the whole module. This is the GPU's part of it."
 	}
 	return ""
+}
+
+// wholeModule reports whether the energy is of more than the GPU.
+func (g *GPU) wholeModule() bool {
+	return g.EnergyScope == gpu.ScopeModule && g.EnergySource != gpu.EnergyDivided
 }
 
 // NoEnergy says why nothing is charged for a GPU.

@@ -55,7 +55,7 @@ func busyNode() *gpu.Snapshot {
 	divided.Book.Containers[0].GPUInstance = "5"
 	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
 	divided.Reading.Utilization = nil
-	divided.EnergyScope = gpu.ScopeModule
+	divided.EnergyScope, divided.EnergySource = gpu.ScopeModule, gpu.EnergyDivided
 
 	stray := newGPU(3, account("team-d", "stray-0", "main", gpu.ByMethod{}))
 	stray.Holders = []gpu.Holder{hold(stray, 0, gpu.SharingNone, 0)}

@@ -128,7 +128,7 @@ func energyTable(p *Page) *table {
 			t.charged(u, indent+plural(n, "container", "containers")+" no longer on it", sum.Sum(), sum)
 		}
 		t.uncharged(u, e)
-		if caution := g.Caution(); caution != "" {
+		if caution := g.Remark(); caution != "" {
 			t.note(caution)
 		}
 		t.note("counted " + e.span())
