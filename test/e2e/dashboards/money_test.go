@@ -149,7 +149,7 @@ func TestLife(t *testing.T) {
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.5}},
 				"Who used it": {
-					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3600},
+					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3570},
 					3: {"beta/both": 0.4, "beta/left": 0.05},
 				},
 				"Power by pod": {{"beta/left": 50}, {"": 50}},
@@ -160,7 +160,7 @@ func TestLife(t *testing.T) {
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.55}},
 				"Who used it": {
-					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7200},
+					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7170},
 					3: {"beta/both": 0.4, "beta/left": 0.1},
 				},
 				"Power by pod": {{"beta/left": 50}, {"": 0}},
