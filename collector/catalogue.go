@@ -143,7 +143,7 @@ var catalogue = [numMetrics]Metric{
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
-		Help: "GPUs on the PCI bus that the driver should have: not those passed through to virtual machines (vfio-pci, pci-stub).",
+		Help: "GPUs on the PCI bus, without those bound to vfio-pci or pci-stub.",
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,
@@ -189,7 +189,7 @@ var catalogue = [numMetrics]Metric{
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
 		Labels: ofGPU,
-		Help:   "Power of a GPU while contexts are open on it and nothing runs, as it was learnt in this boot; absent before.",
+		Help:   "Idle power of a GPU with open contexts, learned since the last boot; absent until it is known.",
 	},
 
 	containerInfo: {
@@ -210,7 +210,7 @@ var catalogue = [numMetrics]Metric{
 	containerIdleEnergy: {
 		Family: familyContainer, Name: "gpuledger_container_idle_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofContainer,
-		Help:   "The part of the container's energy that is its share of the GPU's idle power.",
+		Help:   "The container's share of the GPU's idle energy.",
 	},
 	containerAllocated: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",

@@ -58,7 +58,7 @@ var labelCatalogue = []Label{
 		Values: []string{string(gpu.SharingExclusive), string(gpu.SharingTimeSlicing), string(gpu.SharingMIG), string(gpu.SharingNone)},
 	},
 	{
-		Name: "method", Help: "How energy was charged: measured, nobody else held the GPU or worked on it; apportioned by measured activity; charged for holding the GPU.",
+		Name: "method", Help: "How energy was charged: measured, no other owner held or used the GPU; divided by measured activity; charged for the allocation.",
 		Values: methods(), Complete: true,
 	},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},

@@ -26,8 +26,8 @@ type Book struct {
 	// its ring holds ten seconds. It is nil if the GPU never gave such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
-	// IdlePower is what the GPU draws while contexts are open on it and nothing runs, as
-	// it was learnt; 0 if it was not yet.
+	// IdlePower is the learned power of the GPU with open contexts and no work; 0 until it
+	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
 
 	// Containers are the accounts. They are saved one by one, like the processes in them.
@@ -96,8 +96,7 @@ type ContainerAccount struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the part of Energy that the GPU would have drawn with nothing running on
-	// it: the container's part of its idle power.
+	// Idle is the container's share of the GPU's idle energy, which is part of Energy.
 	Idle Millijoules `json:"idle"`
 	// Allocated is how long the container held the device, Active how long it
 	// worked on it.
@@ -150,7 +149,7 @@ type Method int
 
 // The methods, from the most to the least certain.
 const (
-	Exclusive Method = iota // measured: nobody else held the GPU or worked on it
+	Exclusive Method = iota // measured: no other owner held or used the GPU
 	Shared                  // apportioned by the measured activity of several owners
 	Allocated               // charged for holding the device
 	NumMethods

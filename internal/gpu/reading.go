@@ -31,8 +31,8 @@ type Reading struct {
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU), or the
 	// integral of power where there is none.
 	Energy *Millijoules
-	// ModulePower is known where Energy is a whole module's. Part is then the GPU's part
-	// of what the module uses, as the sampler finds it; 0 is all of it.
+	// ModulePower is set if Energy covers a whole module. Part is then the GPU's part of
+	// the module's energy, 0 to 1, computed by the sampler; 0 means undivided.
 	ModulePower ModulePower
 	Part        float64
 
@@ -63,8 +63,8 @@ type Reading struct {
 	InstancesKnown bool
 }
 
-// ModulePower is the power of a GPU and of the module that it is on, averaged over a
-// second (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 where the driver does not say.
+// ModulePower is the power of a GPU and of its module, averaged over one second
+// (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
 
 // RowRemap is how a GPU fares with the replacement of faulty rows of its memory by

@@ -82,13 +82,13 @@ const (
 	class3DDevice = "0x0302"
 )
 
-// foreign are the kernel drivers that keep a device for a virtual machine or for nobody
-// (/sys/bus/pci/devices/*/driver): the GPU driver is not meant to have it.
+// foreign lists the kernel drivers that reserve a device, usually for a virtual machine
+// (/sys/bus/pci/devices/*/driver).
 var foreign = []string{"vfio-pci", "pci-stub"}
 
-// PCIGPUs counts the NVIDIA GPUs on the PCI bus that the GPU driver should have. A GPU
-// that fell off the bus stays here until it is removed, so the count tells what the driver
-// misses. One that is passed through to a virtual machine does not count.
+// PCIGPUs counts the NVIDIA GPUs on the PCI bus, without reserved ones. A GPU that fell
+// off the bus is counted until it is removed, so a lower count from the driver means that
+// a GPU is missing.
 //
 // The files are read here and not through procfs' PciDevices, which reads thirty
 // files of every device and gives up on all of them if one cannot be parsed.
@@ -104,7 +104,7 @@ func (h Host) PCIGPUs() (int, error) {
 			continue
 		}
 		class := attribute(dir, e.Name(), "class")
-		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // none is bound, or it is going away
+		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // an error means that no driver is bound
 		if (strings.HasPrefix(class, classVGA) || strings.HasPrefix(class, class3DDevice)) && !slices.Contains(foreign, filepath.Base(driver)) {
 			n++
 		}

@@ -32,10 +32,10 @@ type book struct {
 	// had none; left are the processes that had left at a mark lately. Boot clock.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// meter learns the GPU's idle power, which is guessed from its power limit at first.
+	// meter learns the GPU's idle power; limit is the GPU's power limit.
 	meter idleMeter
 	limit gpu.Watts
-	// rest is less than a millijoule, of a module's energy.
+	// rest is the fraction of a millijoule that ownPart carries over.
 	rest float64
 }
 
@@ -47,7 +47,7 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
-	// part is the GPU's part of what was counted before, 0 for all of it.
+	// part is the GPU's part of the energy since the last mark; 0 means undivided.
 	part float64
 	// listed is set if the processes were known then.
 	listed bool
@@ -253,8 +253,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownPart returns the GPU's part of what its module used. The rest of a millijoule is
-// carried on.
+// ownPart returns the GPU's part of its module's energy and carries the fraction of a
+// millijoule over.
 func (b *book) ownPart(energy gpu.Millijoules, part float64) gpu.Millijoules {
 	if part <= 0 || part >= 1 {
 		return energy

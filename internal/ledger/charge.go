@@ -23,7 +23,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.markAlive(iv, parts)
 }
 
-// idlePower returns the GPU's idle power: what was learnt, else the best guess.
+// idlePower returns the learned idle power of the GPU, or an estimate.
 func (b *book) idlePower() gpu.Watts {
 	if b.IdlePower > 0 {
 		return b.IdlePower
@@ -33,7 +33,7 @@ func (b *book) idlePower() gpu.Watts {
 
 func (b *book) learnIdlePower(iv *interval, l load) {
 	if iv.reset {
-		l = load{} // nobody knows what was consumed
+		l = load{} // the energy is unknown
 	}
 	b.IdlePower = b.meter.see(l, b.IdlePower)
 }
@@ -49,11 +49,10 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	processes or holders not known  → unattributed                              unknown
 //	nobody                          → unattributed                              idle
 //
-// An owner with a context that neither works nor holds is a bystander, and pays nothing
-// beside one that does. What falls to the host or to unmapped processes is unattributed,
-// with that reason. What falls to processes that vanished from a GPU which one pod holds
-// exclusively is that pod's, allocated. On a MIG instance nothing is exclusive, since the
-// board's energy was divided over the instances before.
+// A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
+// owner that does. The host's and unmapped processes' shares are unattributed, with that
+// reason. If one pod holds the GPU exclusively, it pays for vanished processes (allocated).
+// MIG instances have no exclusive energy, because the board's energy is divided over them.
 func (b *book) chargePart(st *settlement, p *part) {
 	if o := p.sole(); o != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
@@ -66,7 +65,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 	} else {
 		b.bill(p.holding, p, p.idle, gpu.Allocated)
 		for _, s := range p.holding {
-			s.idle = s.energy.Sum() // which was idle so far
+			s.idle = s.energy.Sum() // only the idle part is billed so far
 		}
 		b.billWork(p)
 	}
@@ -102,9 +101,8 @@ func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method
 	}
 }
 
-// owe adds an amount to what a party pays for an interval, and divides it over its
-// processes: by their activity if it is for their work, else equally. A part of a measured
-// amount is not itself measured.
+// owe adds an amount to a party's bill and divides it over its processes, by activity or
+// equally. A part of a measured amount is not measured itself.
 func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	o.energy[method] += amount
 	if len(o.processes) == 0 {
@@ -131,9 +129,8 @@ func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) 
 	}
 }
 
-// post charges what a party owes for an interval: to the container and inside it to its
-// processes, to the container alone, or to nobody. Who was there has an account, also if it
-// pays nothing yet.
+// post charges a party's bill to its container and processes, or leaves it unattributed.
+// Containers with a context get an account even if their bill is 0.
 func (b *book) post(st *settlement, p *part, o *party) {
 	switch {
 	case o.kind == gpu.OwnerHost:
@@ -144,7 +141,7 @@ func (b *book) post(st *settlement, p *part, o *party) {
 		return
 	case o.kind != gpu.OwnerContainer:
 		o.energy = gpu.ByMethod{gpu.Allocated: o.energy.Sum()}
-		o.processes, o.active = nil, false // of which nothing is known
+		o.processes, o.active = nil, false // they vanished
 	}
 	a := b.account(p.key(o.container), p.from.At.Wall)
 	a.Energy = a.Energy.Plus(o.energy)

@@ -7,18 +7,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// load is what an interval tells of a GPU's power.
+// load is the power and the use of a GPU over an interval.
 type load struct {
 	power float64 // W, the mean
-	// busy is the part of the time in which the GPU was busy, quiet is set if nothing was
-	// seen to run at all. They mean something only if known is set.
+	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled.
+	// Both are valid only if known is set.
 	busy         float64
 	quiet, known bool
-	// open is set if some process had a context.
+	// open is set if a process had a context.
 	open bool
 }
 
-// load returns what an interval tells.
+// load returns the load of the interval.
 func (iv *interval) load() load {
 	l := load{open: len(iv.processes) > 0}
 	if took := iv.span().Len().Seconds(); took > 0 {
@@ -29,8 +29,8 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the part of the time in which a GPU was busy: by the samples of its
-// processes or instances, else by its own utilisation. It reports whether that is known.
+// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. The
+// samples of processes or instances take precedence over the GPU's utilisation.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -59,9 +59,8 @@ func (iv *interval) busyShare() (float64, bool) {
 	return 0, false
 }
 
-// idleEnergy returns the part of an interval's energy that the GPU drew for being there: all
-// of it if it was at rest, none if it is not known how busy it was, else its idle power over
-// the time in which nothing ran.
+// idleEnergy returns the idle part of the interval's energy: all of it at rest, 0 if the
+// busy share is unknown, else the idle power times the idle time.
 func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
@@ -73,33 +72,32 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 }
 
 const (
-	// quietIntervals is how many quiet intervals in a row make one measurement of the idle
-	// power, which is their median: one of them may hold a kernel that no sample saw.
+	// quietIntervals is the number of consecutive quiet intervals in a measurement. Their
+	// median is used, because samples miss short kernels.
 	quietIntervals = 5
-	// inertia is by what part of the way a measurement moves what was learnt before, and
-	// memory for how many intervals the guess remembers how busy the GPU was.
+	// A measurement moves the idle power by 1/inertia of the difference. The estimate
+	// averages over about memory intervals.
 	inertia = 8
 	memory  = 120
-	// spread is the standard deviation of the busy share from which on power is held
-	// against it.
+	// spread is the least standard deviation of the busy share for a regression of power.
 	spread = 0.05
 )
 
-// An idleMeter learns what a GPU draws while contexts are open and nothing runs. What it
-// learnt is the book's; the meter itself begins anew with the exporter.
+// An idleMeter learns the idle power of a GPU with open contexts. The book stores the
+// result; the meter's own state is lost at a restart.
 type idleMeter struct {
-	quiet []float64 // W, of the intervals that the next measurement is made of
-	// last is the load before, which is not known at first and after a gap.
+	quiet []float64 // W, power of the consecutive quiet intervals so far
+	// last is the previous load; unknown at first and after a gap.
 	last load
 	// lowest is the lowest power of two intervals in a row.
 	lowest float64
-	// The sums over recent intervals, of which older ones weigh less: their number, busy
-	// share and power, and the products of these.
+	// Exponentially weighted sums over the intervals: count, busy share u, power p and their
+	// products.
 	n, u, p, uu, up float64
 }
 
-// see takes in an interval and moves the idle power that is known, 0 if there is none yet.
-// The first quiet interval after work does not count: power falls slowly.
+// see adds an interval and returns the updated idle power; 0 means unknown. The first quiet
+// interval after work is ignored, because power falls slowly.
 func (m *idleMeter) see(l load, known gpu.Watts) gpu.Watts {
 	if !l.known {
 		m.last = load{}
@@ -131,8 +129,8 @@ func (m *idleMeter) see(l load, known gpu.Watts) gpu.Watts {
 	return known + (median-known)/inertia
 }
 
-// atRest reports whether nothing ran in an interval, as far as was seen: nor in the one
-// before, so that it is not work which only few samples see.
+// atRest reports whether this interval and the previous one were quiet. A single quiet
+// interval may have short work that samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
 func (m *idleMeter) remember(l load) {
@@ -144,10 +142,10 @@ func (m *idleMeter) remember(l load) {
 	m.up = m.up*keep + l.busy*l.power
 }
 
-// guess returns an idle power to go by before it is learnt: the lowest power so far, but no
-// more than an eighth of the GPU's limit, which is what GPUs draw at rest, than the mean power
-// less the busy part of the time, and than where the line through power over busy share
-// begins, if that is a power at all: under processes of different watts it need not be.
+// guess estimates the idle power before it is learned. It returns the least of: the lowest
+// power of two consecutive intervals, the mean power times the mean idle share, an eighth of
+// the power limit, and the intercept of a regression of power on busy share. An intercept
+// below a quarter of the others is ignored: processes with different power cause it.
 func (m *idleMeter) guess(limit gpu.Watts) gpu.Watts {
 	if m.n == 0 {
 		return 0

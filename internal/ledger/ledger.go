@@ -50,8 +50,8 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
-	// Part is the GPU's part of what the counter counted since the last reading, where it
-	// counts a whole module; 0 is all of it.
+	// Part is the GPU's part of the energy since the last reading, if the counter covers a
+	// whole module; 0 means undivided.
 	Part float64
 	// Counter names the counter that Energy is of, where the board has several; may be
 	// empty. Two of them count from different moments, or different things.

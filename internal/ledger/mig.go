@@ -28,10 +28,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price gives the parts their energy, of which some was idle power. The idle power of a
-// divided GPU goes by slices and the time in which they did nothing, free ones included;
-// the work by slices and the time in which they were busy. While that is not known all of
-// it goes by slices.
+// price divides the interval's energy over the parts. Idle energy is divided by slices
+// times idle time, including free slices; the rest by slices times busy time. If the busy
+// time is unknown, all energy is divided by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle

@@ -16,18 +16,17 @@ type part struct {
 	// slices are the instance's, and active is how long it was busy.
 	slices uint64
 	active time.Duration
-	// idle and busy are its energy, once it has its price; method is how the busy part of
-	// an instance was found.
+	// idle and busy are its energy, set by price; method is that of an instance's busy part.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
-	// worked is set if it was seen to work.
+	// worked is set if work was sampled.
 	worked bool
 	who    parties
 	// holders are its live allocations, allocated tells whether there are any,
 	// live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding says who pays what is charged for holding.
+	// holding divides energy that is charged for holding.
 	holding shares
 }
 
@@ -62,9 +61,8 @@ func (iv *interval) part(instance string) part {
 	return p
 }
 
-// owning returns the allocations that count. A claim may let its pod only look at a GPU
-// that another one has (DRA's admin access), which the kubelet does not tell: of several
-// claims those count that some process uses, if there are any.
+// owning returns the allocations that are charged. The kubelet does not report admin access
+// of DRA claims, so if some of several claims have a process, the others are ignored.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ namespace, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Container.Namespace, h.Claim} }
@@ -145,9 +143,8 @@ func (p *part) exclusiveHolder() gpu.Container {
 	return p.holderOf(pod)
 }
 
-// sole returns the only party that holds or works, nil if there is none or are several.
-// While the driver does not list processes nobody can be known to be alone. Beside
-// others it must be known that these neither held nor worked.
+// sole returns the party if exactly one holds or works, else nil. It requires a process list;
+// if several parties are present, also the allocations and the activity signal.
 func (p *part) sole() *party {
 	if !p.listed {
 		return nil
@@ -178,7 +175,7 @@ func (p *part) sole() *party {
 	switch {
 	case sole == nil && len(p.who.list) == 1:
 		return &p.who.list[0]
-	case sole == nil || len(sole.processes) == 0: // holds, and is not there
+	case sole == nil || len(sole.processes) == 0: // a holder without a process
 		return nil
 	}
 	return sole
@@ -194,14 +191,14 @@ func (p *part) contested() bool {
 	return false
 }
 
-// waits reports whether something is missing that may yet come: the owner of a
-// process, the kubelet's word, or the samples of its end where several may have worked.
+// waits reports whether the part must not be settled yet: an owner, the allocations, or
+// the last samples of a contested interval are still missing.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
 	return p.who.pending || !p.holdersKnown || unsampled && p.contested()
 }
 
-// payers are the owners that are there, and the holders that are not.
+// payers returns the present parties and the holders without a process.
 func (p *part) payers() (all []*party) {
 	for i := range p.who.list {
 		all = append(all, &p.who.list[i])

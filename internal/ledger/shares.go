@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shares say who pays which part of an amount, in the order of their accounts.
+// shares are the weights by which parties pay an amount, in account order.
 type shares []share
 
 type share struct {
@@ -36,7 +36,7 @@ func (s shares) inOrder() shares {
 	return s
 }
 
-// byActivity returns the owners by what they did themselves.
+// byActivity weighs the parties by their own activity.
 func (p *part) byActivity() (s shares) {
 	for i := range p.who.list {
 		o := &p.who.list[i]
@@ -45,8 +45,8 @@ func (p *part) byActivity() (s shares) {
 	return s
 }
 
-// byHolding returns the holders by their replicas, those too that are not there; all owners
-// that are there equally if nobody holds the part.
+// byHolding weighs the holders by replicas, with or without a process. Without holders it
+// weighs all present parties equally.
 func (p *part) byHolding() (s shares) {
 	for _, h := range p.holders {
 		users := p.users(h)
@@ -66,8 +66,7 @@ func (p *part) byHolding() (s shares) {
 	return s
 }
 
-// byService returns the owners that an MPS server worked for: by the replicas that they
-// hold, equally if none of them holds any.
+// byService weighs the MPS server's clients by replicas, or equally if they hold none.
 func (p *part) byService() (s shares) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.who.list[i].served == 0 })

@@ -109,7 +109,7 @@ func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
 	return gpu.Millijoules(n), err
 }
 
-// field reads a field that holds a number, for a scope.
+// field reads a numeric field for a scope.
 func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
 	return ask(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
@@ -138,8 +138,7 @@ func (b *board) modulePower(q *inquiry) gpu.ModulePower {
 	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
 }
 
-// told refuses numbers that no counter can have; the driver fills what is not
-// available with ones.
+// told rejects impossible numbers: the driver fills unavailable values with ones.
 func told(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA

@@ -8,6 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
+// readFields reads a GPU of which the driver reports the given fields only.
+func readFields(t *testing.T, fields string) gpu.Report {
+	t.Helper()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
+	d := newDriver(t, n)
+	d.fields[n.GPUs[0].Device.UUID] = fields
+	d.write()
+	return gputest.Read(t, d.open(gputest.NewClock().Now))
+}
+
 // TestEnergySource offers several meters and looks which is taken.
 func TestEnergySource(t *testing.T) {
 	tests := []struct {
@@ -26,11 +36,7 @@ func TestEnergySource(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
-			d := newDriver(t, n)
-			d.fields[n.GPUs[0].Device.UUID] = tt.fields
-			d.write()
-			report := gputest.Read(t, d.open(gputest.NewClock().Now))
+			report := readFields(t, tt.fields)
 			got, r := report.Devices[0], report.Readings[0]
 			if got.EnergySource != tt.source || got.EnergyScope != tt.scope {
 				t.Errorf("source %q scope %q, want %q %q", got.EnergySource, got.EnergyScope, tt.source, tt.scope)
@@ -198,11 +204,7 @@ func TestModulePower(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
-			d := newDriver(t, n)
-			d.fields[n.GPUs[0].Device.UUID] = tt.fields
-			d.write()
-			if got := gputest.Read(t, d.open(gputest.NewClock().Now)).Readings[0].ModulePower; got != tt.want {
+			if got := readFields(t, tt.fields).Readings[0].ModulePower; got != tt.want {
 				t.Errorf("power %+v, want %+v", got, tt.want)
 			}
 		})

@@ -2,24 +2,24 @@ package sampler
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// modules divides the counters of modules, which each GPU of a board shows whole.
+// modules divides module counters over GPUs: the driver reports the module's whole energy
+// on each of them.
 type modules struct {
-	// parts is which part of its module's energy a GPU had last.
+	// parts holds each GPU's last part of its module's energy, 0 to 1.
 	parts map[string]float64 // by UUID
 }
 
-// divide gives each reading of a module's counter its GPU's part, and marks the GPU.
-// Where the driver tells the power of the GPU and of its module, that is their ratio:
-// what is left is a CPU's. Else the GPUs of a board share its energy by their own power,
-// or equally. A GPU that is the only one of its board keeps the whole, if there is no
-// such power.
+// divide sets Part of each reading of a module's counter and marks the GPU's source as
+// divided. If the driver reports both powers, Part is GPU power over module power, and the
+// remainder is the CPU's. Else the GPUs of the board share the energy by power, or equally.
+// A single GPU without power by scope keeps the module's energy.
 func (m *modules) divide(r *roster, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // by serial
 	for i := range readings {
 		if d := r.device(readings[i].UUID); d.EnergySource == gpu.EnergyCounter && d.EnergyScope == gpu.ScopeModule {
 			key := d.Serial
 			if gpu.Identity(key) == "" {
-				key = d.UUID // whose others are not known
+				key = d.UUID // the other GPUs of the board are unknown
 			}
 			boards[key] = append(boards[key], &readings[i])
 		}
@@ -29,7 +29,7 @@ func (m *modules) divide(r *roster, readings []gpu.Reading) {
 	}
 }
 
-// divideBoard divides one board's energy. Of its GPUs some may have no reading now.
+// divideBoard divides one board's energy over all its GPUs; some may have no reading now.
 func (m *modules) divideBoard(r *roster, members []*gpu.Reading, all int) {
 	own, module, complete := gpu.Watts(0), gpu.Watts(0), len(members) >= all
 	for _, reading := range members {
@@ -44,7 +44,7 @@ func (m *modules) divideBoard(r *roster, members []*gpu.Reading, all int) {
 			part = float64(p.GPU / max(module, own))
 		case complete && all > 1:
 			part = float64(p.GPU / own)
-		case before > 0: // until there is power again
+		case before > 0: // the power is missing temporarily
 			part = before
 		case all > 1:
 			part = 1 / float64(all)
@@ -56,7 +56,7 @@ func (m *modules) divideBoard(r *roster, members []*gpu.Reading, all int) {
 	}
 }
 
-// countModule counts the GPUs of a board that are there.
+// countModule counts the present GPUs of a board.
 func (r *roster) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

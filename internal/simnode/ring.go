@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Sampling is how a driver takes utilisation samples. The zero value is what is most
-// favourable to those who divide energy by them, at the rate of NVIDIA's ring: 72 samples
-// over 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// Sampling configures the driver's utilisation samples. The zero value is the most
+// favourable one for rules that use samples, at the rate of NVIDIA's ring: 72 samples in
+// 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
-	// PerSecond is how many samples are taken in a second; 0 is 7.2. NVIDIA documents 1 to
-	// 6 by product for the utilisation of a GPU.
+	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents 1 to 6 Hz by
+	// product.
 	PerSecond float64
 	// Even names each process in proportion to how busy it is, without the noise of random
 	// samples.
 	Even bool
-	// Idle is what a sample names while nothing runs.
+	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
 }
 
-// Names says whom a sample names at a moment at which nothing runs. The driver's header
-// can be read in three ways, and traces of real rings do not decide between them.
+// Names selects the process that a sample names while nothing runs. The driver's header
+// allows three readings; public traces do not decide between them.
 type Names int
 
 // The readings of the header.
 const (
 	NamesActive Names = iota // a process with a context, at 0 %
-	NamesLast                // the process that ran last, whichever it is of those at work, at what the GPU did
-	NamesNone                // nobody: there is no sample
+	NamesLast                // the last process that ran, drawn from the active ones
+	NamesNone                // none: there is no sample
 )
 
-// ringSpan is how long the driver's ring of samples goes back.
+// ringSpan is the length of the driver's sample ring.
 const ringSpan = 10 * time.Second
 
 // ring is the process-utilisation samples of one GPU. A sample is the busy percentage
@@ -45,7 +45,7 @@ type ring struct {
 // sample is one row of the ring.
 type sample struct {
 	at           time.Duration // since the start
-	pid          uint32        // 0 if it names nobody
+	pid          uint32        // 0 if it names no process
 	busy, memory int           // percent
 }
 
@@ -59,8 +59,8 @@ func (s Sampling) at(k int64) time.Duration {
 }
 
 // record takes the samples that fall due until a time, while the given loads run,
-// and forgets those that fell out of the ring. It returns what it took, those too that
-// name nobody and are not in the ring.
+// and forgets those that fell out of the ring. It returns all taken samples, including
+// unnamed ones, which are not in the ring.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)

@@ -25,7 +25,7 @@ func (e *Energy) Parts() []Part {
 		unattributed += joules
 	}
 	return []Part{
-		{"exclusive", "measured: nobody else held the GPU or worked on it", e.Exclusive},
+		{"exclusive", "measured: no other owner held or used the GPU", e.Exclusive},
 		{"shared", "split among several by their measured activity", e.Shared},
 		{"allocated", "charged for holding the GPU", e.Allocated},
 		{"unattributed", "charged to no container", unattributed},
@@ -73,18 +73,18 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// Remark says what the energy is of where the driver counts more than the GPU, or nothing.
+// Remark explains the energy of a GPU whose counter covers a module; empty for other GPUs.
 func (g *GPU) Remark() string {
 	switch {
 	case g.wholeModule():
-		return "The driver counts all that is on the GPU's module, a CPU perhaps, and does not tell the GPU's part."
+		return "The counter covers the whole module, which may include a CPU. The driver does not report the GPU's part."
 	case g.EnergySource == gpu.EnergyDivided:
-		return "The driver counts the whole module. This is the GPU's part of it."
+		return "The counter covers the whole module; this is the GPU's part."
 	}
 	return ""
 }
 
-// wholeModule reports whether the energy is of more than the GPU.
+// wholeModule reports whether the energy includes the rest of the module.
 func (g *GPU) wholeModule() bool {
 	return g.EnergyScope == gpu.ScopeModule && g.EnergySource != gpu.EnergyDivided
 }
