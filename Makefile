@@ -8,7 +8,7 @@ SHELL       := bash
 .NOTPARALLEL:
 
 SCENARIO ?= dgx-h100
-DRIVER   ?= nvml
+DCGM     ?= false
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 5s
 KILLS    ?= 200
@@ -41,7 +41,7 @@ BUILD := go build -trimpath -buildvcs=false
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
 # The packages whose tests take longest begin first: none is alone at the end.
-LONGEST := ./internal/nvml ./internal/simnode ./internal/app
+LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app
 
 # Files with the build tags e2e and realtime are seen by all linters.
 TAGS := -tags e2e,realtime
@@ -84,7 +84,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make run SCENARIO=gb200  another simulated node"
-	@echo "  make run DRIVER=dcgm     the node read through a DCGM host engine"
+	@echo "  make run DCGM=true       with a DCGM host engine and its fields"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
 	@echo "  make soak HOURS=3 KILLS=2000   a shorter day, kill more often"
 	@echo "  make test-stress RUNS=1  once, beside four busy loops"
@@ -117,7 +117,7 @@ simnode: needs
 
 .PHONY: run
 run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
-	@bin/simnode --scenario=$(SCENARIO) --driver=$(DRIVER) --web.listen-address=$(ADDRESS)
+	@bin/simnode --scenario=$(SCENARIO) --dcgm=$(DCGM) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
 demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes

@@ -16,7 +16,7 @@ import (
 
 // crowd is a node with GPUs that each have containers that each have processes.
 func crowd(gpus, containers, processes int) *gpu.Snapshot {
-	s := &gpu.Snapshot{Driver: new(gpu.Driver), PCIGPUs: &gpus, DriverGPUs: &gpus}
+	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {
 		g := newGPU(i)
 		g.Fabric = new(gpu.Fabric)

@@ -148,7 +148,7 @@ func TestCardinality(t *testing.T) {
 	more := func(page collector.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)
 	}
-	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Driver: new(gpu.Driver), PCIGPUs: new(0), DriverGPUs: new(0)}
+	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Drivers: make([]gpu.Driver, 1), PCIGPUs: new(0), DriverGPUs: new(0)}
 	got := map[collector.Page]map[string]int{
 		collector.MainPage: {
 			"node":                  count(t, collector.MainPage, bare),

@@ -33,7 +33,7 @@ var labelCatalogue = []Label{
 	{Name: "board_asset_tag", Help: "Asset tag of the mainboard."},
 	{Name: "chassis_asset_tag", Help: "Asset tag of the chassis."},
 	{Name: "system_uuid", Help: "UUID of the machine."},
-	{Name: "source", Help: "Of the driver: `nvml`, or `dcgm` while a host engine is read. Of energy: `counter`, the board's own; `divided`, the GPU's part of its module's counter; or `power`, integrated over time."},
+	{Name: "source", Help: "Of the driver: `nvml`. Of energy: `counter`, the board's own; `divided`, the GPU's part of its module's counter; or `power`, integrated over time."},
 	{Name: "driver_version", Help: "Version of the kernel driver."},
 	{Name: "nvml_version", Help: "Version of the NVML library."},
 	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if it is read."},
@@ -67,7 +67,7 @@ var labelCatalogue = []Label{
 	{Name: "xid", Help: "Code of the driver's error event."},
 	{
 		Name: "stage", Help: "Something the exporter depends on.",
-		Values: []string{"driver", "dcgm", "nvml", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
+		Values: []string{"driver", "dcgm", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
 	},
 	{
 		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",

@@ -8,8 +8,9 @@ func (p *page) node(s *gpu.Snapshot) {
 	if s.Node != (gpu.Node{}) {
 		p.machine(s.Node)
 	}
-	if d := s.Driver; d != nil {
-		p.info(driverInfo, p.labels(d.Source, d.DriverVersion, d.NVMLVersion, d.DCGMVersion, d.DCGMLibraryVersion))
+	for i := range s.Drivers {
+		d := &s.Drivers[i]
+		p.info(driverInfo, p.labels(d.Name, d.Version, d.Details["nvml_version"], d.Details["dcgm_version"], d.Details["dcgm_library_version"]))
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)

@@ -149,8 +149,8 @@ func FuzzPage(f *testing.F) {
 func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 	strs := []string{a, b, c, a}
 	s := &gpu.Snapshot{
-		Node:   gpu.Node{Name: a, SysVendor: b, ProductName: c, SystemUUID: a + b + c},
-		Driver: &gpu.Driver{Source: a, DriverVersion: b, NVMLVersion: c, DCGMVersion: a, DCGMLibraryVersion: b},
+		Node:    gpu.Node{Name: a, SysVendor: b, ProductName: c, SystemUUID: a + b + c},
+		Drivers: []gpu.Driver{{Name: a, Version: b, Details: map[string]string{"nvml_version": c, "dcgm_version": a, "dcgm_library_version": b}}},
 	}
 	for _, u := range strs {
 		s.Stages = append(s.Stages, gpu.Stage{Name: u, Failures: uint64(n), Duration: time.Duration(n), LastSuccess: time.Unix(n, n)})

@@ -64,7 +64,7 @@ func fullNode() *gpu.Snapshot {
 			BoardSerial: "BRD0017B", BoardAssetTag: "To Be Filled By O.E.M.", ChassisSerial: "CHS0017C",
 			ChassisAssetTag: "row 7", SystemUUID: "8e3f0b54-52a5-4f0e-8f63-27a1f2c90017",
 		},
-		Driver:  &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06"},
+		Drivers: []gpu.Driver{{Name: "nvml", Version: "580.65.06", Details: map[string]string{"nvml_version": "13.580.65.06"}}},
 		PCIGPUs: new(3), DriverGPUs: new(3),
 		GPUs: []gpu.GPU{whole, shared, divided},
 		Stages: []gpu.Stage{
@@ -114,7 +114,7 @@ func heldAccounts() *gpu.Snapshot {
 	g := newGPU(0, ended, begun)
 	g.Holders = []gpu.Holder{{AccountKey: begun.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
 	g.Processes = []gpu.LiveProcess{newLive(begun, 1)}
-	return &gpu.Snapshot{At: gpu.Instant{Wall: now}, Driver: &gpu.Driver{Source: "nvml"}, GPUs: []gpu.GPU{g}}
+	return &gpu.Snapshot{At: gpu.Instant{Wall: now}, Drivers: []gpu.Driver{{Name: "nvml"}}, GPUs: []gpu.GPU{g}}
 }
 
 // hostile is a node on which every string is as bad as it gets, and some differ
@@ -141,10 +141,10 @@ func hostile() *gpu.Snapshot {
 	twin := newGPU(1)
 	twin.UUID = g.UUID
 	return &gpu.Snapshot{
-		Node:   gpu.Node{Name: "node\n# TYPE x counter\nx 1", ProductName: long},
-		Driver: &gpu.Driver{Source: `"`, DriverVersion: "\xc3"},
-		GPUs:   []gpu.GPU{g, twin},
-		Stages: []gpu.Stage{{Name: "a\xff"}, {Name: "a\xfe"}},
+		Node:    gpu.Node{Name: "node\n# TYPE x counter\nx 1", ProductName: long},
+		Drivers: []gpu.Driver{{Name: `"`, Version: "\xc3"}},
+		GPUs:    []gpu.GPU{g, twin},
+		Stages:  []gpu.Stage{{Name: "a\xff"}, {Name: "a\xfe"}},
 	}
 }
 

@@ -41,10 +41,14 @@ func BenchmarkScrape(b *testing.B) {
 // BenchmarkTick lets the real binary run without scrapes and prints what a tick of
 // one second costs it, and how large it is in memory.
 func BenchmarkTick(b *testing.B) {
-	for _, w := range ways {
-		b.Run(w.name, func(b *testing.B) {
+	for _, name := range []string{"driver", "engine"} {
+		b.Run(name, func(b *testing.B) {
 			n := newNode(b, "dgx-h100")
-			e := start(b, n, w.flags(n)...)
+			var flags []string
+			if name == "engine" {
+				flags = n.EngineFlags(client)
+			}
+			e := start(b, n, flags...)
 			const seconds = 10
 			for b.Loop() {
 				before := e.usage()

@@ -35,7 +35,7 @@ func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
 		scenario string
-		engine   bool // read through a host engine
+		engine   bool // beside a host engine
 	}{{"churn", false}, {"timeslice", false}, {"dgx-h100", false}, {"mig", false}, {"timeslice", true}}
 	for i, of := range nodes {
 		name := of.scenario
@@ -93,12 +93,8 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	v.look(p)
 	_ = e.cmd.Process.Kill()
 	<-e.exited
-	first := 2
-	if engine { // two are asked at each look
-		first *= 2
-	}
-	for uuid, read := range v.counters() {
-		v.first[uuid] = read[:min(first, len(read))]
+	for uuid, read := range readCounters(t, v.node) {
+		v.first[uuid] = read[:min(2, len(read))]
 	}
 	v.checkBoards()
 	return v
@@ -111,14 +107,6 @@ func (v *victim) flags() []string {
 		flags = append(flags, v.node.EngineFlags(client)...)
 	}
 	return flags
-}
-
-// counters returns what the boards' counters were when they were read.
-func (v *victim) counters() map[string][]gpu.Millijoules {
-	if v.engine {
-		return values(bothReadings(v.t, v.node))
-	}
-	return readCounters(v.t, v.node)
 }
 
 // live runs the exporter, scrapes it, and kills it after some time: since it showed its
@@ -232,7 +220,7 @@ func seriesOf(name string, m *dto.Metric) string {
 // change.
 func (v *victim) checkBoards() {
 	v.t.Helper()
-	for uuid, read := range v.counters() {
+	for uuid, read := range readCounters(v.t, v.node) {
 		energy := v.last.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": uuid})
 		var first []gpu.Millijoules
 		for _, from := range v.first[uuid] {

@@ -22,21 +22,9 @@ import (
 // changes but what is said of the dead GPU, the counters' reset, and the driver's
 // own numbering.
 func TestLost(t *testing.T) {
-	for _, w := range ways {
-		t.Run(w.name, func(t *testing.T) {
-			t.Parallel()
-			testLost(t, w)
-		})
-	}
-}
-
-func testLost(t *testing.T, w way) {
 	n := newNode(t, "dgx-h100")
-	e := start(t, n, append(w.flags(n), unhurried)...)
-	stages := float64(len(stage.Names) - 1) // a kubelet need not have the Pods API
-	if w.name == "nvml" {
-		stages -= 2 // nor a node a host engine
-	}
+	e := start(t, n, unhurried)
+	stages := float64(len(stage.Names) - 2) // a kubelet need not have the Pods API, nor a node a host engine
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
 		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
@@ -77,7 +65,7 @@ func testLost(t *testing.T, w way) {
 	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
 		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
 	}
-	checkResets(t, w.readings(t, n), s, after, dead["UUID"])
+	checkResets(t, driverReadings(t, n), s, after, dead["UUID"])
 }
 
 func deadInfo(p page, dead map[string]string) []map[string]string {

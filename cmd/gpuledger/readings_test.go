@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,36 +20,12 @@ type reading struct {
 	energy gpu.Millijoules
 }
 
-// driverReadings returns the readings of each GPU that the fake driver gave out, in order,
-// repetitions left out.
+// driverReadings returns the readings of each GPU in the call log of the fake driver, in
+// order, without repetitions.
 func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	t.Helper()
-	return readingsIn(t, n, "calls.tsv")
-}
-
-// engineReadings is driverReadings of the host engine.
-func engineReadings(t *testing.T, n *simnode.Node) map[string][]reading {
-	t.Helper()
-	return readingsIn(t, n, "engine-calls.tsv")
-}
-
-// bothReadings returns the readings, whoever was asked, by their value.
-func bothReadings(t *testing.T, n *simnode.Node) map[string][]reading {
-	t.Helper()
-	both := driverReadings(t, n)
-	for uuid, read := range engineReadings(t, n) {
-		all := append(both[uuid], read...)
-		slices.SortFunc(all, func(a, b reading) int { return cmp.Or(cmp.Compare(a.energy, b.energy), a.at.Compare(b.at)) })
-		both[uuid] = slices.CompactFunc(all, func(a, b reading) bool { return a.energy == b.energy })
-	}
-	return both
-}
-
-// readingsIn reads a call log.
-func readingsIn(t *testing.T, n *simnode.Node, log string) map[string][]reading {
-	t.Helper()
 	out := make(map[string][]reading)
-	for _, line := range callLog(t, n, log) {
+	for _, line := range callLog(t, n, "calls.tsv") {
 		fields := strings.Split(line, "\t")
 		if len(fields) != 5 || fields[3] != "0" || !strings.Contains(fields[1], "Energy") && !strings.Contains(fields[1], "FieldValues") {
 			continue
@@ -65,7 +40,7 @@ func readingsIn(t *testing.T, n *simnode.Node, log string) map[string][]reading 
 		}
 		ns, err := strconv.ParseInt(fields[0], 10, 64)
 		if err != nil {
-			t.Fatalf("line %q of %s: %v", line, log, err)
+			t.Fatalf("line %q: %v", line, err)
 		}
 		if c := out[fields[2]]; len(c) == 0 || c[len(c)-1].energy != v {
 			out[fields[2]] = append(c, reading{time.Unix(0, ns), v})
@@ -91,8 +66,8 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is how far apart a reading's time may be from the one the exporter has for it. The
-// host engine, and a busy machine, take time between the two.
+// aside is how far apart a reading's time may be from the one the exporter has for it: a
+// busy machine takes time between the two.
 const aside = time.Minute
 
 // offBy returns how far apart a reading's time is from another one.

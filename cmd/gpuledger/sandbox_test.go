@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestSandbox: in the sandbox the exporter works as outside, with either driver, whose
-// library is installed after it started: containers have energy, kubelet and driver may
+// TestSandbox: in the sandbox the exporter works as outside, also beside a host engine. The
+// libraries are installed after it started: containers have energy, kubelet and driver may
 // restart, it ends on SIGTERM, and the next one continues the books.
 func TestSandbox(t *testing.T) {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {

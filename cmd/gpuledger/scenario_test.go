@@ -16,19 +16,6 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A way is how the exporter comes by its readings.
-type way struct {
-	name  string
-	flags func(n *simnode.Node) []string
-	// readings are those that the books are made of.
-	readings func(t *testing.T, n *simnode.Node) map[string][]reading
-}
-
-var ways = []way{
-	{"nvml", func(*simnode.Node) []string { return nil }, driverReadings},
-	{"dcgm", func(n *simnode.Node) []string { return n.EngineFlags(client) }, engineReadings},
-}
-
 // TestScenarios runs the real binary on every simulated node in real time, and
 // holds what it serves against the driver's counter and against the truth.
 func TestScenarios(t *testing.T) {
@@ -36,28 +23,17 @@ func TestScenarios(t *testing.T) {
 		if sc.Name == "lost" {
 			continue // TestLost waits for what it sees before more happens
 		}
-		for _, w := range ways {
-			t.Run(sc.Name+"/"+w.name, func(t *testing.T) {
-				t.Parallel()
-				testScenario(t, sc.Name, w)
-			})
-		}
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			testScenario(t, sc.Name)
+		})
 	}
 }
 
-func testScenario(t *testing.T, scenario string, w way) {
+func testScenario(t *testing.T, scenario string) {
 	n := newNode(t, scenario)
-	e := start(t, n, append(w.flags(n), unhurried)...)
-	switch {
-	case scenario == "gb200":
-		w.readings = driverReadings // its GPUs have a counter of their own, which DCGM has not
-	case w.name == "dcgm":
-		w.readings = bothReadings // where the engine's is old, the library's counts
-	}
+	e := start(t, n, unhurried)
 	s, p := settled(e)
-	if by := p.Matches("gpuledger_driver_info", map[string]string{"source": w.name}); len(by) != 1 {
-		t.Errorf("%s does not serve", w.name)
-	}
 	checkBalance(t, p)
 	checkRecord(t, e)
 	if scenario == "gb200-module" { // whose books are parts of what the counter counted
@@ -65,7 +41,7 @@ func testScenario(t *testing.T, scenario string, w way) {
 		checkModules(t, n, s, p)
 		return
 	}
-	spans := checkCounters(t, w.readings(t, n), s, p)
+	spans := checkCounters(t, driverReadings(t, n), s, p)
 	switch scenario {
 	case "dgx-h100", "gb200":
 		checkNothingLeft(t, p)

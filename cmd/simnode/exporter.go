@@ -24,7 +24,7 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 		return nil, err
 	}
 	args := append(node.Flags(), "--nvml.library="+library, "--sandbox") // as it is shipped
-	if opts.driver == "dcgm" {
+	if opts.dcgm {
 		if library, err = found(opts.engine); err != nil {
 			return nil, err
 		}

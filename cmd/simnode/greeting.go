@@ -11,7 +11,7 @@ import (
 // greet says where everything is and what is worth a look.
 func greet(w io.Writer, opts options, dir string) {
 	url, fields := baseURL(opts.listen), ""
-	if opts.driver == "dcgm" {
+	if opts.dcgm {
 		fields = "\n  fields of DCGM      curl -s " + url + "/gpu/metrics"
 	}
 	fmt.Fprintf(w, `

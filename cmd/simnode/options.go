@@ -21,8 +21,8 @@ type options struct {
 	dir      string // empty for a temporary one
 	exporter string
 	library  string
-	driver   string   // nvml or dcgm
-	engine   string   // the fake libdcgm, for dcgm
+	dcgm     bool     // whether there is a host engine
+	engine   string   // the fake libdcgm
 	extra    []string // further flags for the exporter
 }
 
@@ -53,7 +53,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.StringVar(&opts.dir, "dir", "", "empty or new `directory` for the node (default: a temporary one, removed at the end)")
 	fs.StringVar(&opts.exporter, "exporter", filepath.Join(here, "gpuledger"), "`path` of the exporter")
 	fs.StringVar(&opts.library, "nvml.library", filepath.Join(here, "lib", "libnvidia-ml.so.1"), "`path` of the fake driver library")
-	fs.StringVar(&opts.driver, "driver", "nvml", "`what` the exporter reads: nvml, or dcgm for a host engine")
+	fs.BoolVar(&opts.dcgm, "dcgm", false, "run a DCGM host engine beside the driver: the page /gpu/metrics has its fields")
 	fs.StringVar(&opts.engine, "dcgm.library", filepath.Join(here, "lib", "libdcgm.so.4"), "`path` of the fake client library of the host engine")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -78,9 +78,6 @@ func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	}
 	if _, _, err := net.SplitHostPort(o.listen); err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)
-	}
-	if o.driver != "nvml" && o.driver != "dcgm" {
-		return fmt.Errorf("--driver=%s: want nvml or dcgm", o.driver)
 	}
 	for _, arg := range o.extra {
 		if !strings.HasPrefix(arg, "-") {

@@ -14,10 +14,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
-	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/source"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -35,7 +35,7 @@ const (
 // snapshot. Its parts are exported for tests that step them by hand.
 type Node struct {
 	NVML    *nvml.Source
-	Source  *source.Source
+	Source  *source.Group
 	Mapper  *podmapper.Mapper
 	Sampler *sampler.Sampler
 }
@@ -46,8 +46,10 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	library := nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
 	})
-	drivers := source.New(source.Config{
-		NVML: library, DCGM: cfg.engine(now, log), Alone: cfg.Source == sourceDCGM, Now: now, Log: log, Stages: stages,
+	drivers := source.NewGroup(source.Config{
+		Sources:  map[stage.Name]source.Source{stage.Driver: library},
+		Enricher: cfg.enricher(now, log),
+		Timeout:  2 * cfg.CallTimeout, Now: now, Stages: stages,
 	})
 	mapper := podmapper.New(podmapper.Config{
 		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodLogs: cfg.PodLogs,

@@ -43,7 +43,7 @@ var (
 // TestDriverFaults makes every driver call fail or return nothing, one after another. The
 // other GPUs are read while one of them has a fault. The books
 // always balance, and in the end every GPU is read again and its book holds what its counter
-// counted. Calls that hang or are late need real time: see internal/nvml and cmd/gpuledger.
+// counted. Calls that hang or are late need real time: see internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig"} {
 		t.Run(scenario, func(t *testing.T) {

@@ -180,17 +180,34 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenByEngine: read through a host engine, the same machine has the same pages, but
-// for what is said of the sources.
-func TestGoldenByEngine(t *testing.T) {
-	for _, sc := range simnode.Scenarios() {
-		t.Run(sc.Name, func(t *testing.T) {
-			b := play(t, sc.Name, true)
-			if !strings.Contains(b.page(), `source="dcgm"`) {
-				t.Error("the engine does not serve")
+// TestGoldenWithEngine: beside a host engine the same machine has the same pages, but for
+// the lines about sources.
+func TestGoldenWithEngine(t *testing.T) {
+	for _, name := range []string{"dgx-h100", "mig", "lost"} {
+		t.Run(name, func(t *testing.T) {
+			b := play(t, name, true)
+			if page := b.page(); !strings.Contains(page, `dcgm_version="4.6.1"`) || !strings.Contains(page, `gpuledger_stage_up{stage="dcgm"} 1`) {
+				t.Error("the engine is not read")
 			}
-			b.wantPages(sc.Name, func(golden string) string { return golden })
+			b.wantPages(name, func(golden string) string { return golden })
 		})
+	}
+}
+
+// TestActivityByEngine: the driver of an A100 does not measure the activity of MIG instances,
+// so each is charged by its slices. A host engine measures it.
+func TestActivityByEngine(t *testing.T) {
+	for _, engine := range []bool{false, true} {
+		b := play(t, "mig-a100", engine)
+		var energy gpu.ByMethod
+		for _, g := range b.node.Sampler.Latest().GPUs {
+			for _, a := range g.Book.Containers {
+				energy = energy.Plus(a.Energy)
+			}
+		}
+		if (energy[gpu.Shared] > 0) != engine || energy[gpu.Exclusive] > 0 {
+			t.Errorf("with an engine: %v, energy by method is %v mJ", engine, energy)
+		}
 	}
 }
 

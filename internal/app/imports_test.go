@@ -18,23 +18,23 @@ var never = []struct {
 	{[]string{"internal/gpu", "internal/labelvalue", "internal/state"}, []string{""}, "is used by all and knows nobody"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
 	{
-		[]string{"internal/nvml", "internal/dcgm", "internal/source", "internal/host", "podmapper"},
+		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper"},
 		[]string{"internal/ledger", "internal/sampler", "internal/state", "internal/status", "internal/app", "collector"},
 		"reads, and does not know for whom",
 	},
 	{
 		[]string{"internal/sampler"},
-		[]string{"internal/nvml", "internal/dcgm", "internal/source", "podmapper", "internal/status", "internal/app", "collector"},
+		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "podmapper", "internal/status", "internal/app", "collector"},
 		"knows its sources by their interfaces, and not who shows what it saw",
 	},
 	{
 		[]string{"collector", "internal/status"},
-		[]string{"internal/nvml", "internal/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
+		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
 		"renders a snapshot and reads nothing",
 	},
 	{
 		[]string{"internal/reconciler", "internal/nodelabel"},
-		[]string{"internal/nvml", "internal/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
+		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
 		"sees no GPU",
 	},
 	{
@@ -43,7 +43,7 @@ var never = []struct {
 		"is shared by those who use it",
 	},
 	{
-		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/nvml", "internal/dcgm", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
+		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source/nvml", "internal/source/dcgm", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
 		[]string{"internal/simnode", "internal/gpu/gputest", "test", "docs", "dashboards"},
 		"ships, and nothing simulated ships",
 	},
@@ -70,8 +70,8 @@ func below(pkg string, of []string) bool {
 // only lists the packages outside the standard library that just one package of
 // ours, and those below it, may import.
 var only = map[string]string{
-	"github.com/NVIDIA/go-nvml": "internal/nvml",
-	"github.com/NVIDIA/go-dcgm": "internal/dcgm",
+	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
+	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
 	"k8s.io/kubelet":            "podmapper",
 	"k8s.io/client-go":          "internal/reconciler",
 	"k8s.io/component-helpers":  "internal/reconciler",
@@ -154,7 +154,7 @@ func TestReconcilerIsPureGo(t *testing.T) {
 		if cgo != "0" {
 			t.Errorf("gpuledger-reconciler links %s, which is cgo", pkg)
 		}
-		for _, banned := range []string{module + "internal/nvml", module + "internal/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"} {
+		for _, banned := range []string{module + "internal/source/nvml", module + "internal/source/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"} {
 			if pkg == banned || strings.HasPrefix(pkg, banned+"/") {
 				t.Errorf("gpuledger-reconciler links %s", pkg)
 			}

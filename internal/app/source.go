@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/collector"
-	"github.com/gpuledger/gpuledger/internal/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/source"
+	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// Who reads the GPUs, as --source says it.
+// The values of --source. DCGM was a source of readings once.
 const (
 	sourceAuto = "auto"
 	sourceNVML = "nvml"
@@ -40,10 +40,10 @@ type DCGM struct {
 }
 
 func (c *Config) registerSource(fs *flag.FlagSet) {
-	fs.StringVar(&c.Source, "source", sourceAuto, "`who` reads the GPUs: nvml, dcgm, or auto for the host engine where --dcgm.address is given and answers, and NVML otherwise")
-	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine: the path of its unix socket, host:port, a URI, or embedded for one in this process")
+	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, or auto for every source that there is")
+	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded for one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; by default the loader finds it")
-	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "let the host engine measure how busy MIG instances are; before Hopper, nothing else can use the profiling counters then")
+	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "let the host engine measure the activity of MIG instances on GPUs before Hopper, whose driver does not; no other program can use their profiling counters then")
 	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` of the fields of the page /gpu/metrics, in the format of dcgm-exporter; default for the file that comes with the program")
 	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the label for the node on the page /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }
@@ -52,11 +52,9 @@ func (c *Config) validateSource() error {
 	switch c.Source {
 	case sourceAuto, sourceNVML:
 	case sourceDCGM:
-		if c.DCGM.Address == "" {
-			return errors.New("--source=dcgm: --dcgm.address must say where the host engine answers, such as /run/nvidia/dcgm.sock or localhost:5555")
-		}
+		return errors.New("--source=dcgm: readings come from NVML; a host engine adds to them, so remove --source and keep --dcgm.address")
 	default:
-		return fmt.Errorf("--source=%s: want auto, nvml or dcgm", c.Source)
+		return fmt.Errorf("--source=%s: must be auto or nvml", c.Source)
 	}
 	if l := c.DCGM.HostnameLabel; l != collector.Hostname && l != collector.HostnameLower {
 		return fmt.Errorf("--dcgm.hostname-label=%s: must be Hostname or hostname", l)
@@ -64,7 +62,7 @@ func (c *Config) validateSource() error {
 	if c.DCGM.Library != "" && !filepath.IsAbs(c.DCGM.Library) {
 		return fmt.Errorf("--dcgm.library=%s: want an absolute path", c.DCGM.Library)
 	}
-	var engine string // a flag that is of use only with the engine
+	var engine string // a flag that needs the engine
 	switch {
 	case c.DCGM.Fields != "":
 		engine = "--dcgm.fields=" + c.DCGM.Fields
@@ -72,8 +70,6 @@ func (c *Config) validateSource() error {
 		engine = "--dcgm.profiling"
 	}
 	switch {
-	case engine != "" && c.Source == sourceNVML:
-		return fmt.Errorf("%s: with --source=nvml no host engine is read; want auto or dcgm", engine)
 	case engine != "" && c.DCGM.Address == "":
 		return fmt.Errorf("%s: --dcgm.address must say where the host engine answers", engine)
 	case c.DCGM.Address == "":
@@ -107,13 +103,16 @@ func (d *DCGM) readFields() error {
 	return nil
 }
 
-// engine returns the host engine that is to be read, or nil.
-func (c *Config) engine(now gpu.Clock, log *slog.Logger) source.Driver {
-	if c.Source == sourceNVML || c.DCGM.Address == "" {
+// enricher returns the host engine that adds to the readings, or nil.
+func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
+	if c.DCGM.Address == "" {
 		return nil
 	}
 	if c.DCGM.useless != nil {
-		log.Error("some rows of --dcgm.fields are of no use, the others are served", "file", c.DCGM.Fields, "err", c.DCGM.useless)
+		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)
+	}
+	if len(c.DCGM.fields) == 0 && !c.DCGM.Profiling {
+		log.Warn("--dcgm.address adds nothing without --dcgm.fields or --dcgm.profiling: NVML gives all readings")
 	}
 	return dcgm.New(dcgm.Config{
 		Address: c.DCGM.address, LibraryPath: c.DCGM.Library, CallTimeout: c.CallTimeout, Tick: c.Tick,

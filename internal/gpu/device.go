@@ -117,15 +117,15 @@ const (
 	ScopeUnknown EnergyScope = "unknown" // the driver does not say
 )
 
-// Driver is the software that gave the readings.
+// Driver is the software that the GPUs of one vendor are read through.
 type Driver struct {
-	Source        string `json:"source"` // "nvml" or "dcgm"
-	DriverVersion string `json:"driver_version"`
-	NVMLVersion   string `json:"nvml_version"`
-	// DCGMVersion is the host engine's, DCGMLibraryVersion that of the library it is
-	// asked through.
-	DCGMVersion        string `json:"dcgm_version"`
-	DCGMLibraryVersion string `json:"dcgm_library_version"`
+	Vendor  string `json:"vendor"` // as [Device] has it
+	Name    string `json:"name"`   // "nvml"
+	Version string `json:"version"`
+	// Details are versions of libraries and engines, by label of gpuledger_driver_info:
+	// nvml_version, dcgm_version, dcgm_library_version. The map is not changed once it was
+	// reported.
+	Details map[string]string `json:"details,omitempty"`
 }
 
 // Node is the machine as its firmware describes it (/sys/class/dmi/id).

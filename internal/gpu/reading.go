@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// Report is everything a source of readings knows at one tick.
+// Report is everything that the sources of readings return at one tick.
 type Report struct {
-	Driver Driver
+	// Drivers has one for each source that answered. Partial is set if another one did
+	// not: the report has no device of its vendor then.
+	Drivers []Driver
+	Partial bool
 	// Devices are the GPUs the driver answers for, including those whose call
 	// is late. A GPU that fell off the bus is missing.
 	Devices []Device

@@ -8,11 +8,11 @@ import (
 // Snapshot is one complete, immutable state of the exporter. A scrape renders
 // the latest one and reads nothing else.
 type Snapshot struct {
-	At     Instant
-	Node   Node
-	Driver *Driver // nil while no source of readings answers
-	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs those the driver
-	// answers for; nil while unknown.
+	At      Instant
+	Node    Node
+	Drivers []Driver // none while no source of readings answers
+	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs those the drivers
+	// answer for; nil while unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
 	// GPUs are all GPUs seen in this boot, present or lost, by PCI address.

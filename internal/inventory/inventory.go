@@ -22,9 +22,9 @@ type Page struct {
 	Time    time.Time `json:"time"`
 	// DriverUp is false while the driver does not answer. What is said of the
 	// GPUs is then what was true before.
-	DriverUp bool        `json:"driver_up"`
-	Driver   *gpu.Driver `json:"driver,omitempty"`
-	Node     gpu.Node    `json:"node"`
+	DriverUp bool         `json:"driver_up"`
+	Drivers  []gpu.Driver `json:"drivers,omitempty"`
+	Node     gpu.Node     `json:"node"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
 	GPUs []GPU `json:"gpus"`
 }
@@ -39,7 +39,7 @@ type GPU struct {
 func New(s *gpu.Snapshot) Page {
 	p := Page{
 		Version: Version, Time: s.At.Wall.UTC(),
-		DriverUp: s.Driver != nil, Driver: s.Driver, Node: s.Node,
+		DriverUp: len(s.Drivers) > 0, Drivers: s.Drivers, Node: s.Node,
 		GPUs: make([]GPU, 0, len(s.GPUs)),
 	}
 	for i := range s.GPUs {

@@ -16,9 +16,9 @@ import (
 
 func snapshot() *gpu.Snapshot {
 	return &gpu.Snapshot{
-		At:     gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
-		Node:   gpu.Node{Name: "gpu-node-17", SystemUUID: "4c4c4544-0051-3810-8056-b4c04f4a3332"},
-		Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.95.05"},
+		At:      gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+		Node:    gpu.Node{Name: "gpu-node-17", SystemUUID: "4c4c4544-0051-3810-8056-b4c04f4a3332"},
+		Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Version: "580.95.05"}},
 		GPUs: []gpu.GPU{
 			{Present: true, Device: gpu.Device{
 				UUID: "GPU-1", PCIBusID: "00000000:1B:00.0", Serial: "1653924020817",
@@ -55,7 +55,7 @@ func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}
 		if want {
-			s.Driver = &gpu.Driver{Source: "nvml"}
+			s.Drivers = []gpu.Driver{{Name: "nvml"}}
 		}
 		text, err := json.Marshal(inventory.New(s))
 		if err != nil {

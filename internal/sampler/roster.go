@@ -48,8 +48,8 @@ func (r *roster) restore(saved map[string]entry) {
 	}
 }
 
-// update notes which GPUs are present. One that is missing stays as lost until it
-// returns, or until another GPU answers at its PCI address.
+// update notes which GPUs are present. One that its vendor's driver does not list stays as
+// lost until it returns, or until another GPU answers at its PCI address.
 func (r *roster) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -69,7 +69,7 @@ func (r *roster) update(report gpu.Report, now gpu.Instant) {
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if !present[uuid] {
+		if !present[uuid] && answers(report.Drivers, e.Vendor) {
 			r.miss(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
@@ -79,6 +79,11 @@ func (r *roster) update(report gpu.Report, now gpu.Instant) {
 	for _, x := range report.XIDs {
 		r.edit(x.UUID, func(e *entry) { e.XIDs.Add(x) })
 	}
+}
+
+// answers reports whether the driver of a vendor is one of those that answered.
+func answers(drivers []gpu.Driver, vendor string) bool {
+	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
 // remember fills in serial numbers that were known and could not be read this time:

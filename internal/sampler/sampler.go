@@ -14,9 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. An error means that the driver as a whole does not
-// answer, and the report has a field page at most; a GPU that does not answer is missing
-// from the report.
+// Source reads the GPUs. An error means that no driver answers, and the report has a field
+// page at most; a GPU that does not answer is missing from the report.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
@@ -107,12 +106,10 @@ func (s *Sampler) Run(ctx context.Context) error {
 // visible only after its state is saved, so that no counter can be lower after a
 // crash than it was last shown.
 func (s *Sampler) Tick(ctx context.Context) {
-	began := s.cfg.Now()
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	s.cfg.Stages.Observe(stage.Driver, began, err)
 	now := s.cfg.Now()
 	s.readHost(now)
 
@@ -162,7 +159,7 @@ func blind(readings []gpu.Reading) {
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
-	down             bool                        // the driver does not answer
+	down             bool                        // no driver answers
 	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
 	allocationsKnown bool
 	givenKnown       bool                  // the kubelet says who was given what
@@ -213,8 +210,8 @@ func (s *Sampler) readHost(now gpu.Instant) {
 // snapshot puts together what a scrape will show.
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
-	if !v.down {
-		snap.Driver = new(v.report.Driver)
+	snap.Drivers = v.report.Drivers
+	if !v.down && !v.report.Partial {
 		snap.DriverGPUs = new(len(v.report.Devices))
 	}
 	for uuid := range s.roster.entries {

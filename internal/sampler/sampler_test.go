@@ -27,10 +27,10 @@ func TestSnapshot(t *testing.T) {
 	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {
 		t.Errorf("node: %+v, %d on PCI, %d in the driver", snap.Node, *snap.PCIGPUs, *snap.DriverGPUs)
 	}
-	if snap.Driver == nil || snap.Driver.Source != "nvml" {
-		t.Errorf("driver: %+v", snap.Driver)
+	if len(snap.Drivers) != 1 || snap.Drivers[0].Name != "nvml" {
+		t.Errorf("drivers: %+v", snap.Drivers)
 	}
-	for _, name := range []stage.Name{stage.Driver, stage.DMI, stage.PCI, stage.State} {
+	for _, name := range []stage.Name{stage.DMI, stage.PCI, stage.State} {
 		if st := stageOf(snap, name); !st.Up || st.Failures != 0 {
 			t.Errorf("stage %s: %+v", name, st)
 		}
@@ -69,8 +69,8 @@ func TestFieldPage(t *testing.T) {
 	s := w.sampler()
 	for _, down := range []error{nil, errors.New("no driver")} {
 		w.down = down
-		if snap := w.ticks(s, 1); snap.Fields != w.fields || (snap.Driver == nil) != (down != nil) {
-			t.Errorf("with error %v the page is %v, driver %v", down, snap.Fields, snap.Driver)
+		if snap := w.ticks(s, 1); snap.Fields != w.fields || (len(snap.Drivers) == 0) != (down != nil) {
+			t.Errorf("with error %v the page is %v, drivers %v", down, snap.Fields, snap.Drivers)
 		}
 	}
 }
@@ -164,8 +164,8 @@ func TestEndDuringARead(t *testing.T) {
 	if s.Latest() != before {
 		t.Error("a new snapshot is shown")
 	}
-	if st := stageOf(w.ticks(s, 1), stage.Driver); st.Failures != 0 {
-		t.Errorf("stage %+v", st)
+	if snap := w.ticks(s, 1); len(snap.Drivers) != 1 {
+		t.Errorf("drivers: %+v", snap.Drivers)
 	}
 }
 
@@ -203,6 +203,20 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
+// TestPartial: while the driver of one vendor does not answer, its GPUs are present still,
+// and how many GPUs the drivers have is not known.
+func TestPartial(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.devices, w.partial = w.devices[1:], true
+	snap := w.ticks(s, 2)
+	if len(snap.GPUs) != 2 || !snap.GPUs[0].Present || snap.GPUs[0].Reading != nil || snap.GPUs[1].Reading == nil || snap.DriverGPUs != nil {
+		t.Errorf("GPUs %+v", snap.GPUs)
+	}
+}
+
 // TestDriverDown: nothing live is shown, and nothing is forgotten.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
@@ -212,7 +226,7 @@ func TestDriverDown(t *testing.T) {
 	w.down = errors.New("driver not loaded")
 	snap := w.ticks(s, 2)
 	g := snap.GPUs[0]
-	if snap.Driver != nil || snap.DriverGPUs != nil || g.Reading != nil || len(g.Processes) != 0 || stageOf(snap, stage.Driver).Up {
+	if len(snap.Drivers) > 0 || snap.DriverGPUs != nil || g.Reading != nil || len(g.Processes) != 0 {
 		t.Errorf("shows a driver that is down: %+v", snap)
 	}
 	if g.Serial != "1320021000017" || !g.Present || g.Book.Energy != before.GPUs[0].Book.Energy || !g.LastReading.Equal(before.GPUs[0].LastReading) {

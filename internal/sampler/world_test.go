@@ -45,6 +45,7 @@ type world struct {
 	xids        []gpu.XID
 	fields      *gpu.FieldPage
 	modulePower map[string]gpu.ModulePower
+	partial     bool
 	down        error
 	private     bool // a PID namespace of its own
 	max         int  // process accounts
@@ -88,7 +89,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	if w.down != nil {
 		return gpu.Report{Fields: w.fields}, w.down
 	}
-	r := gpu.Report{Driver: gpu.Driver{Source: "nvml"}, Devices: w.devices, XIDs: w.xids, Fields: w.fields}
+	r := gpu.Report{Drivers: []gpu.Driver{{Name: "nvml"}}, Partial: w.partial, Devices: w.devices, XIDs: w.xids, Fields: w.fields}
 	w.xids = nil
 	for _, d := range w.devices {
 		if w.hung[d.UUID] {

@@ -120,10 +120,7 @@ func writeInstance(r *record, b *board, position int) {
 	fields := []any{
 		"gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
 		"name", b.Model + " MIG " + i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
-		"profile", i.ProfileID, "start", i.Start, "size", i.Size,
-	}
-	if b.GPM {
-		fields = append(fields, "sm_busy", b.worked[position].Nanoseconds())
+		"profile", i.ProfileID, "start", i.Start, "size", i.Size, "sm_busy", b.worked[position].Nanoseconds(),
 	}
 	r.line("instance", fields...)
 }

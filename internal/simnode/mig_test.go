@@ -122,7 +122,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// An A100 does not say how busy its instances are.
+// The driver of an A100 does not measure the activity of instances; a host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)
@@ -131,7 +131,7 @@ func TestMIGWithoutGPM(t *testing.T) {
 		t.Errorf("GPU %v, instances %v", state["gpu"], state["instance"])
 	}
 	for _, i := range state["instance"] {
-		if _, ok := i["sm_busy"]; ok {
+		if _, ok := i["sm_busy"]; !ok {
 			t.Errorf("instance %v", i)
 		}
 	}

@@ -315,11 +315,11 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns the exporter's further flags for reading the node's DCGM host
-// engine through the given fake library, which takes any address.
+// EngineFlags returns further flags of the exporter, by which it reads the node's DCGM host
+// engine too, through the given fake library, which takes any address.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
-		"--source=dcgm", "--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",
+		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",
 	}
 }
 

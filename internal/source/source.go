@@ -1,79 +1,63 @@
-// Package source decides who reads the GPUs: the driver's library, or a DCGM host
-// engine beside it.
-//
-// Where the engine serves, the library is read too. It alone knows which processes are
-// on which GPU, as this PID namespace sees them, and what the engine has no field for.
-// So a change between the two costs nothing: the other one's reading is there already,
-// and it is of the same counter of the same board. All that may change is its time,
-// since the engine read the counter a little before.
+// Package source defines what GPUs are read through: a [Source] for the boards of one
+// vendor, a [Group] of sources, and an [Enricher], which adds to what a source reported.
 package source
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A Driver gives readings.
-type Driver interface {
+// A Source reads the boards of one vendor. It is used by one goroutine at a time.
+type Source interface {
+	// Read returns the latest readings. An error means that the driver as a whole does
+	// not answer; a GPU that does not answer has no reading.
 	Read(ctx context.Context) (gpu.Report, error)
-	// Close ends it. What does not return in time is left as it is.
+	// Close waits for calls in flight, and leaves the driver as it is if they do not
+	// return in time. The source cannot be read afterwards.
 	Close(wait time.Duration) error
 }
 
-// Config says who may serve.
+// An Enricher adds to a report what another program knows of the same boards, and changes
+// nothing that is in it. It is used by one goroutine at a time.
+type Enricher interface {
+	// Enrich adds to the report, which is empty while no source answers. With an error it
+	// added less than there may be.
+	Enrich(ctx context.Context, report *gpu.Report) error
+	Close(wait time.Duration) error
+}
+
+// Config lists what a group reads.
 type Config struct {
-	// NVML is the driver's library.
-	NVML Driver
-	// DCGM is the host engine, nil if there is none.
-	DCGM Driver
-	// Alone lets no report be without the engine: it is an error if that does not
-	// answer. Otherwise the library serves then.
-	Alone  bool
-	Now    gpu.Clock
-	Log    *slog.Logger
-	Stages *stage.Set
+	// Sources are for disjoint boards, each under the stage that shows its health.
+	Sources map[stage.Name]Source
+	// Enricher is nil for none.
+	Enricher Enricher
+	// Timeout limits the time that a Read waits for its sources. A source has a shorter
+	// timeout of its own; this one is for a source that hangs nevertheless.
+	Timeout time.Duration
+	Now     gpu.Clock
+	Stages  *stage.Set
 }
 
-// Source is the one source of readings. It is used by one goroutine.
-type Source struct {
-	cfg Config
-	// serving is who served last, empty before.
-	serving string
-	boards  map[string]*board // by UUID
-	xids    xids
-	fields  *gpu.FieldPage // the engine's last field page; nil once it is too old
-	paged   time.Duration  // when the engine returned it, boot clock
+// Group reads several sources as one. A source that fails or hangs delays no other for
+// longer than the timeout, once. It is used by one goroutine.
+type Group struct {
+	cfg     Config
+	members []*member
 }
 
-// New returns a source that has not read anything yet.
-func New(cfg Config) *Source {
-	return &Source{cfg: cfg, boards: make(map[string]*board)}
-}
-
-// Read returns the report of the engine with what only the library knows, or that of
-// the library if there is no engine, or none that answers. With an error the report has a
-// field page at most.
-func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
-	if s.cfg.DCGM == nil {
-		return s.cfg.NVML.Read(ctx)
-	}
-	library := make(chan outcome, 1)
-	go func() { library <- s.read(ctx, s.cfg.NVML, stage.NVML) }()
-	engine := s.read(ctx, s.cfg.DCGM, stage.DCGM)
-	report, err := s.serve(engine, <-library)
-	if err == nil {
-		report.XIDs = s.xids.take()
-		s.note(report.Driver.Source)
-		s.carry(&report)
-	}
-	report.Fields = s.page(engine.Fields)
-	return report, err
+// A member is a source of the group. Its lane holds one Read, which may hang.
+type member struct {
+	stage  stage.Name
+	source Source
+	lane   lane.Lane[outcome]
+	began  gpu.Instant
 }
 
 type outcome struct {
@@ -81,68 +65,101 @@ type outcome struct {
 	err error
 }
 
-func (s *Source) read(ctx context.Context, d Driver, name stage.Name) outcome {
-	began := s.cfg.Now()
-	r, err := d.Read(ctx)
+// NewGroup returns a group that has not read anything yet.
+func NewGroup(cfg Config) *Group {
+	g := &Group{cfg: cfg}
+	for _, name := range stage.Names { // in a fixed order
+		if s := cfg.Sources[name]; s != nil {
+			g.members = append(g.members, &member{stage: name, source: s})
+		}
+	}
+	return g
+}
+
+var errLate = errors.New("the source has not answered in time, still waiting")
+
+// Read returns one report of all sources that answer. An error means that none does; the
+// report then has a field page at most. The report of a source that was late is returned
+// by the Read after it: its readings have their own times.
+func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
+	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+	defer cancel()
+	for _, m := range g.members {
+		if !m.lane.Busy() {
+			m.began = g.cfg.Now()
+			m.lane.Begin(func() outcome {
+				report, err := m.source.Read(ctx)
+				return outcome{report, err}
+			})
+		}
+	}
+	var report gpu.Report
+	var errs []error
+	for _, m := range g.members {
+		o, ok := m.lane.Take(timeout)
+		if !ok {
+			o.err = errLate
+		}
+		if ctx.Err() != nil {
+			return gpu.Report{}, ctx.Err()
+		}
+		g.cfg.Stages.Observe(m.stage, m.began, o.err)
+		if o.err != nil {
+			errs = append(errs, o.err)
+			report.Partial = true
+			continue
+		}
+		add(&report, o.Report)
+	}
+	g.enrich(ctx, &report)
+	if len(report.Drivers) == 0 {
+		return gpu.Report{Fields: report.Fields}, errors.Join(errs...)
+	}
+	return report, nil
+}
+
+// add adds the report of a source. A board that another source reported already is dropped.
+func add(report *gpu.Report, more gpu.Report) {
+	twice := func(uuid string) bool {
+		return slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid })
+	}
+	if len(report.Devices) > 0 {
+		more.Readings = slices.DeleteFunc(more.Readings, func(r gpu.Reading) bool { return twice(r.UUID) })
+		more.Devices = slices.DeleteFunc(more.Devices, func(d gpu.Device) bool { return twice(d.UUID) })
+	}
+	report.Drivers = append(report.Drivers, more.Drivers...)
+	report.Devices = append(report.Devices, more.Devices...)
+	report.Readings = append(report.Readings, more.Readings...)
+	report.XIDs = append(report.XIDs, more.XIDs...)
+}
+
+func (g *Group) enrich(ctx context.Context, report *gpu.Report) {
+	if g.cfg.Enricher == nil {
+		return
+	}
+	began := g.cfg.Now()
+	err := g.cfg.Enricher.Enrich(ctx, report)
 	if ctx.Err() == nil {
-		s.cfg.Stages.Observe(name, began, err)
-	}
-	return outcome{r, err}
-}
-
-// serve returns the report of who serves. What a driver tells once is kept, whoever
-// serves.
-func (s *Source) serve(engine, library outcome) (gpu.Report, error) {
-	s.xids.add(stage.NVML, library.XIDs)
-	s.xids.add(stage.DCGM, engine.XIDs)
-	for i := range library.Devices {
-		d := &library.Devices[i]
-		s.board(d.UUID).known = *d
-	}
-	switch {
-	case engine.err == nil:
-		return s.merge(engine.Report, library), nil
-	case s.cfg.Alone:
-		s.hold(library.Readings)
-		return gpu.Report{}, engine.err
-	case library.err == nil:
-		return s.unaided(library), nil
-	default:
-		return gpu.Report{}, fmt.Errorf("%w; %w", library.err, engine.err)
+		g.cfg.Stages.Observe(stage.DCGM, began, err)
 	}
 }
 
-// pageKept is how long a field page is served without a newer one. Values on it are dropped
-// at the same age.
-const pageKept = 30 * time.Second
-
-// page returns the engine's field page. The last one is kept for a while, so that an answer
-// that is late or missing leaves no gap.
-func (s *Source) page(latest *gpu.FieldPage) *gpu.FieldPage {
-	now := s.cfg.Now().Boot
-	switch {
-	case latest != nil:
-		s.fields, s.paged = latest, now
-	case now-s.paged >= pageKept:
-		s.fields = nil
+// Close closes all sources and the enricher at once.
+func (g *Group) Close(wait time.Duration) error {
+	var closers []func(time.Duration) error
+	for _, m := range g.members {
+		closers = append(closers, m.source.Close)
 	}
-	return s.fields
-}
-
-// note logs who serves, when that changes.
-func (s *Source) note(serving string) {
-	if s.serving != serving {
-		s.serving = serving
-		s.cfg.Log.Info("GPUs are read through", "source", serving)
+	if g.cfg.Enricher != nil {
+		closers = append(closers, g.cfg.Enricher.Close)
 	}
-}
-
-// Close ends both.
-func (s *Source) Close(wait time.Duration) error {
-	if s.cfg.DCGM == nil {
-		return s.cfg.NVML.Close(wait)
+	errs := make(chan error, len(closers))
+	for _, c := range closers {
+		go func() { errs <- c(wait) }()
 	}
-	engine := make(chan error, 1)
-	go func() { engine <- s.cfg.DCGM.Close(wait) }()
-	return errors.Join(s.cfg.NVML.Close(wait), <-engine)
+	var all []error
+	for range closers {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
 }

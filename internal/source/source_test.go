@@ -2,170 +2,198 @@ package source_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/dcgm"
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
-	"github.com/gpuledger/gpuledger/internal/nvml"
-	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
-	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 	"github.com/gpuledger/gpuledger/internal/source"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// library and client are the fake driver library and the fake library of the engine.
-var library, client string
-
-func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
-
-// A machine has both fakes, each with its own state.
-type machine struct {
-	t      *testing.T
-	dir    string
-	node   gputest.Node
-	clock  gpu.Clock
-	skew   time.Duration // by which our time is past the clock's
-	engine string        // fields of the engine
-	// library is what the driver's library shows of a GPU.
-	library func(gputest.GPU) gputest.GPU
-	stages  *stage.Set
+// vendor is a source of one GPU, and an enricher.
+type vendor struct {
+	name  string
+	gpus  []gputest.GPU
+	takes time.Duration // how long a Read lasts
+	err   error
+	reads int
 }
 
-func newMachine(t *testing.T, n gputest.Node, clock gpu.Clock, shown func(gputest.GPU) gputest.GPU) *machine {
-	m := &machine{t: t, dir: t.TempDir(), node: n, clock: clock, engine: "\teager=1", library: shown}
-	t.Setenv("GPULEDGER_FAKE_NVML_STATE", filepath.Join(m.dir, "library"))
-	t.Setenv("GPULEDGER_FAKE_DCGM_STATE", filepath.Join(m.dir, "engine"))
-	t.Setenv("GPULEDGER_FAKE_DCGM_LOG", filepath.Join(m.dir, "log"))
-	m.write()
-	return m
+func (v *vendor) Read(context.Context) (gpu.Report, error) {
+	v.reads++
+	time.Sleep(v.takes)
+	if v.err != nil {
+		return gpu.Report{}, v.err
+	}
+	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: v.name}}, XIDs: []gpu.XID{{UUID: v.name}}}
+	for _, g := range v.gpus {
+		g.Reading.UUID = g.Device.UUID
+		r.Devices, r.Readings = append(r.Devices, g.Device), append(r.Readings, g.Reading)
+	}
+	return r, nil
 }
 
-// unseen is what the library must say, since the engine cannot: who is on the GPU, the
-// names of MIG devices, and whether the driver tells events. All the rest is the engine's.
-func unseen(g gputest.GPU) gputest.GPU {
-	d, r := g.Device, g.Reading
-	g.Device = gpu.Device{UUID: d.UUID, Index: d.Index, BoardPartNumber: d.BoardPartNumber, MIG: d.MIG, XIDEvents: d.XIDEvents}
-	g.Reading = gpu.Reading{Contexts: r.Contexts, ContextsKnown: r.ContextsKnown, Samples: r.Samples, SamplesKnown: r.SamplesKnown}
+func (v *vendor) Enrich(_ context.Context, r *gpu.Report) error {
+	r.Fields = &gpu.FieldPage{Labels: []string{v.name}}
+	return v.err
+}
+
+func (v *vendor) Close(time.Duration) error { return v.err }
+
+// group is a group of two vendors, the first of which has the stage driver, and an enricher.
+type group struct {
+	*source.Group
+	one, two, extra vendor
+	stages          *stage.Set
+}
+
+func newGroup() *group {
+	g := &group{
+		one: vendor{name: "one", gpus: []gputest.GPU{gputest.Full(0), gputest.Plain(1)}},
+		two: vendor{name: "two", gpus: []gputest.GPU{gputest.Bare(2)}},
+	}
+	g.extra.name = "extra"
+	now := func() gpu.Instant { return gpu.Instant{Wall: time.Now(), Boot: time.Duration(time.Now().UnixNano())} }
+	log := slog.New(slog.DiscardHandler)
+	g.stages = stage.New(log, now)
+	g.Group = source.NewGroup(source.Config{
+		Sources:  map[stage.Name]source.Source{stage.Driver: &g.one, stage.PCI: &g.two},
+		Enricher: &g.extra, Timeout: time.Second, Now: now, Stages: g.stages,
+	})
 	return g
 }
 
-func (m *machine) now() gpu.Instant {
-	now := m.clock()
-	return gpu.Instant{Wall: now.Wall.Add(m.skew), Boot: now.Boot + m.skew}
-}
-
-func (m *machine) write() {
-	m.t.Helper()
-	shown := gputest.Node{Down: m.node.Down, Loads: m.node.Loads}
-	for _, g := range m.node.GPUs {
-		shown.GPUs = append(shown.GPUs, m.library(g))
-	}
-	m.put("library", shown)
-	m.put("engine", m.node, fmt.Sprintf("engine\tnow=%d%s", m.now().Wall.UnixMicro(), m.engine))
-}
-
-func (m *machine) put(name string, n gputest.Node, lines ...string) {
-	m.t.Helper()
-	lines = append(lines, nodestate.Driver(n))
-	for _, g := range n.GPUs {
-		lines = append(lines, nodestate.Records(g)...)
-	}
-	path := filepath.Join(m.dir, name)
-	if err := os.WriteFile(path+".next", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Rename(path+".next", path); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
-// change makes the machine another node. While a GPU is stuck time goes by: an engine that
-// answers still has what it read before.
-func (m *machine) change(n gputest.Node) {
-	m.node = n
-	for _, g := range n.GPUs {
-		if g.Stuck && !strings.Contains(m.engine, "up=0") {
-			m.skew += time.Minute
+// up lists the stages that are up.
+func (g *group) up() (up []string) {
+	for _, s := range g.stages.Snapshot() {
+		if s.Up {
+			up = append(up, s.Name)
 		}
 	}
-	m.write()
+	return up
 }
 
-// open returns a source that reads the machine, and closes it with the test.
-func (m *machine) open(alone bool) gputest.Source {
-	address, err := dcgm.ParseAddress("localhost:5555")
-	if err != nil {
-		m.t.Fatal(err)
+// summary lists the drivers, devices and XIDs of a report, and its page.
+func summary(r gpu.Report) (out []string) {
+	for _, d := range r.Drivers {
+		out = append(out, "driver "+d.Vendor)
 	}
-	log := slog.New(slog.DiscardHandler)
-	m.stages = stage.New(log, m.now)
-	s := source.New(source.Config{
-		NVML: nvml.New(nvml.Config{LibraryPath: library, CallTimeout: gputest.Patience, Now: m.now, Log: log, Stages: m.stages}),
-		DCGM: dcgm.New(dcgm.Config{
-			Address: address, LibraryPath: client, CallTimeout: gputest.Patience, Tick: time.Second, Profiling: true, Now: m.now, Log: log,
-		}),
-		Alone: alone, Now: m.now, Log: log, Stages: m.stages,
-	})
-	m.t.Cleanup(func() {
-		m.change(gputest.Node{Loads: m.node.Loads})
-		if err := s.Close(time.Minute); err != nil && !strings.Contains(err.Error(), "nvmlShutdown: ") {
-			m.t.Error(err)
-		}
-	})
-	return ticking{m, s}
+	for _, d := range r.Devices {
+		out = append(out, d.UUID)
+	}
+	for _, x := range r.XIDs {
+		out = append(out, "XID "+x.UUID)
+	}
+	if len(r.Readings) != len(r.Devices) {
+		out = append(out, "readings missing")
+	}
+	if r.Partial {
+		out = append(out, "partial")
+	}
+	return append(out, r.Fields.Labels...)
 }
 
-// ticking lets the engine's clock go with ours, and waits for both drivers: after a
-// change one of them may be there again a moment before the other.
-type ticking struct {
-	*machine
-	gputest.Source
-}
+var (
+	uuids   = []string{gputest.Full(0).Device.UUID, gputest.Plain(1).Device.UUID, gputest.Bare(2).Device.UUID}
+	errDown = errors.New("down")
+)
 
-func (t ticking) Read(ctx context.Context) (gpu.Report, error) {
-	for deadline := time.Now().Add(gputest.Patience); ; <-time.After(time.Millisecond) {
-		t.write()
-		report, err := t.Source.Read(ctx)
-		if err != nil || t.whole(report) || time.Now().After(deadline) {
-			return report, err
-		}
+// TestGroup: a source that fails is missing from the report, and the others are not. Without
+// any there is an error, and the field page all the same.
+func TestGroup(t *testing.T) {
+	tests := map[string]struct {
+		one, two, extra error
+		want, up        []string
+		err             string
+	}{
+		"all":           {want: []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}, up: []string{"driver", "dcgm", "pci"}},
+		"one down":      {one: errDown, want: []string{"driver two", uuids[2], "XID two", "partial", "extra"}, up: []string{"dcgm", "pci"}},
+		"two down":      {two: errDown, want: []string{"driver one", uuids[0], uuids[1], "XID one", "partial", "extra"}, up: []string{"driver", "dcgm"}},
+		"enricher down": {extra: errDown, want: []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}, up: []string{"driver", "pci"}},
+		"both down":     {one: errDown, two: errors.New("gone"), want: []string{"extra"}, up: []string{"dcgm"}, err: "down\ngone"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup()
+			g.one.err, g.two.err, g.extra.err = tt.one, tt.two, tt.extra
+			r, err := g.Read(t.Context())
+			if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+				t.Errorf("error is %v, want %q", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, summary(r)); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.up, g.up()); diff != "" {
+				t.Errorf("stages up (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
-// whole reports whether the library had its part in a report.
-func (t ticking) whole(report gpu.Report) bool {
-	for _, r := range report.Readings {
-		for _, g := range t.node.GPUs {
-			if g.Device.UUID == r.UUID && g.Reading.ContextsKnown && !r.ContextsKnown {
-				return false
+// TestHang: a source that hangs delays the others once. Its late report is returned, and no
+// second Read begins before.
+func TestHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup()
+		g.one.takes = 10 * time.Second
+		both := []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}
+		for i, waits := range []time.Duration{time.Second, 0, 0, 0} {
+			began := time.Now()
+			r, err := g.Read(t.Context())
+			want := []string{"driver two", uuids[2], "XID two", "partial", "extra"}
+			if i == 3 {
+				want = both
+			}
+			if diff := cmp.Diff(want, summary(r)); diff != "" || err != nil || time.Since(began) != waits {
+				t.Errorf("read %d took %v, error %v (-want +got):\n%s", i, time.Since(began), err, diff)
+			}
+			if i == 2 {
+				g.one.takes = 0
+				time.Sleep(10 * time.Second)
 			}
 		}
+		if g.one.reads != 1 || g.two.reads != 4 {
+			t.Errorf("%d and %d reads", g.one.reads, g.two.reads)
+		}
+		r, err := g.Read(t.Context())
+		if diff := cmp.Diff(both, summary(r)); diff != "" || err != nil {
+			t.Errorf("then: error %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// TestEnded: a Read whose context has ended reports nothing, and blames no source.
+func TestEnded(t *testing.T) {
+	g := newGroup()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.Read(ctx); !errors.Is(err, context.Canceled) || len(g.stages.Snapshot()) > 0 {
+		t.Errorf("error %v, stages %v", err, g.stages.Snapshot())
 	}
-	return true
 }
 
-// TestContract holds the engine to what is asked of every source. Whatever the library
-// need not say it does not say, so all else is the engine's word.
-func TestContract(t *testing.T) {
-	gputest.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
-		m := newMachine(t, n, now, unseen)
-		return m.open(true), m.change
-	})
+// TestTwice: a board that two sources report is reported once.
+func TestTwice(t *testing.T) {
+	g := newGroup()
+	g.two.gpus = append(g.two.gpus, gputest.Plain(1))
+	want := []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}
+	if diff := cmp.Diff(want, summary(gputest.Read(t, g))); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
 }
 
-// TestContractWithoutEngine holds the library to it where an engine should answer and
-// does not.
-func TestContractWithoutEngine(t *testing.T) {
-	gputest.Run(t, func(t *testing.T, n gputest.Node, now gpu.Clock) (gputest.Source, func(gputest.Node)) {
-		m := newMachine(t, n, now, func(g gputest.GPU) gputest.GPU { return g })
-		m.engine = "\tup=0"
-		return m.open(false), m.change
-	})
+// TestClose closes all, whatever one of them returns.
+func TestClose(t *testing.T) {
+	g := newGroup()
+	g.one.err, g.extra.err = errDown, errors.New("stuck")
+	if err := g.Close(time.Second); err == nil || !strings.Contains(err.Error(), "down") || !strings.Contains(err.Error(), "stuck") {
+		t.Errorf("error is %v", err)
+	}
 }

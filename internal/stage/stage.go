@@ -23,7 +23,6 @@ type Name string
 const (
 	Driver        Name = "driver"
 	DCGM          Name = "dcgm"
-	NVML          Name = "nvml"
 	XID           Name = "xid"
 	PCI           Name = "pci"
 	DMI           Name = "dmi"
@@ -37,7 +36,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, DCGM, NVML, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
 // About says what a stage is, for people who read its name for the first time. It is
 // empty for a name that is not on the list.
@@ -45,7 +44,6 @@ func About(n Name) string {
 	return map[Name]string{
 		Driver:        "reading the GPUs",
 		DCGM:          "reading a DCGM host engine, if named",
-		NVML:          "reading NVML beside the engine",
 		XID:           "waiting for the driver's XID errors",
 		PCI:           "counting the GPUs on the PCI bus",
 		DMI:           "the machine's identity, by firmware",

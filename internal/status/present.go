@@ -307,9 +307,11 @@ func (p *Page) Summary() string {
 	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d LOST", lost))
 	}
-	if p.Driver != nil {
-		parts = append(parts, "driver "+or(shown(p.Driver.DriverVersion))+" through "+strings.ToUpper(or(shown(p.Driver.Source))))
-	} else {
+	for i := range p.Drivers {
+		d := &p.Drivers[i]
+		parts = append(parts, "driver "+or(shown(d.Version))+" through "+strings.ToUpper(or(shown(d.Name))))
+	}
+	if len(p.Drivers) == 0 {
 		parts = append(parts, "the driver does not answer")
 	}
 	return strings.Join(parts, ", ")

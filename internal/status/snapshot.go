@@ -13,7 +13,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	age := now.Sub(s.At)
 	p := Page{
 		Version: Version, Time: s.At.Wall.UTC(), AgeSeconds: age.Seconds(), Node: shown(s.Node.Name),
-		DriverUp: s.Driver != nil, Driver: s.Driver, PCIGPUs: s.PCIGPUs, DriverGPUs: s.DriverGPUs,
+		DriverUp: len(s.Drivers) > 0, Drivers: s.Drivers, PCIGPUs: s.PCIGPUs, DriverGPUs: s.DriverGPUs,
 		GPUs: make([]GPU, 0, len(s.GPUs)), Stages: make([]Stage, 0, len(s.Stages)),
 	}
 	since := func(t time.Time) (*time.Time, *float64) {

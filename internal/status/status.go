@@ -27,8 +27,8 @@ type Page struct {
 	Node       string    `json:"node"`
 	// DriverUp is false while the driver does not answer. What is said of the GPUs is
 	// then what was true before.
-	DriverUp bool        `json:"driver_up"`
-	Driver   *gpu.Driver `json:"driver,omitempty"`
+	DriverUp bool         `json:"driver_up"`
+	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs those the driver answers for.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`

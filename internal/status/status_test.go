@@ -100,7 +100,7 @@ func oldNode() *gpu.Snapshot {
 	silent := newGPU(0)
 	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
 	s := node(silent)
-	s.At, s.Driver, s.DriverGPUs = at(3*time.Hour), nil, nil
+	s.At, s.Drivers, s.DriverGPUs = at(3*time.Hour), nil, nil
 	s.Stages = []gpu.Stage{{Name: "driver", Failures: 1}, {Name: "state", Failures: 3}}
 	return s
 }
@@ -157,7 +157,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 	lost := g
 	lost.Present = false
 	s := node(g, lost)
-	s.Node.Name, s.Driver.DriverVersion = evil, evil
+	s.Node.Name, s.Drivers[0].Version = evil, evil
 	s.Stages = []gpu.Stage{{Name: evil, Err: evil}}
 	return s
 }
@@ -165,7 +165,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	read := at(400 * time.Millisecond)
 	return &gpu.Snapshot{
-		At: read, Node: gpu.Node{Name: "gpu-node-17"}, Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06"},
+		At: read, Node: gpu.Node{Name: "gpu-node-17"}, Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Version: "580.65.06"}},
 		PCIGPUs: new(len(gpus)), DriverGPUs: new(len(gpus)), GPUs: gpus,
 		Stages: []gpu.Stage{{Name: "driver", Up: true, LastSuccess: read.Wall}},
 	}

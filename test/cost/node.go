@@ -28,7 +28,7 @@ func (s size) snapshot(n int) *gpu.Snapshot {
 			Name: "gpu-node-0017.region.example", SysVendor: "Acme", ProductName: "Rack Server 9", ProductSerial: "PRD0017A",
 			BoardSerial: "BRD0017B", ChassisSerial: "CHS0017C", SystemUUID: "8e3f0b54-52a5-4f0e-8f63-27a1f2c90017",
 		},
-		Driver:  &gpu.Driver{Source: "nvml", DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06"},
+		Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Version: "580.65.06", Details: map[string]string{"nvml_version": "13.580.65.06"}}},
 		PCIGPUs: &s.gpus, DriverGPUs: &s.gpus,
 	}
 	for _, name := range []string{"driver", "pci", "dmi", "processes", "host_pids", "container_logs", "pod_resources", "state"} {

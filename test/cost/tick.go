@@ -44,7 +44,7 @@ func newWorld(s size) *world {
 
 // Read implements [sampler.Source].
 func (w *world) Read(context.Context) (gpu.Report, error) {
-	r := gpu.Report{Driver: *w.snapshot.Driver}
+	r := gpu.Report{Drivers: w.snapshot.Drivers}
 	for i := range w.snapshot.GPUs {
 		g := &w.snapshot.GPUs[i]
 		reading := *g.Reading

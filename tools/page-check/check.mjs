@@ -1,5 +1,5 @@
 // node check.mjs OUT SIMNODE: opens the exporter's page in chromium, on every scenario of the
-// simulated node with both drivers and on every page of internal/status/testdata, on a phone and
+// simulated node and on every page of internal/status/testdata, on a phone and
 // on a screen, light and dark. Draws it into the folder OUT, and ends with 1 if axe finds a
 // violation of accessibility, something is wider than the window, or the page asks for
 // anything else.
@@ -25,7 +25,7 @@ const browser = await puppeteer.launch({
 });
 let wrong = 0;
 for (const [name, url] of goldens()) await look(name, url);
-const nodes = ['nvml', 'dcgm'].flatMap((driver) => scenarios().map((scenario) => ({ scenario, driver })));
+const nodes = scenarios().map((scenario) => ({ scenario }));
 while (nodes.length > 0) await simulate(nodes.splice(0, together));
 await browser.close();
 console.log(wrong === 0 ? `nothing is wrong; the pictures are in ${out}` : `${wrong} things are wrong`);
@@ -50,12 +50,12 @@ async function simulate(batch) {
   for (const node of batch) {
     const address = `127.0.0.1:${await freePort()}`;
     node.url = `http://${address}/`;
-    node.program = spawn(simnode, [`--scenario=${node.scenario}`, `--driver=${node.driver}`, `--web.listen-address=${address}`], { stdio: 'ignore' });
+    node.program = spawn(simnode, [`--scenario=${node.scenario}`, `--web.listen-address=${address}`], { stdio: 'ignore' });
     node.ended = new Promise((done) => node.program.on('exit', done));
   }
   try {
     await sleep(1000 * settled);
-    for (const node of batch) await look(`${node.scenario}-${node.driver}`, node.url);
+    for (const node of batch) await look(node.scenario, node.url);
   } finally {
     for (const node of batch) node.program.kill('SIGINT');
     await Promise.all(batch.map((node) => node.ended));

@@ -9,9 +9,7 @@
  * Environment, read at every dcgmInit:
  *
  *   GPULEDGER_FAKE_DCGM_STATE  the state file; nothing answers while it does not exist
- *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log, as nvml.c has it. Of the values
- *                              that a call gives only energy is written, a line
- *                              each: dcgmLatestEnergy, uuid, 0, mJ. So are the fields
+ *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log, as nvml.c has it, and the fields
  *                              that a call watches no longer or from now on:
  *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field; and
  *                              those that it asks for in vain, since nobody watches
@@ -24,7 +22,6 @@
  *            generation            a new one is an engine that was started again, as
  *                                  is a new generation of the driver
  *            now                   the engine's clock, unix us; the system's if absent
- *            eager=1               cached values are always due
  *            groups field_groups   what other clients have of them
  *            profiling=0           the fields from 1001 on cannot be watched
  *            fields                the engine knows no field from this one on
@@ -46,7 +43,7 @@
  * all or nothing; what NVML does not support is a blank with status 0; names of groups
  * are the engine's, as are the 64 of each kind; watches outlive their group, and
  * everything ends with the connection; one bad pair fails a watch that is half done;
- * XIDs are kept as history, and before the first there is no data; global fields are
+ * before the first XID there is no data; global fields are
  * the system's; a read allocates a message of 4 MB in the thread of its caller, and
  * receives one of the same size; an engine that was started without a driver has no GPUs
  * and blank versions of the driver, with status 0.
@@ -60,7 +57,7 @@
 #include <dcgm_test_apis.h>
 #include "fields.h"
 
-enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, MAX_HISTORY = 96, FIRST_PROFILING = 1001 };
+enum { POLL_MS = 20, MAX_PAIRS = 256, MAX_WATCHES = 4096, FIRST_PROFILING = 1001 };
 
 struct group {
     char name[128];
@@ -91,8 +88,6 @@ struct watch {
     struct sample last;
     unsigned long long seq;    /* of the last XID */
     long long busy, busy_time; /* ns, of an instance at the last update */
-    struct sample history[MAX_HISTORY];
-    int kept;
 };
 
 /* Guarded by the lock, like the state. */
@@ -395,17 +390,6 @@ dcgmReturn_t dcgmGetAllSupportedDevices(dcgmHandle_t handle, unsigned int ids[DC
     return end("dcgmGetAllSupportedDevices", ret);
 }
 
-dcgmReturn_t dcgmGetGpuStatus(dcgmHandle_t handle, unsigned int id, DcgmEntityStatus_t *status)
-{
-    dcgmReturn_t ret = begin_on("dcgmGetGpuStatus", handle);
-    const struct record *g = gpu_of(id);
-    if (ret == DCGM_ST_OK && !g)
-        ret = DCGM_ST_BADPARAM;
-    if (ret == DCGM_ST_OK)
-        *status = is(g, "lost", "1") ? DcgmEntityStatusLost : DcgmEntityStatusOk;
-    return end("dcgmGetGpuStatus", ret);
-}
-
 static void add_instances(dcgmMigHierarchy_v2 *out, const struct record *g)
 {
     unsigned int index = (unsigned int)number(g, "index", 0);
@@ -688,13 +672,6 @@ static struct watch *watch_of(dcgmGroupEntityPair_t pair, unsigned short id)
     return NULL;
 }
 
-static void keep(struct watch *w)
-{
-    if (w->kept == MAX_HISTORY)
-        memmove(w->history, w->history + 1, --w->kept * sizeof *w->history);
-    w->history[w->kept++] = w->last;
-}
-
 /* Whether an XID is of a GPU as a whole, or of a GPU instance. */
 static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
 {
@@ -719,7 +696,6 @@ static void update_xids(struct watch *w, int first)
         if (first)
             continue;
         w->last = (struct sample){.i64 = (int64_t)number(x, "code", 0), .ts = w->last.ts >= now() ? w->last.ts + 1 : now()};
-        keep(w);
     }
 }
 
@@ -733,7 +709,7 @@ static void update(struct watch *w)
         update_xids(w, first);
         return;
     }
-    if (!first && now() - w->last.ts < w->every && !is(next("engine", NULL), "eager", "1"))
+    if (!first && now() - w->last.ts < w->every)
         return;
     struct sample s;
     if (look_up(w, w->pair, w->field, &s))
@@ -756,11 +732,6 @@ static void fill(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned sh
         out->value.dbl = s->dbl;
     else
         out->value.i64 = s->i64;
-    if (id == DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION && s->status == DCGM_ST_OK && !DCGM_INT64_IS_BLANK(s->i64)) {
-        char mj[32];
-        snprintf(mj, sizeof mj, "%lld", (long long)s->i64);
-        report("dcgmLatestEnergy", uuid_in(pair), DCGM_ST_OK, mj);
-    }
 }
 
 static void report_field(const char *name, dcgmGroupEntityPair_t pair, unsigned short id, int ret)
@@ -849,30 +820,6 @@ dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPai
         }
     }
     return end(name, ret);
-}
-
-dcgmReturn_t dcgmGetMultipleValuesForField(dcgmHandle_t handle, int gpu, unsigned short id, int *count, long long start,
-                                           long long until, dcgmOrder_t order, dcgmFieldValue_v1 values[])
-{
-    dcgmReturn_t ret = begin_on("dcgmGetMultipleValuesForField", handle);
-    struct watch *w = watch_of((dcgmGroupEntityPair_t){DCGM_FE_GPU, (dcgm_field_eid_t)gpu}, id);
-    int n = 0;
-    if (ret == DCGM_ST_OK && !w)
-        ret = DCGM_ST_NOT_WATCHED;
-    if (ret == DCGM_ST_OK && order != DCGM_ORDER_ASCENDING)
-        ret = DCGM_ST_BADPARAM;
-    for (int i = 0; ret == DCGM_ST_OK && i < w->kept && n < *count; i++) {
-        const struct sample *s = &w->history[i];
-        if ((start && s->ts < start) || (until && s->ts > until))
-            continue;
-        values[n] = (dcgmFieldValue_v1){.version = dcgmFieldValue_version1, .fieldId = id, .fieldType = DCGM_FT_INT64, .ts = s->ts};
-        values[n++].value.i64 = s->i64;
-    }
-    if (ret == DCGM_ST_OK && n == 0)
-        ret = DCGM_ST_NO_DATA;
-    if (ret == DCGM_ST_OK)
-        *count = n;
-    return end("dcgmGetMultipleValuesForField", ret);
 }
 
 /* ---- watches ---- */

@@ -93,9 +93,9 @@ func away(w http.ResponseWriter, _ *http.Request) {
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
 		Version: inventory.Version, DriverUp: true,
-		Driver: &gpu.Driver{Source: "nvml", DriverVersion: "580.82.07"},
-		Node:   gpu.Node{Name: node, SystemUUID: "0001f2c0-0000-4000-8000-" + fmt.Sprintf("%012x", len(node))},
-		GPUs:   gpus,
+		Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Version: "580.82.07"}},
+		Node:    gpu.Node{Name: node, SystemUUID: "0001f2c0-0000-4000-8000-" + fmt.Sprintf("%012x", len(node))},
+		GPUs:    gpus,
 	}
 }
 

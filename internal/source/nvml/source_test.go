@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
-	"github.com/gpuledger/gpuledger/internal/nvml"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
 // pair is the node most tests read.
@@ -149,10 +149,10 @@ func TestIdentityIsCompleted(t *testing.T) {
 
 func TestDriver(t *testing.T) {
 	d := newDriver(t, pair())
-	got := gputest.Read(t, d.open(gputest.NewClock().Now)).Driver
-	want := gpu.Driver{Source: "nvml", DriverVersion: "570.86.15", NVMLVersion: "12.570.86.15"}
-	if got != want {
-		t.Errorf("driver is %+v, want %+v", got, want)
+	got := gputest.Read(t, d.open(gputest.NewClock().Now)).Drivers
+	want := []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Version: "570.86.15", Details: map[string]string{"nvml_version": "12.570.86.15"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("drivers (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package dcgm reads GPUs through a DCGM host engine. It is the only importer of
-// go-dcgm.
+// Package dcgm adds to the readings of NVML what a DCGM host engine knows: the fields of
+// the field page, and the activity of MIG instances. It is the only importer of go-dcgm.
 //
 // Three properties of the binding and the engine shape it. A call before a good
 // dcgmInit, or of a symbol that the library lacks, ends the process from within the
@@ -9,12 +9,12 @@
 // without a lock, and a call may never return: so one goroutine at a time is in it,
 // in a lane that nobody waits for longer than [Config.CallTimeout]. And the engine
 // belongs to all its clients: groups have names of their own and are given back, few
-// fields are watched and kept for seconds, and what does not change is asked for once.
+// fields are watched and kept for seconds, and constants are read once.
 //
 // Values are matched by entity and field, never by position, and count only if both
-// their status and their content say so. A counter's value has the time at which the
-// engine read it, which is before it is asked for.
+// their status and their content are good. A value has the time at which the engine read
+// it, which is before it is asked for.
 //
-// What the engine says of processes is not used: it is the whole GPU's energy and
-// another PID namespace's processes. Package nvml knows those.
+// The engine's readings of energy, power and processes are not used: package nvml reads
+// them at every tick, from the same driver.
 package dcgm

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/dcgm"
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
 // otherLibrary names a library for this test binary, run again: a process can load one.
@@ -28,8 +29,7 @@ func printError(path string) {
 		Now: gputest.NewClock().Now, Log: slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
-		_, err := s.Read(context.Background())
-		fmt.Println(err)
+		fmt.Println(s.Enrich(context.Background(), new(gpu.Report)))
 	}
 	fmt.Println(s.Close(time.Second))
 }

@@ -2,6 +2,7 @@ package dcgm_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
+	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
 // scratch is the folder of the fake client library, which is compiled when it is first
@@ -74,6 +75,9 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 	return e
 }
 
+// temperature is a file of fields with one row.
+const temperature = "DCGM_FI_DEV_GPU_TEMP, gauge, x"
+
 func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
 
 func (e *engine) write() {
@@ -112,11 +116,18 @@ func (e *engine) pass(d time.Duration) {
 	e.write()
 }
 
-// open returns a source that reads the engine, and closes it with the test.
-func (e *engine) open() *dcgm.Source {
+// enriched is a driver that reports the node, and an engine that adds to it.
+type enriched struct {
+	*dcgm.Enricher
+	engine *engine
+}
+
+// open returns the node as the driver reports it with what the engine adds. The enricher is
+// closed with the test.
+func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.said, nil))
-	s := dcgm.New(e.cfg)
+	s := enriched{dcgm.New(e.cfg), e}
 	e.t.Cleanup(func() {
 		e.healed()
 		if err := s.Close(time.Minute); err != nil {
@@ -125,6 +136,23 @@ func (e *engine) open() *dcgm.Source {
 		e.checkLeaks()
 	})
 	return s
+}
+
+func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
+	report := s.engine.driver()
+	err := s.Enrich(ctx, &report)
+	return report, err
+}
+
+// driver returns the report of the node's driver, which measures no MIG instance.
+func (e *engine) driver() gpu.Report {
+	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
+	for _, g := range e.node.GPUs {
+		g.Reading.UUID, g.Reading.At = g.Device.UUID, e.clock.Now()
+		g.Reading.Instances, g.Reading.InstancesKnown = nil, false
+		r.Devices, r.Readings = append(r.Devices, g.Device), append(r.Readings, g.Reading)
+	}
+	return r
 }
 
 // calls lists the calls so far, with their return codes.
@@ -207,29 +235,10 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// without removes what the engine cannot tell of a GPU, which is the library's part. It
-// waits for errors of every GPU.
-func without(gpus []gputest.GPU) gputest.Node {
-	var n gputest.Node
-	for _, g := range gpus {
-		g.Device.BoardPartNumber, g.Device.XIDEvents = "", true
-		g.Reading.Contexts, g.Reading.ContextsKnown, g.Reading.Samples, g.Reading.SamplesKnown = nil, false, nil, false
-		if m := g.Device.MIG; m != nil {
-			m = &gpu.MIG{Slices: m.Slices, Instances: slices.Clone(m.Instances)}
-			for i := range m.Instances {
-				m.Instances[i].Devices, m.Instances[i].Start = nil, -1
-			}
-			g.Device.MIG = m
-		}
-		n.GPUs = append(n.GPUs, g)
-	}
-	return n
-}
-
 // readAll reads a report, which must be of all GPUs as they are.
-func (e *engine) readAll(s *dcgm.Source) gpu.Report {
+func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)
-	gputest.Check(e.t, report, without(e.node.GPUs))
+	gputest.Check(e.t, report, e.node)
 	return report
 }

@@ -15,32 +15,47 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestProfileLater: the name of a MIG instance's profile that could not be told is asked
-// for again, a few times.
-func TestProfileLater(t *testing.T) {
-	e := newEngine(t, gputest.Busy(0))
-	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
+// TestActivity: the engine's activity of MIG instances is added to the readings of GPUs that
+// have none, if it is of the instances that the driver lists.
+func TestActivity(t *testing.T) {
+	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
+	e.cfg.Profiling = true
 	s := e.open()
-	profile := func() string { return gputest.Read(t, s).Devices[0].MIG.Instances[0].Profile }
-	if p := profile(); p != "" {
-		t.Errorf("profile is %q", p)
+	gputest.Read(t, s)
+	e.pass(time.Second)
+	report := e.driver()
+	known := []gpu.InstanceSample{{Instance: "2", SM: 0.125}}
+	report.Readings[1].Instances, report.Readings[1].InstancesKnown = known, true
+	report.Devices[2].MIG = &gpu.MIG{Slices: 7, Instances: report.Devices[2].MIG.Instances[:1]}
+	if err := s.Enrich(t.Context(), &report); err != nil {
+		t.Fatal(err)
 	}
-	e.healed()
-	e.pass(10 * time.Second)
-	if p := profile(); p != e.node.GPUs[0].Device.MIG.Instances[0].Profile || p == "" {
-		t.Errorf("ten seconds later it is %q", p)
+	now := e.clock.Now().Boot
+	var want []gpu.InstanceSample
+	for _, i := range e.node.GPUs[0].Reading.Instances {
+		i.Span = gpu.Span{From: now - time.Second, To: now}
+		want = append(want, i)
 	}
+	for i, want := range [][]gpu.InstanceSample{want, known, nil, nil} {
+		if r := report.Readings[i]; r.InstancesKnown != (want != nil) || cmp.Diff(want, r.Instances) != "" {
+			t.Errorf("GPU %d (-want +got):\n%s", i, cmp.Diff(want, r.Instances))
+		}
+	}
+}
 
-	e.node.GPUs[0].Device.MIG = &gpu.MIG{Slices: 7, Instances: e.node.GPUs[0].Device.MIG.Instances[1:]}
-	e.node.GPUs[0].Reading.Instances = e.node.GPUs[0].Reading.Instances[1:]
-	e.fault(e.node.GPUs[0].Device.UUID, "field:50", "drop")
-	asked := e.count("dcgmLiveValues -3")
-	for range 20 {
-		e.pass(10 * time.Second)
-		gputest.Read(t, s)
-	}
-	if n := e.count("dcgmLiveValues -3") - asked; n > 2*4 {
-		t.Errorf("asked %d times in vain", n)
+// TestAbsurdActivity: an activity that cannot be counts as none.
+func TestAbsurdActivity(t *testing.T) {
+	for _, absurd := range []string{"-inf", "inf", "nan", "-1", "2"} {
+		e := newEngine(t, gputest.Busy(0))
+		e.cfg.Profiling = true
+		e.fault(e.node.GPUs[0].Device.UUID, "field:1002", "says:"+absurd)
+		s := e.open()
+		for range 3 {
+			if r := gputest.Read(t, s).Readings[0]; r.InstancesKnown {
+				t.Errorf("%s: instances are known: %v", absurd, r.Instances)
+			}
+			e.pass(time.Second)
+		}
 	}
 }
 
@@ -117,14 +132,14 @@ func TestRoom(t *testing.T) {
 	for room := range 3 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			e := newEngine(t, gputest.Busy(0), gputest.Full(1))
-			e.fields = fmt.Sprintf("\tfield_groups=%d", 62-room) // beside energy and gauges
+			e.fields = fmt.Sprintf("\tfield_groups=%d", 64-room)
 			e.cfg.Profiling = true
 			e.cfg.Fields = parse(t, "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_MEM_COPY_UTIL, gauge, x")
 			s := e.open()
 			for range 3 {
-				d := gputest.Read(t, s).Devices[0]
-				if w := e.watched(); w["1/0/230"] != (room > 0) || w["1/0/204"] != (room > 1) || d.XIDEvents != (room > 0) {
-					t.Errorf("watched: %v, XID events %v", w, d.XIDEvents)
+				gputest.Read(t, s)
+				if w := e.watched(); w["1/0/204"] != (room > 0) || w["4/0/1002"] != (room > 1) {
+					t.Errorf("watched: %v", w)
 				}
 				e.pass(10 * time.Second)
 			}
@@ -134,12 +149,12 @@ func TestRoom(t *testing.T) {
 			e.fields = ""
 			e.pass(10 * time.Second)
 			e.readAll(s)
-			e.add("xid\tgpu=%s\tseq=2\tcode=48", e.node.GPUs[1].Device.UUID)
 			e.pass(time.Second)
+			e.readAll(s)
 			e.pass(time.Second)
 			r := e.readAll(s)
-			if len(r.XIDs) != 1 || !r.Readings[0].InstancesKnown || len(r.Fields.Fields) != 3 || len(page(t, s)["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]) == 0 {
-				t.Errorf("with room there are %d errors, instances %v, fields %+v", len(r.XIDs), r.Readings[0].Instances, r.Fields)
+			if !r.Readings[0].InstancesKnown || len(r.Fields.Fields) != 3 || len(page(t, s)["DCGM_FI_PROF_GR_ENGINE_ACTIVE"]) == 0 {
+				t.Errorf("with room there are instances %v, fields %+v", r.Readings[0].Instances, r.Fields)
 			}
 		})
 	}
@@ -151,7 +166,7 @@ func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
 	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
-	e.fields = "\tfield_groups=60" // beside energy, gauges, xids and the page
+	e.fields = "\tfield_groups=63" // beside the page
 	s := e.open()
 	gputest.Read(t, s)
 	e.fields = ""

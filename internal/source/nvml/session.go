@@ -55,9 +55,10 @@ type census struct {
 // newSession asks the driver about itself. It runs in a lane.
 func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	q := &inquiry{lib: lib}
-	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Source: "nvml"}}
-	d.driver.DriverVersion, _ = ask(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
-	d.driver.NVMLVersion, _ = ask(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
+	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
+	d.driver.Version, _ = ask(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
+	version, _ := ask(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
+	d.driver.Details = map[string]string{"nvml_version": version}
 	_ = d.renewEvents() // waiting for events tries again, and tells
 	return d
 }

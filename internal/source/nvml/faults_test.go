@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
-	"github.com/gpuledger/gpuledger/internal/nvml"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
 // TestCallFails breaks each call on one GPU of eight, with codes that say nothing

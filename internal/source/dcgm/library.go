@@ -21,9 +21,9 @@ const defaultLibrary = "libdcgm.so.4"
 // which go-dcgm looks up itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
-	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuStatus", "dcgmGetGpuInstanceHierarchy",
+	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmGroupDestroy", "dcgmFieldGroupCreate", "dcgmFieldGroupDestroy",
-	"dcgmWatchFields", "dcgmUnwatchFields", "dcgmUpdateAllFields", "dcgmEntitiesGetLatestValues", "dcgmGetMultipleValuesForField",
+	"dcgmWatchFields", "dcgmUnwatchFields", "dcgmUpdateAllFields", "dcgmEntitiesGetLatestValues",
 	"DcgmFieldGetById",
 }
 

@@ -12,9 +12,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pageEvery is how often the engine reads the fields of the page, unless it reads them
-// more often for the books.
+// pageEvery is how often the engine reads the fields of the page.
 const pageEvery = 10 * time.Second
+
+// maxAsks limits how often labels are asked for that the engine cannot return in full. The
+// engine writes a line to its log for every field that a driver does not know.
+const maxAsks = 3
 
 // page is the field page while a session lasts.
 type page struct {
@@ -41,13 +44,12 @@ func (d *session) watchPage() {
 		p.sorted = true
 		d.sortFields()
 	}
-	own := slices.DeleteFunc(ids(p.metrics), func(f field) bool { return slices.Contains(readingFields, f) })
-	p.whole = d.watchAll(p.whole, &watch{name: pageWatch, of: d.gpus, fields: own, every: pageEvery, keep: retention(pageEvery)}, d.refuse)
+	p.whole = d.watchAll(p.whole, &watch{name: pageWatch, of: d.gpus, fields: ids(p.metrics), every: pageEvery, keep: retention(pageEvery)}, d.refuse)
 	parts := slices.DeleteFunc(ids(p.metrics), func(f field) bool {
-		return !d.perInstance(f) || f == activity && d.mig.watch != nil
+		return !d.perInstance(f) || f == activity && d.instances.watch != nil
 	})
-	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.mig.parts), fields: parts, every: pageEvery, keep: retention(pageEvery)},
-		func(f field, err error) { d.doWithout(fmt.Sprintf("field %d of MIG instances", f), err) })
+	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.instances.list), fields: parts, every: pageEvery, keep: retention(pageEvery)},
+		func(f field, err error) { d.note(fmt.Sprintf("field %d of MIG instances", f), err) })
 	if len(p.unserved) > 0 {
 		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.unserved, "; "))
 		p.unserved = nil
@@ -126,7 +128,7 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 		})
 		next, err = d.replace(nil, w)
 	}
-	d.doWithout(w.name, err)
+	d.note(w.name, err)
 	return next
 }
 
@@ -209,22 +211,21 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := d.latest(entities(d.mig.parts), ids(p.metrics))
+	parts, err := d.latest(entities(d.instances.list), ids(p.metrics))
 	if err != nil {
 		return nil, err
 	}
 	for _, g := range d.gpus {
-		device := d.boards[g].device
 		row := d.row(g, vs, now, func(f field) bool {
-			return device.MIG == nil || !d.perInstance(f) || f == godcgm.DCGM_FI_DEV_XID_ERROR
+			return !d.instances.divided[g] || !d.perInstance(f) || f == godcgm.DCGM_FI_DEV_XID_ERROR
 		})
-		row.UUID, row.Labels = device.UUID, p.labelsOf(g)
+		row.UUID, row.Labels = d.uuids[g], p.labelsOf(g)
 		out.Rows = append(out.Rows, row)
 	}
-	for _, i := range d.mig.parts {
+	for _, i := range d.instances.list {
 		row := d.row(i.entity, parts, now, d.perInstance)
-		row.UUID, row.Labels = d.boards[i.parent].device.UUID, p.labelsOf(i.parent)
-		row.GPUInstance, row.Profile = i.instance.ID, i.instance.Profile
+		row.UUID, row.Labels = d.uuids[i.gpu], p.labelsOf(i.gpu)
+		row.GPUInstance, row.Profile = i.id, i.profile
 		out.Rows = append(out.Rows, row)
 	}
 	p.read, p.latest = now.Boot, out
@@ -252,6 +253,11 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 // has 0. DCGM declares the field for compute instances but records errors of the whole board
 // on the GPU, so an instance without errors of its own has none rather than 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
-	n, ok := v.xid()
+	n, ok := v.count()
+	// There is no data before the first error, nor ever of a GPU that the driver reports no
+	// events of.
+	if v.status == codeNoData {
+		n, ok = 0, true
+	}
 	return float64(n), ok && (n != 0 || of.EntityGroupId == godcgm.FE_GPU)
 }

@@ -4,8 +4,11 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+	"time"
 
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // entity is a GPU, a MIG instance, or the system.
@@ -66,13 +69,6 @@ func (v value) word() (string, bool) {
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
-// setWord sets *to to the value of a field of text, if there is one.
-func (v value) setWord(to *string) {
-	if s, ok := v.word(); ok {
-		*to = s
-	}
-}
-
 // key is what a value is found by: never by its place, which the engine changes.
 type key struct {
 	entity
@@ -82,9 +78,26 @@ type key struct {
 // values are the answers of one question.
 type values map[key]value
 
-// assign sets *to to a value, converted, if there is one.
-func assign[T, U any](to *T, convert func(U) T, v U, ok bool) {
-	if ok {
-		*to = convert(v)
+// moments remember the values that the engine dates after now, and when each was first
+// seen, which is when it was read as far as can be told. The engine keeps values in the
+// order of their times: once the wall clock was set back, its newest one is that of before
+// until the clock comes there again.
+type moments map[key]glimpse
+
+type glimpse struct {
+	us    int64 // µs of the wall clock, by the engine
+	first gpu.Instant
+}
+
+// of returns when the engine read a value.
+func (m moments) of(k key, v value, now gpu.Instant) gpu.Instant {
+	if !time.UnixMicro(v.at).After(now.Wall) {
+		delete(m, k)
+		age := now.Wall.Sub(time.UnixMicro(v.at))
+		return gpu.Instant{Wall: now.Wall.Add(-age), Boot: now.Boot - age}
 	}
+	if m[k].us != v.at {
+		m[k] = glimpse{v.at, now}
+	}
+	return m[k].first
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gpuledger/gpuledger/internal/dcgm"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
 var fieldsByName = cmpopts.IgnoreUnexported(dcgm.Field{})
@@ -128,7 +128,7 @@ func FuzzParseFields(f *testing.F) {
 }
 
 // page reads the field page, row by row: values by field and then instance.
-func page(t *testing.T, s *dcgm.Source) map[string]map[string]float64 {
+func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	t.Helper()
 	p := gputest.Read(t, s).Fields
 	if p == nil {
@@ -219,7 +219,7 @@ func TestPageXIDs(t *testing.T) {
 	for range 8 {
 		check("an error", map[string]float64{"0": 79, "1": 0})
 	}
-	e.fields = "\tgeneration=1\tfield_groups=62" // beside energy and gauges
+	e.fields = "\tgeneration=1\tfield_groups=64"
 	e.write()
 	check("not watched", nil)
 }
@@ -287,7 +287,7 @@ func TestLabelLater(t *testing.T) {
 				e.pass(10 * time.Second)
 				gputest.Read(t, s)
 			}
-			if n := e.count("dcgmLiveValues -3") - asked; n > 10 { // with those for the books
+			if n := e.count("dcgmLiveValues -3") - asked; n > 4 {
 				t.Errorf("asked %d times in vain", n)
 			}
 		})
@@ -327,8 +327,8 @@ func TestManyRefused(t *testing.T) {
 	if p := gputest.Read(t, s).Fields; len(p.Fields) != 25 {
 		t.Errorf("%d fields are left", len(p.Fields))
 	}
-	// Five watches of all GPUs, one of which fails, and one of each field alone.
-	if n := e.count("dcgmGroupAddEntity 0"); n > 5*8+26 {
+	// Two watches of all GPUs, one of which fails, and one of each field alone.
+	if n := e.count("dcgmGroupAddEntity 0"); n > 2*8+26 {
 		t.Errorf("%d calls to add a GPU to a group", n)
 	}
 }
@@ -339,7 +339,6 @@ func TestOldFields(t *testing.T) {
 	e.fields = "\tfields=500"
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_PLATFORM_TRAY_INDEX, gauge, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x")
 	for i := range e.node.GPUs {
-		e.node.GPUs[i].Device.Platform = gpu.Platform{}
 		e.fault(e.node.GPUs[i].Device.UUID, "field:202", "blank")
 	}
 	s := e.open()
@@ -350,23 +349,15 @@ func TestOldFields(t *testing.T) {
 	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
 		t.Errorf("told %d times: %s", n, e.said.String())
 	}
-	first := e.count("dcgmLiveValues -1")
-	for range 10 {
-		e.pass(10 * time.Second)
-		e.readAll(s)
-	}
-	if n := e.count("dcgmLiveValues -1"); n > 3*first {
-		t.Errorf("what the engine does not know was asked for %d times, at first %d", n, first)
-	}
 }
 
 // TestNoPage: without a file there is nothing to show, and nothing is watched for it.
 func TestNoPage(t *testing.T) {
-	e := newEngine(t, pair()...)
+	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {
 		t.Errorf("page is %+v", p)
 	}
-	if n := e.count("dcgmWatchFields 0"); n != 3 {
+	if n := e.count("dcgmWatchFields 0"); n != 0 {
 		t.Errorf("%d watches", n)
 	}
 }

@@ -13,7 +13,6 @@ import (
 const (
 	codeUninitialized = -10
 	codeNoData        = -14
-	codeGPULost       = -18
 	codeNoFunction    = -20
 	codeDisconnected  = -21
 )

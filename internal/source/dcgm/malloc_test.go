@@ -18,6 +18,7 @@ import (
 func TestNativeMemory(t *testing.T) {
 	const threads, most = 20, 24 // MiB
 	e := newEngine(t, gputest.Full(0))
+	e.cfg.Fields = parse(t, temperature)
 	s := e.open()
 	before := resident(t)
 	e.readAll(s)

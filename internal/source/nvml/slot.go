@@ -100,7 +100,7 @@ func (d *session) drain(t *tally) {
 // devices that are known and the readings there are. A look that is still late is
 // left to the next drain.
 func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
-	report := gpu.Report{Driver: d.driver}
+	report := gpu.Report{Drivers: []gpu.Driver{d.driver}}
 	for _, s := range d.slots {
 		reading := s.belated
 		if !s.lane.Late() {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
-	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
 // kept is what accounting has of a process: when it began, the number of samples, and

@@ -114,3 +114,90 @@ func (w *watch) cede() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
+
+// What the engine may refuse, as its groups are named.
+const (
+	activityWatch  = "activity"
+	pageWatch      = "page"
+	instancesWatch = "page-instances"
+)
+
+// retention is how long the engine keeps values that it reads every so often: longer than
+// the time between two updates, of which it may be late by one.
+func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
+
+// replace lets a watch take the place of another one, or of none. A watch of nothing is
+// none. The error is why there is none where there should be one. The engine goes on
+// measuring what both watch, unless an entity is to be watched no longer.
+func (d *session) replace(old, w *watch) (*watch, error) {
+	ended := func(err error) {
+		if err != nil {
+			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+		}
+	}
+	if old != nil && slices.Equal(old.of, w.of) && slices.Equal(old.fields, w.fields) {
+		return old, nil
+	}
+	if old != nil {
+		d.watches = slices.DeleteFunc(d.watches, func(o *watch) bool { return o == old })
+		if !w.covers(old.of) {
+			ended(old.end())
+		}
+	}
+	if len(w.of) == 0 || len(w.fields) == 0 {
+		return nil, nil
+	}
+	err := w.begin(d.engine)
+	switch {
+	case err == nil && old != nil:
+		ended(old.cede())
+	case old != nil:
+		ended(old.end())
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.watches = append(d.watches, w)
+	return w, nil
+}
+
+// latest asks for the newest values of fields that are watched of some entities, and for
+// no others: the engine writes a line to its log for each.
+func (d *session) latest(of []entity, fields []field) (values, error) {
+	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
+		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
+	}))
+}
+
+// note logs once what cannot be watched. No error means that it is watched.
+func (d *session) note(name string, err error) {
+	if err == nil {
+		delete(d.unserved, name)
+		return
+	}
+	if !d.unserved[name] {
+		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", name, "err", err)
+	}
+	d.unserved[name] = true
+}
+
+// rewatch retries watches that failed earlier: other clients had all groups, or profiling.
+func (d *session) rewatch() {
+	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
+	if d.unserved[activityWatch] {
+		d.watchInstances()
+		page = page || d.instances.watch != nil // which has the page's watch of activity now
+	}
+	if page {
+		d.watchPage()
+	}
+}
+
+// unwatch takes every watch out of the engine.
+func (d *session) unwatch() (err error) {
+	for _, w := range d.watches {
+		err = errors.Join(err, w.end())
+	}
+	d.watches = nil
+	return err
+}

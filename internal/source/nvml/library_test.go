@@ -13,8 +13,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
-	"github.com/gpuledger/gpuledger/internal/nvml"
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 

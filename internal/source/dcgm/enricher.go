@@ -1,0 +1,257 @@
+package dcgm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
+)
+
+// Config says which engine is read, and what.
+type Config struct {
+	Address Address
+	// LibraryPath is the client library; empty means libdcgm.so.4 by the loader's
+	// search path.
+	LibraryPath string
+	// CallTimeout is how long Enrich waits. It must be positive.
+	CallTimeout time.Duration
+	// Tick is the usual time between two calls of Enrich.
+	Tick time.Duration
+	// Profiling lets the engine measure the activity of MIG instances. On GPUs before
+	// Hopper no other program can use the profiling counters then.
+	Profiling bool
+	// Fields are the fields of the field page; nil for no page.
+	Fields []Field
+	Now    gpu.Clock
+	Log    *slog.Logger
+}
+
+// Enricher adds the field page and the activity of MIG instances to a report, and the
+// versions of engine and library to its driver. It connects at the first call, and again
+// whenever the connection was lost. A process can have one Enricher at a time, since the
+// binding has one connection.
+type Enricher struct {
+	cfg Config
+
+	mu      sync.Mutex // one Enrich or Close at a time; guards what follows
+	lane    lane.Lane[answer]
+	session *session // nil while there is no connection; the lane's while that is busy
+	closed  bool
+	retry   backoff
+	err     error  // why there is no connection
+	skew    string // the engine's version that was last logged as too old
+
+	page  *gpu.FieldPage // the last one; nil once it is too old
+	paged time.Duration  // when the engine returned it, boot clock
+}
+
+// answer is the result of one turn in the lane.
+type answer struct {
+	session *session
+	addition
+	err error
+}
+
+// addition is what the engine adds to a report.
+type addition struct {
+	page *gpu.FieldPage
+	// activity is that of the MIG instances since the last turn, by UUID of the GPU.
+	activity map[string][]gpu.InstanceSample
+}
+
+// New returns an enricher that has not loaded the library yet.
+func New(cfg Config) *Enricher {
+	return &Enricher{cfg: cfg, err: errors.New("not tried yet")}
+}
+
+// Enrich connects first if needed. It takes about [Config.CallTimeout] at most. Of an
+// answer that comes later only the field page is kept. The last page is served for a while,
+// so that an answer that is late or missing leaves no gap.
+func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a, err := e.ask(ctx, report.Devices)
+	e.keep(a.page)
+	report.Fields = e.page
+	if a.session != nil {
+		enrichDrivers(report, a.session.engine)
+		enrichReadings(report, a.activity)
+	}
+	return err
+}
+
+// ask takes one turn in the lane.
+func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error) {
+	if e.closed {
+		return answer{}, errors.New("closed")
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.CallTimeout)
+	defer cancel()
+	if e.lane.Busy() && e.lane.Late() {
+		a, ok := e.lane.Poll()
+		if !ok {
+			return answer{}, errLate
+		}
+		e.keep(a.page)
+		_ = e.accept(a) // the next turn returns the error
+	}
+	if e.session == nil && e.cfg.Now().Boot < e.retry.next {
+		return answer{}, e.err
+	}
+	if !e.lane.Busy() {
+		d, known := e.session, slices.Clone(devices)
+		e.lane.Begin(func() answer { return e.turn(d, known) })
+	}
+	a, ok := e.lane.Wait(ctx)
+	if !ok {
+		return answer{}, errLate
+	}
+	return a, e.accept(a)
+}
+
+var errLate = errors.New("the host engine has not answered in time, still waiting")
+
+// enrichDrivers adds the versions of engine and library to NVIDIA's driver.
+func enrichDrivers(report *gpu.Report, e *engine) {
+	for i := range report.Drivers {
+		if d := &report.Drivers[i]; d.Vendor == "NVIDIA" {
+			details := map[string]string{"dcgm_version": e.version, "dcgm_library_version": e.library}
+			maps.Copy(details, d.Details)
+			d.Details = details
+		}
+	}
+}
+
+// enrichReadings adds the activity of MIG instances to the readings that have none. All
+// instances of a GPU are measured, or none counts.
+func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample) {
+	for i := range report.Readings {
+		r := &report.Readings[i]
+		samples := activity[r.UUID]
+		k := slices.IndexFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == r.UUID })
+		if !r.InstancesKnown && len(samples) > 0 && k >= 0 && measured(report.Devices[k].MIG, samples) {
+			r.Instances, r.InstancesKnown = samples, true
+		}
+	}
+}
+
+// measured reports whether there is a sample for each instance, and for no other one: the
+// driver and the engine may have listed the instances at different times.
+func measured(m *gpu.MIG, samples []gpu.InstanceSample) bool {
+	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
+		return !slices.ContainsFunc(m.Instances, func(i gpu.Instance) bool { return i.ID == s.Instance })
+	})
+}
+
+// pageKept is how long a field page is served without a newer one. Values on it are dropped
+// at the same age.
+const pageKept = 30 * time.Second
+
+// keep replaces the last page by a newer one, if there is one, and drops it at its age.
+func (e *Enricher) keep(latest *gpu.FieldPage) {
+	now := e.cfg.Now().Boot
+	switch {
+	case latest != nil:
+		e.page, e.paged = latest, now
+	case now-e.paged >= pageKept:
+		e.page = nil
+	}
+}
+
+// turn connects if need be, and reads. A connection that was lost is tried again at
+// once, and then with increasing pauses. It runs in the lane.
+func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
+	if d != nil {
+		if a := e.try(d, devices); a.session != nil {
+			return a
+		}
+	}
+	d, err := open(e.cfg)
+	if err != nil {
+		return answer{err: err}
+	}
+	return e.try(d, devices)
+}
+
+// try reads, and disconnects from an engine that is gone or does not know the requests.
+func (e *Enricher) try(d *session, devices []gpu.Device) answer {
+	more, err := d.read(devices)
+	if err == nil {
+		return answer{session: d, addition: more}
+	}
+	err = fmt.Errorf("read host engine: %w", d.engine.explain(err))
+	if !gone(err) && code(err) != codeNoFunction {
+		return answer{session: d, addition: more, err: err}
+	}
+	d.leave()
+	return answer{err: err}
+}
+
+// accept takes over the session of an answer, and returns its error.
+func (e *Enricher) accept(a answer) error {
+	e.session = a.session
+	if a.session == nil {
+		e.err = a.err
+		e.retry.fail(e.cfg.Now().Boot)
+		return a.err
+	}
+	e.retry = backoff{}
+	if n := a.session.engine; n.skewed() && e.skew != n.version {
+		e.skew = n.version
+		e.cfg.Log.Warn("libdcgm is newer than the host engine, which may not know its requests", "library", n.library, "engine", n.version)
+	}
+	return a.err
+}
+
+// A backoff spaces attempts to connect.
+type backoff struct {
+	pause, next time.Duration // next is on the boot clock
+}
+
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+)
+
+func (b *backoff) fail(now time.Duration) {
+	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	b.next = now + b.pause
+}
+
+// Close waits for the call in flight, gives back what the engine holds for us, and
+// disconnects. If the call does not return in time it leaves everything as it is: the
+// engine cleans up when this process is gone.
+func (e *Enricher) Close(wait time.Duration) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if e.lane.Busy() {
+		a, ok := e.lane.Wait(ctx)
+		if !ok {
+			return errors.New("close host engine: a call has not returned, left as it is")
+		}
+		e.session = a.session
+	}
+	if e.session == nil {
+		return nil
+	}
+	d := e.session
+	e.session = nil
+	err, ok := lane.Run(ctx, d.close)
+	switch {
+	case !ok:
+		return errors.New("close host engine: it has not answered")
+	case err != nil:
+		return fmt.Errorf("close host engine: %w", err)
+	}
+	return nil
+}

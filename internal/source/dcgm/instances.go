@@ -1,0 +1,185 @@
+package dcgm
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// instances are the MIG instances of all GPUs.
+type instances struct {
+	divided map[entity]bool // the GPUs in MIG mode, by the driver
+	list    []instance
+	watch   *watch // of their activity; nil if that is not measured
+}
+
+// An instance is a GPU instance. The engine numbers its entities itself; id is the driver's
+// number.
+type instance struct {
+	entity    entity
+	gpu       entity
+	id        string
+	profile   string // its name, by the driver; may be empty
+	profileID uint32
+	slices    uint32
+	// read is when the engine last read its activity, boot clock; 0 for never.
+	read time.Duration
+}
+
+// same reports whether two lists have one instance. Ids are reused soon.
+func (i instance) same(o instance) bool {
+	i.profile, i.read = o.profile, o.read
+	return i == o
+}
+
+// listInstances updates the instances of the GPUs that are in MIG mode by the report. If the
+// engine cannot list them they stay as they were.
+func (d *session) listInstances(devices []gpu.Device) error {
+	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
+		return nil
+	}
+	divided := make(map[entity]bool)
+	for _, g := range d.gpus {
+		dev := device(devices, d.uuids[g])
+		if dev == nil && d.instances.divided[g] || dev != nil && dev.MIG != nil {
+			divided[g] = true
+		}
+	}
+	var list []instance
+	if len(divided) > 0 {
+		var err error
+		if list, err = d.hierarchy(devices); err != nil {
+			return err
+		}
+	}
+	for i := range list {
+		if k := slices.IndexFunc(d.instances.list, list[i].same); k >= 0 {
+			old := &d.instances.list[k]
+			list[i].read, list[i].profile = old.read, cmp.Or(list[i].profile, old.profile)
+		}
+	}
+	unchanged := slices.EqualFunc(list, d.instances.list, instance.same) && maps.Equal(divided, d.instances.divided)
+	d.instances.list, d.instances.divided = list, divided
+	if !unchanged {
+		d.watchInstances()
+		d.watchPage()
+	}
+	return nil
+}
+
+// device returns the device with a UUID, or nil.
+func device(devices []gpu.Device, uuid string) *gpu.Device {
+	i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.UUID == uuid })
+	if i < 0 {
+		return nil
+	}
+	return &devices[i]
+}
+
+// hierarchy lists the GPU instances. Their profiles have the driver's names.
+func (d *session) hierarchy(devices []gpu.Device) (list []instance, err error) {
+	err = d.engine.do("dcgmGetGpuInstanceHierarchy", func() error {
+		h, err := godcgm.GetGPUInstanceHierarchy()
+		for _, e := range h.EntityList[:h.Count] {
+			if e.Entity.EntityGroupId != godcgm.FE_GPU_I || !slices.Contains(d.gpus, e.Parent) {
+				continue
+			}
+			i := instance{
+				entity: e.Entity, gpu: e.Parent, id: strconv.FormatUint(uint64(e.Info.NvmlInstanceId), 10),
+				profileID: uint32(e.Info.NvmlMigProfileId), slices: uint32(e.Info.NvmlProfileSlices),
+			}
+			if dev := device(devices, d.uuids[e.Parent]); dev != nil && dev.MIG != nil {
+				for _, known := range dev.MIG.Instances {
+					if known.ID == i.id {
+						i.profile = known.Profile
+					}
+				}
+			}
+			list = append(list, i)
+		}
+		return err
+	})
+	return list, err
+}
+
+func entities(list []instance) (out []entity) {
+	for _, i := range list {
+		out = append(out, i.entity)
+	}
+	return out
+}
+
+// activity is the part of an instance's time in which its multiprocessors had a warp,
+// as the library's GPM has it too. Whether it is in relation to the instance, as is
+// assumed here, or to the GPU has not been seen on hardware.
+const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
+
+// watchInstances lets the engine measure the activity of all instances, if configured.
+func (d *session) watchInstances() {
+	if !d.cfg.Profiling {
+		return
+	}
+	w := &watch{name: activityWatch, of: entities(d.instances.list), fields: []field{activity}, every: d.cfg.Tick, keep: retention(d.cfg.Tick)}
+	var err error
+	d.instances.watch, err = d.replace(d.instances.watch, w)
+	d.note(activityWatch, err)
+}
+
+// readActivity returns the activity of each instance since the last turn, by UUID of the
+// GPU.
+func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
+	if d.instances.watch == nil {
+		return nil, nil
+	}
+	vs, err := d.latest(entities(d.instances.list), []field{activity})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string][]gpu.InstanceSample)
+	for g := range d.instances.divided {
+		var list []*instance
+		for k := range d.instances.list {
+			if i := &d.instances.list[k]; i.gpu == g {
+				list = append(list, i)
+			}
+		}
+		if samples := busy(list, vs, d.moments, d.cfg.Now(), retention(d.cfg.Tick)); len(samples) > 0 {
+			out[d.uuids[g]] = samples
+		}
+	}
+	return out, nil
+}
+
+// busy returns the activity of the instances of a GPU, if the engine measured all of them
+// since the last turn, or else nothing. The engine measures over the time from one update
+// to the next; the newest value stands for all updates since, for the longest time at most.
+func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
+	at := func(i *instance) time.Duration {
+		k := key{i.entity, activity}
+		return m.of(k, vs[k], now).Boot
+	}
+	if slices.ContainsFunc(list, func(i *instance) bool { return at(i)-i.read <= shortest }) {
+		return nil
+	}
+	known := true
+	for _, i := range list {
+		span := gpu.Span{From: i.read, To: at(i)}
+		ratio, ok := vs[key{i.entity, activity}].number()
+		known = known && ok && ratio >= 0 && ratio <= 1.01 && span.From > 0 && span.Len() <= longest
+		out = append(out, gpu.InstanceSample{Instance: i.id, Span: span, SM: min(ratio, 1)})
+		i.read = span.To
+		if !ok {
+			i.read = 0
+		}
+	}
+	if !known {
+		return nil
+	}
+	return out
+}

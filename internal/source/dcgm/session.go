@@ -1,0 +1,150 @@
+package dcgm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// recount is how often the engine is asked which GPUs there are, and how long what
+// failed for one is left alone.
+const recount = 10 * time.Second
+
+// A session is the state from one connection to its end. It is used in the lane only.
+type session struct {
+	cfg    Config
+	engine *engine
+
+	gpus    []entity
+	uuids   map[entity]string // of the GPUs; those without one are asked again
+	watches []*watch
+	// unserved names what is not watched for now, as it was logged.
+	unserved  map[string]bool
+	moments   moments
+	counted   time.Duration // when the GPUs were last counted, boot clock
+	instances instances
+	page      page
+}
+
+// open connects and finds out what there is.
+func open(cfg Config) (*session, error) {
+	e := new(engine)
+	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {
+		return nil, err
+	}
+	d := &session{cfg: cfg, engine: e, uuids: make(map[entity]string), unserved: make(map[string]bool), moments: make(moments)}
+	if err := d.begin(); err != nil {
+		d.leave()
+		return nil, fmt.Errorf("open host engine: %w", e.explain(err))
+	}
+	return d, nil
+}
+
+// close gives back what the engine holds for us and disconnects. A lost connection took
+// everything with it.
+func (d *session) close() error {
+	if _, err := d.count(); gone(err) {
+		_ = d.engine.close() // so that the binding forgets it too
+		return nil
+	}
+	return errors.Join(d.unwatch(), d.engine.close())
+}
+
+// leave closes a session that cannot be used.
+func (d *session) leave() {
+	if err := d.close(); err != nil {
+		d.cfg.Log.Debug("leave host engine", "err", err)
+	}
+}
+
+// begin finds the GPUs and has the fields of the page watched.
+func (d *session) begin() (err error) {
+	if d.gpus, err = d.count(); err != nil {
+		return err
+	}
+	system := entity{EntityGroupId: godcgm.FE_NONE}
+	vs, err := d.engine.live([]entity{system}, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION)
+	if err != nil {
+		return err
+	}
+	// Without a driver the version is blank and its status good, or it is -56 (DCGM_ST_NVML_NOT_LOADED).
+	if _, known := vs[key{system, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION}].word(); !known && len(d.gpus) == 0 {
+		return errors.New("the host engine has no driver")
+	}
+	if err := d.identify(); err != nil {
+		return err
+	}
+	if len(d.gpus) > 0 && len(d.uuids) == 0 {
+		return errors.New("the host engine returns the UUID of no GPU")
+	}
+	d.watchPage()
+	return nil
+}
+
+// count lists the GPUs.
+func (d *session) count() (gpus []entity, err error) {
+	d.counted = d.cfg.Now().Boot
+	err = d.engine.do("dcgmGetAllSupportedDevices", func() error {
+		ids, err := godcgm.GetSupportedDevices()
+		for _, id := range ids {
+			gpus = append(gpus, entity{EntityGroupId: godcgm.FE_GPU, EntityId: id})
+		}
+		return err
+	})
+	return gpus, err
+}
+
+// identify asks live for the UUIDs that are not known yet.
+func (d *session) identify() error {
+	unknown := slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return d.uuids[g] != "" })
+	if len(unknown) == 0 {
+		return nil
+	}
+	vs, err := d.engine.live(unknown, godcgm.DCGM_FI_DEV_GPU_UUID)
+	for _, g := range unknown {
+		if uuid, ok := vs[key{g, godcgm.DCGM_FI_DEV_GPU_UUID}].word(); ok {
+			d.uuids[g] = uuid
+		}
+	}
+	return err
+}
+
+// errChanged is the reason for another session.
+var errChanged = errors.New("there are other GPUs now")
+
+// renew checks at intervals whether there are other GPUs than before, and tries again what
+// failed.
+func (d *session) renew() error {
+	if d.cfg.Now().Boot-d.counted < recount {
+		return nil
+	}
+	gpus, err := d.count()
+	switch {
+	case err != nil:
+		return err
+	case !slices.Equal(gpus, d.gpus):
+		return errChanged
+	}
+	if err := d.identify(); err != nil {
+		return err
+	}
+	d.rewatch()
+	return nil
+}
+
+// read returns what the engine adds to a report of these devices. With an error it is less
+// than there may be.
+func (d *session) read(devices []gpu.Device) (addition, error) {
+	if err := d.renew(); err != nil {
+		return addition{}, err
+	}
+	listed := d.listInstances(devices)
+	page, paged := d.readPage()
+	activity, measured := d.readActivity()
+	return addition{page, activity}, errors.Join(listed, paged, measured)
+}

@@ -1,0 +1,226 @@
+package dcgm_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// TestOnce counts calls: between two pages nothing is asked for.
+func TestOnce(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	e.readAll(s)
+	first := len(e.calls())
+	for range 5 {
+		e.pass(time.Second)
+		e.readAll(s)
+	}
+	if calls := e.calls()[first:]; len(calls) > 0 {
+		t.Errorf("calls: %v", calls)
+	}
+	e.pass(10 * time.Second)
+	e.readAll(s)
+	want := []string{"dcgmGetAllSupportedDevices 0", "dcgmLatestValues 0"}
+	if diff := cmp.Diff(want, e.calls()[first:]); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersions: the driver has the versions of engine and library while it is connected.
+func TestVersions(t *testing.T) {
+	e := newEngine(t, pair()...)
+	s := e.open()
+	want := map[string]string{"nvml_version": "13", "dcgm_version": "4.6.1", "dcgm_library_version": "4.6.1"}
+	if diff := cmp.Diff(want, gputest.Read(t, s).Drivers[0].Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	e.fields = "\tup=0"
+	e.pass(10 * time.Second)
+	report, err := s.Read(t.Context())
+	if diff := cmp.Diff(map[string]string{"nvml_version": "13"}, report.Drivers[0].Details); diff != "" || err == nil {
+		t.Errorf("without an engine: error %v, details (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestGPUsChange takes a GPU away and gives it back.
+func TestGPUsChange(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	for _, gpus := range [][]gputest.GPU{pair(), pair()[:1], pair()} {
+		e.node.GPUs = gpus
+		e.pass(10 * time.Second)
+		if rows := e.readAll(s).Fields.Rows; len(rows) != len(gpus) {
+			t.Errorf("%d rows of %d GPUs", len(rows), len(gpus))
+		}
+	}
+}
+
+// TestReconnect loses the engine: at once there is another attempt, and then there are
+// ever fewer. A new engine is read like the first one.
+func TestReconnect(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	e.readAll(s)
+	e.fields = "\tgeneration=1"
+	e.pass(10 * time.Second)
+	e.readAll(s) // it is there again
+
+	e.fields = "\tup=0"
+	e.pass(10 * time.Second)
+	before := e.count("dcgmConnectTCP -21")
+	for range 60 {
+		if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "localhost:5555") {
+			t.Fatal("no engine, and the error is", err)
+		}
+		e.pass(time.Second)
+	}
+	if n := e.count("dcgmConnectTCP -21") - before; n < 5 || n > 8 {
+		t.Errorf("%d attempts in a minute", n)
+	}
+	e.fields = "\tgeneration=2"
+	e.pass(30 * time.Second)
+	e.readAll(s)
+}
+
+// TestPageStays: the last page is served for half a minute after the engine was lost, and
+// while no driver answers.
+func TestPageStays(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	first := gputest.Read(t, s).Fields
+	e.fields = "\tup=0"
+	for passed := range 40 {
+		e.pass(time.Second)
+		var report gpu.Report
+		_ = s.Enrich(t.Context(), &report)
+		// The loss is found when the page is read again, after ten seconds.
+		if kept := report.Fields == first; kept != (passed+1 < 9+30) || report.Drivers != nil {
+			t.Errorf("after %d s the page is %v", passed+1, report.Fields)
+		}
+	}
+}
+
+// TestLateAnswer: a call that does not return delays nothing for long, and is not repeated.
+func TestLateAnswer(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	e.readAll(s)
+	e.fault("*", "dcgmLatestValues", "hang")
+	e.pass(10 * time.Second)
+	hasty := gputest.Hasty(s)
+	for range 3 {
+		if report, err := hasty.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "still waiting") || report.Fields == nil {
+			t.Fatal("error is", err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Read(ended); err == nil {
+		t.Error("the context has ended, and there is an answer")
+	}
+	e.healed()
+	gputest.Eventually(t, s, "the engine answers again", func(_ gpu.Report, err error) bool { return err == nil })
+	if n := e.count("dcgmLatestValues 0"); n > 3 {
+		t.Errorf("%d reads", n)
+	}
+}
+
+// TestClockStep: the clock was set back, and the engine's newest values stay those of
+// before. They are served until they are old.
+func TestClockStep(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	back := time.Duration(0)
+	e.cfg.Now = func() gpu.Instant {
+		now := e.clock.Now()
+		now.Wall = now.Wall.Add(-back)
+		return now
+	}
+	s := e.open()
+	e.readAll(s)
+	back = time.Hour
+	for _, g := range e.node.GPUs { // the engine's values stay those of before
+		e.fault(g.Device.UUID, "*", "hang")
+	}
+	for passed := 0; passed < 60; passed += 10 {
+		e.pass(10 * time.Second)
+		// They are first seen after the step when the page is read for the second time.
+		if n := len(page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); (n == 2) != (passed <= 30) {
+			t.Errorf("%d s after the step there are %d values", passed, n)
+		}
+	}
+}
+
+// TestStuckClose leaves an engine that does not answer as it is.
+func TestStuckClose(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.cfg.Fields = parse(t, temperature)
+	s := e.open()
+	e.readAll(s)
+	e.fault("*", "dcgmLatestValues", "hang")
+	e.pass(10 * time.Second)
+	_, _ = gputest.Hasty(s).Read(t.Context())
+	if err := s.Close(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "left as it is") {
+		t.Error("error is", err)
+	}
+	if _, err := s.Read(t.Context()); err == nil || err.Error() != "closed" {
+		t.Error("reading a closed engine:", err)
+	}
+}
+
+// TestSkew: a client that is newer than the engine gets no value, and says why.
+func TestSkew(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.fields = "\tversion=4.5.2"
+	s := e.open()
+	_, err := s.Read(t.Context())
+	if want := "libdcgm 4.6.1 is newer than the host engine, 4.5.2, which does not know its requests"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error is %v, want %q", err, want)
+	}
+	e.fields = "\tversion=4.5.2\tlibrary=4.4.0\tgeneration=1"
+	e.pass(time.Minute)
+	e.readAll(s)
+	if strings.Contains(e.said.String(), "WARN") {
+		t.Errorf("an older client is no reason to warn: %s", e.said.String())
+	}
+	e.fields = "\tversion=4.4.9\tlibrary=4.5.0\tgeneration=2"
+	e.pass(time.Minute)
+	e.readAll(s)
+	e.pass(time.Second)
+	e.readAll(s)
+	if n := strings.Count(e.said.String(), "libdcgm is newer than the host engine"); n != 1 {
+		t.Errorf("told %d times: %s", n, e.said.String())
+	}
+}
+
+// TestNoDriver: an engine that was started without a driver answers every call and has no
+// GPUs. It counts as down until there is a driver.
+func TestNoDriver(t *testing.T) {
+	e := newEngine(t, pair()...)
+	e.node.Down = true
+	s := e.open()
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the host engine has no driver") {
+		t.Errorf("error is %v", err)
+	}
+	e.node.Down = false
+	e.pass(time.Minute)
+	e.readAll(s)
+}
+
+// TestNoGPUs: a driver without GPUs is no failure.
+func TestNoGPUs(t *testing.T) {
+	e := newEngine(t)
+	e.readAll(e.open())
+}
