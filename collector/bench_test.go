@@ -27,7 +27,7 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 				g.Processes = append(g.Processes, newLive(a, k))
 			}
 			g.Holders = append(g.Holders, gpu.Holder{AccountKey: a.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 1})
-			g.Book.Containers = append(g.Book.Containers, a)
+			g.Book.Accounts = append(g.Book.Accounts, a)
 		}
 		s.GPUs = append(s.GPUs, g)
 	}

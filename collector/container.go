@@ -4,15 +4,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns the labels that key a container's series on a GPU.
+// account returns the labels that key the series of a pod's container on a GPU.
 func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
-	return p.labels(uuid, k.GPUInstance, k.Namespace, k.Pod, k.PodUID, k.Container.Container)
+	return p.labels(uuid, k.GPUInstance, k.Scope, k.Name, k.UID, k.Part)
 }
 
 // holders renders who holds or uses the GPU now. A container has one row per
 // GPU or MIG instance, also if it holds it in two ways: joins need exactly one.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
+		if h.Kind != gpu.OwnerPod {
+			continue
+		}
 		who := p.account(g.UUID, h.AccountKey)
 		if !p.first(containerInfo, who) {
 			continue
@@ -28,8 +31,11 @@ func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 func (p *page) containers(g *gpu.GPU) {
 	showProcesses := p.opts.Process.shows(g)
 	live := liveProcesses(g)
-	for i := range g.Book.Containers {
-		a := &g.Book.Containers[i]
+	for i := range g.Book.Accounts {
+		a := &g.Book.Accounts[i]
+		if a.Kind != gpu.OwnerPod {
+			continue
+		}
 		who := p.account(g.UUID, a.AccountKey)
 		if !p.first(containerEnergy, who) {
 			continue
@@ -42,7 +48,7 @@ func (p *page) containers(g *gpu.GPU) {
 }
 
 // container renders one account. All methods are always there.
-func (p *page) container(a *gpu.ContainerAccount, who *labelSet) {
+func (p *page) container(a *gpu.Account, who *labelSet) {
 	for m, e := range a.Energy {
 		p.counter(containerEnergy, e.Joules(), a.Opened, p.and(who, gpu.Method(m).String()))
 	}

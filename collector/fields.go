@@ -136,9 +136,9 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 		add("GPU_I_ID", row.GPUInstance)
 	}
 	if h := soleHolder(g.Holders, row.GPUInstance); h != nil {
-		add("namespace", h.Namespace)
-		add("pod", h.Pod)
-		add("container", h.Container.Container)
+		add("namespace", h.Scope)
+		add("pod", h.Name)
+		add("container", h.Part)
 	}
 	slices.SortFunc(l, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 	return l

@@ -79,7 +79,7 @@ func TestFields(t *testing.T) {
 
 func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {
 	return gpu.Holder{
-		AccountKey: gpu.AccountKey{GPUInstance: instance, Container: gpu.Container{Namespace: "team-a", Pod: pod, PodUID: "uid-" + pod, Container: "main"}},
+		AccountKey: gpu.AccountKey{GPUInstance: instance, Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: pod, UID: "uid-" + pod, Part: "main"}},
 		Sharing:    sharing,
 	}
 }

@@ -86,12 +86,12 @@ func TestChange(t *testing.T) {
 	changes := map[string]func(*gpu.Snapshot){
 		"pod came": func(s *gpu.Snapshot) {
 			g := &s.GPUs[0]
-			g.Book.Containers = append(g.Book.Containers, newAccount("z", "z", "z"))
+			g.Book.Accounts = append(g.Book.Accounts, newAccount("z", "z", "z"))
 		},
-		"pod left":    func(s *gpu.Snapshot) { g := &s.GPUs[1]; g.Book.Containers = g.Book.Containers[1:] },
-		"pod renewed": func(s *gpu.Snapshot) { s.GPUs[1].Book.Containers[0].Opened = now },
+		"pod left":    func(s *gpu.Snapshot) { g := &s.GPUs[1]; g.Book.Accounts = g.Book.Accounts[1:] },
+		"pod renewed": func(s *gpu.Snapshot) { s.GPUs[1].Book.Accounts[0].Opened = now },
 		"process came": func(s *gpu.Snapshot) {
-			a := &s.GPUs[0].Book.Containers[0]
+			a := &s.GPUs[0].Book.Accounts[0]
 			a.Processes = append(a.Processes, newProcess(9, "p", 1, 1))
 		},
 		"process left":    func(s *gpu.Snapshot) { s.GPUs[0].Processes = nil },
@@ -212,8 +212,8 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 		g := &both[1].GPUs[i]
 		g.Book.Energy++
 		g.LastReading = g.LastReading.Add(time.Second)
-		for j := range g.Book.Containers {
-			g.Book.Containers[j].Energy[gpu.Shared] += gpu.Millijoules(j)
+		for j := range g.Book.Accounts {
+			g.Book.Accounts[j].Energy[gpu.Shared] += gpu.Millijoules(j)
 		}
 	}
 	n := 0

@@ -47,10 +47,10 @@ func (p *page) processCounts(gpus []gpu.GPU) {
 	for i := range gpus {
 		for j := range gpus[i].Processes {
 			switch gpus[i].Processes[j].Owner.Kind {
-			case gpu.OwnerContainer, gpu.OwnerHost:
-				mapped++
-			default:
+			case gpu.OwnerPending, gpu.OwnerUnmapped:
 				unmapped++
+			default:
+				mapped++
 			}
 		}
 	}

@@ -161,9 +161,9 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 			Book: &gpu.Book{Opened: time.Unix(0, n), Energy: gpu.Millijoules(n)},
 		}
 		for _, v := range strs {
-			key := gpu.AccountKey{GPUInstance: v, Container: gpu.Container{Namespace: u, Pod: v, Container: c}}
+			key := gpu.AccountKey{GPUInstance: v, Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: u, Name: v, Part: c}}
 			g.Holders = append(g.Holders, gpu.Holder{AccountKey: key, Resource: a, Claim: b, Replicas: int(n)})
-			g.Book.Containers = append(g.Book.Containers, gpu.ContainerAccount{AccountKey: key, Processes: []gpu.ProcessAccount{
+			g.Book.Accounts = append(g.Book.Accounts, gpu.Account{AccountKey: key, Processes: []gpu.ProcessAccount{
 				{ProcessID: gpu.ProcessID{PID: pid}, Name: a, Opened: time.Unix(n, 0), ContainerID: c},
 				{ProcessID: gpu.ProcessID{PID: pid}, Name: b},
 				{Folded: true},

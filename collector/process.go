@@ -19,7 +19,7 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 }
 
 // processes renders the processes of one container's account.
-func (p *page) processes(a *gpu.ContainerAccount, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess) {
+func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess) {
 	for i := range a.Processes {
 		q := &a.Processes[i]
 		pid := folded

@@ -32,7 +32,7 @@ func (m ProcessMode) shows(g *gpu.GPU) bool {
 
 // shared reports whether more than one container holds or uses the GPU.
 func shared(g *gpu.GPU) bool {
-	return slices.ContainsFunc(g.Holders, func(h gpu.Holder) bool { return h.Container != g.Holders[0].Container })
+	return slices.ContainsFunc(g.Holders, func(h gpu.Holder) bool { return h.Owner != g.Holders[0].Owner })
 }
 
 // MarshalText implements [encoding.TextMarshaler].

@@ -46,13 +46,13 @@ func TestProcessShared(t *testing.T) {
 	second.GPUInstance = "2"
 	tests := []struct {
 		name    string
-		holders []gpu.ContainerAccount
+		holders []gpu.Account
 		want    int
 	}{
 		{"nobody", nil, 0},
-		{"one", []gpu.ContainerAccount{a}, 0},
-		{"one on two instances", []gpu.ContainerAccount{a, second}, 0},
-		{"two", []gpu.ContainerAccount{a, b}, 1},
+		{"one", []gpu.Account{a}, 0},
+		{"one on two instances", []gpu.Account{a, second}, 0},
+		{"two", []gpu.Account{a, b}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

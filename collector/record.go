@@ -43,8 +43,11 @@ func (p *page) placement(n *gpu.Node, g *gpu.GPU) {
 // allocations renders which pods had a GPU. Their series are there for as long as the
 // pods have accounts.
 func (p *page) allocations(g *gpu.GPU, board *labelSet) {
-	for _, a := range g.Book.Pods() {
-		who := p.and(board, a.Namespace, a.Name, a.UID)
+	for _, a := range g.Book.Groups() {
+		if a.Kind != gpu.OwnerPod || !a.Known() {
+			continue
+		}
+		who := p.and(board, a.Scope, a.Name, a.UID)
 		if !p.first(allocationEnergy, who) {
 			continue
 		}

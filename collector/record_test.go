@@ -35,16 +35,16 @@ func TestRecords(t *testing.T) {
 // podOnInstances is a divided GPU of which one pod has two instances, with two
 // containers on one of them, next to accounts of pods that are not known in full.
 func podOnInstances() *gpu.Snapshot {
-	var accounts []gpu.ContainerAccount
+	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{
-		{GPUInstance: "1", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "main"}},
-		{GPUInstance: "1", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "sidecar"}},
-		{GPUInstance: "2", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-0", Container: "main"}},
-		{GPUInstance: "2", Container: gpu.Container{Namespace: "team-a", Pod: "trainer-0", PodUID: "uid-again", Container: "main"}},
-		{GPUInstance: "3", Container: gpu.Container{PodUID: "uid-1", Container: "main"}},
-		{GPUInstance: "3", Container: gpu.Container{Namespace: "team-b", Pod: "chat-0", Container: "main"}},
+		{GPUInstance: "1", Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "trainer-0", UID: "uid-0", Part: "main"}},
+		{GPUInstance: "1", Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "trainer-0", UID: "uid-0", Part: "sidecar"}},
+		{GPUInstance: "2", Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "trainer-0", UID: "uid-0", Part: "main"}},
+		{GPUInstance: "2", Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "trainer-0", UID: "uid-again", Part: "main"}},
+		{GPUInstance: "3", Owner: gpu.Owner{Kind: gpu.OwnerPod, UID: "uid-1", Part: "main"}},
+		{GPUInstance: "3", Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "chat-0", Part: "main"}},
 	} {
-		accounts = append(accounts, gpu.ContainerAccount{
+		accounts = append(accounts, gpu.Account{
 			AccountKey: key, Opened: boot.Add(time.Hour - time.Duration(i)*time.Minute), Allocated: time.Duration(i+1) * 1500 * time.Millisecond,
 			Energy: gpu.ByMethod{gpu.Exclusive: 1, gpu.Shared: gpu.Millijoules(10 * (i + 1)), gpu.Allocated: 1000},
 		})

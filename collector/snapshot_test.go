@@ -135,7 +135,7 @@ func hostile() *gpu.Snapshot {
 	emoji := newAccount(strings.Repeat("a", 254)+"🙂", "pod", "}")
 	g := newGPU(0, evil, cut, cutToo, emoji)
 	g.Serial, g.Model, g.Platform.ChassisSerial = "\xff\xff\xff", "\"\n\\", "S1\x00\x00"
-	for _, a := range g.Book.Containers {
+	for _, a := range g.Book.Accounts {
 		g.Holders = append(g.Holders, gpu.Holder{AccountKey: a.AccountKey, Resource: "r\n", Claim: long, Sharing: "\xff"})
 	}
 	twin := newGPU(1)
@@ -148,8 +148,8 @@ func hostile() *gpu.Snapshot {
 	}
 }
 
-func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
-	b := &gpu.Book{Opened: boot, Retired: 1_500, IdlePower: 91.5, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Containers: accounts}
+func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
+	b := &gpu.Book{Opened: boot, Retired: 1_500, IdlePower: 91.5, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Accounts: accounts}
 	for r := range gpu.NumReasons {
 		b.Unattributed[r] = gpu.Millijoules(1000*i + int(r))
 	}
@@ -189,10 +189,10 @@ func newMIG(n int) *gpu.MIG {
 	return m
 }
 
-func newAccount(namespace, pod, container string) gpu.ContainerAccount {
-	return gpu.ContainerAccount{
-		AccountKey: gpu.AccountKey{Container: gpu.Container{
-			Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod, Container: container,
+func newAccount(namespace, pod, container string) gpu.Account {
+	return gpu.Account{
+		AccountKey: gpu.AccountKey{Owner: gpu.Owner{
+			Kind: gpu.OwnerPod, Scope: namespace, Name: pod, UID: "uid-of-" + pod, Part: container,
 		}},
 		Opened: boot.Add(10 * time.Minute),
 	}
@@ -210,12 +210,12 @@ func newProcess(pid uint32, name string, exclusive, shared gpu.Millijoules) gpu.
 }
 
 // newLive returns the live side of the i-th process of an account.
-func newLive(a gpu.ContainerAccount, i int) gpu.LiveProcess {
+func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	q := a.Processes[i]
 	return gpu.LiveProcess{
 		Process: &gpu.Process{
 			ID: q.ProcessID, Name: "as it is called now", StartTime: q.StartTime,
-			Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: q.ContainerID},
+			Owner: a.Owner,
 		},
 		MemoryUsed: new(uint64(8 << 30)), SM: new(0.5), Memory: new(0.25),
 	}

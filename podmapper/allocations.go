@@ -14,8 +14,8 @@ import (
 func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found witnesses, lifeTold bool) {
 	of := make(witnesses)
 	for _, a := range held {
-		if list := found[a.Container.PodUID]; a.Live && len(list) > 0 {
-			of[a.Container.PodUID] = list
+		if list := found[a.Owner.UID]; a.Live && len(list) > 0 {
+			of[a.Owner.UID] = list
 		}
 	}
 	m.mu.Lock()
@@ -76,7 +76,7 @@ func (m *Mapper) dead(of witnesses) map[string]bool {
 func without(held []gpu.Allocation, dead map[string]bool) []gpu.Allocation {
 	held = slices.Clone(held)
 	for i := range held {
-		held[i].Live = held[i].Live && !dead[held[i].Container.PodUID]
+		held[i].Live = held[i].Live && !dead[held[i].Owner.UID]
 	}
 	return held
 }

@@ -28,9 +28,9 @@ const (
 	gpuB = "GPU-6b7c8d9e-0102-0304-0506-0708090a0b0d"
 )
 
-func exclusive(uuid string, c gpu.Container, live bool) gpu.Allocation {
+func exclusive(uuid string, c gpu.Owner, live bool) gpu.Allocation {
 	return gpu.Allocation{
-		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
+		Device: gpu.DeviceName{UUID: uuid}, Owner: c, Resource: "nvidia.com/gpu",
 		Sharing: gpu.SharingExclusive, Replicas: 1, Live: live,
 	}
 }
@@ -75,9 +75,9 @@ func TestAllocations(t *testing.T) {
 		rand.Shuffle(len(pods), func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 	})
-	shared := func(uuid string, c gpu.Container, replicas int, live bool) gpu.Allocation {
+	shared := func(uuid string, c gpu.Owner, replicas int, live bool) gpu.Allocation {
 		return gpu.Allocation{
-			Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu.shared",
+			Device: gpu.DeviceName{UUID: uuid}, Owner: c, Resource: "nvidia.com/gpu.shared",
 			Sharing: gpu.SharingTimeSlicing, Replicas: replicas, Live: live,
 		}
 	}
@@ -173,7 +173,7 @@ func TestHangingKubelet(t *testing.T) {
 	n.wantStage(stage.ContainerLogs, true)
 	n.wantStage(stage.Processes, true)
 	n.wantUnknown()
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 }
 
 func TestGarbageFromTheKubelet(t *testing.T) {
@@ -228,7 +228,7 @@ func TestBigAnswer(t *testing.T) {
 	n := newNode(t)
 	pods := make([]*podresources.PodResources, 0, 1_001)
 	for i := range 1_000 {
-		c := gpu.Container{Namespace: "team", Pod: fmt.Sprintf("p-%d", i), Container: "c"}
+		c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team", Name: fmt.Sprintf("p-%d", i), Part: "c"}
 		pods = append(pods, holder(c, "example.com/nic", strings.Repeat("n", 5_000)))
 	}
 	pods = append(pods, holder(trainer, "", gpuA))

@@ -25,8 +25,8 @@ func (n *node) oversized(name stage.Name) uint64 {
 }
 
 // numbered returns one of many containers, with an id.
-func numbered(i int) (gpu.Container, string) {
-	c := gpu.Container{Namespace: "ml-team", Pod: fmt.Sprintf("train-%d", i), PodUID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Container: "trainer"}
+func numbered(i int) (gpu.Owner, string) {
+	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Part: "trainer"}
 	return c, fmt.Sprintf("%064x", i)
 }
 
@@ -133,7 +133,7 @@ func TestBigNode(t *testing.T) {
 	}
 	c, containerID := numbered(pods - 1)
 	n.start(10, 5, "python3", cgroupPath(c, containerID))
-	wantOwner(t, n.process(10).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: c, ContainerID: containerID})
+	wantOwner(t, n.process(10).Owner, c)
 }
 
 // TestOversizedLogs: a directory with more links than any node has names no container that
@@ -157,6 +157,6 @@ func TestOversizedLogs(t *testing.T) {
 		t.Errorf("counted %d times, want once", got)
 	}
 	n.wantHeld(exclusive(gpuA, trainer, true))
-	wantOwner(t, n.process(10).Owner, trains)
-	wantOwner(t, n.process(11).Owner, gpu.Owner{Kind: gpu.OwnerPending, ContainerID: containerID})
+	wantOwner(t, n.process(10).Owner, trainer)
+	wantOwner(t, n.process(11).Owner, gpu.Owner{Kind: gpu.OwnerPending})
 }

@@ -203,7 +203,7 @@ func FuzzListing(f *testing.F) {
 		}
 		for _, a := range list {
 			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Minor != nil
-			if !named && a.Claim != "" || a.Replicas < 1 || a.Live || a.Container.Container != "trainer" {
+			if !named && a.Claim != "" || a.Replicas < 1 || a.Live || a.Owner.Part != "trainer" {
 				t.Errorf("allocation %+v", a)
 			}
 			if (a.Resource == "") == (a.Claim == "") || a.Resource != "" && !defaultResources.MatchString(a.Resource) {

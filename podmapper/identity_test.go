@@ -13,7 +13,7 @@ import (
 )
 
 // nameless is the trainer's container as long as its pod's UID is not known.
-var nameless = gpu.Container{Namespace: "ml-team", Pod: "train-0", Container: "trainer"}
+var nameless = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
 // A pod that is created again under its old name is another pod.
 func TestRecreatedPod(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRecreatedPod(t *testing.T) {
 	n.poll()
 	n.wantHeld(nobody)
 	third := trainer
-	third.PodUID = strings.Repeat("3", 32)
+	third.UID = strings.Repeat("3", 32)
 	n.link(third, strings.Repeat("3", 64)) // which makes a third no likelier
 	n.poll()
 	n.wantHeld(nobody)
@@ -116,11 +116,11 @@ func TestOtherDevices(t *testing.T) {
 			n.poll()
 			for _, a := range n.Allocations().List {
 				want := uid
-				if tt.others || a.Container.Pod != trainer.Pod {
+				if tt.others || a.Owner.Name != trainer.Name {
 					want = ""
 				}
-				if a.Container.PodUID != want {
-					t.Errorf("GPU %s is held by a pod with UID %q, want %q", a.Device.UUID, a.Container.PodUID, want)
+				if a.Owner.UID != want {
+					t.Errorf("GPU %s is held by a pod with UID %q, want %q", a.Device.UUID, a.Owner.UID, want)
 				}
 			}
 		})

@@ -48,7 +48,7 @@ func TestKindsOfDevices(t *testing.T) {
 			n.link(trainer, id)
 			n.serve(holds(tt.listed))
 			n.poll()
-			tt.want.Container = trainer
+			tt.want.Owner = trainer
 			n.wantHeld(tt.want)
 		})
 	}
@@ -65,9 +65,9 @@ func TestSharedClaims(t *testing.T) {
 		together(claimer(trainer, "ours", "gpu-1", "gpu-2", "gpu-vfio-0"), claimer(sidecar, "twice", "gpu-4"), claimer(sidecar, "again", "gpu-4")),
 		together(claimer(notebook, "ours", "gpu-1"), claimer(notebook, "monitor", "gpu-2"), part),
 	))
-	held := func(minor int, c gpu.Container, claim string) gpu.Allocation {
+	held := func(minor int, c gpu.Owner, claim string) gpu.Allocation {
 		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Container: c, Claim: claim,
+			Device: gpu.DeviceName{Minor: &minor}, Owner: c, Claim: claim,
 			Sharing: gpu.SharingTimeSlicing, Replicas: 1,
 		}
 	}
@@ -89,7 +89,7 @@ func TestSharedClaims(t *testing.T) {
 // who hold another one.
 func TestWhoSharesClaimedDevices(t *testing.T) {
 	namesake := notebook
-	namesake.Container = trainer.Container
+	namesake.Part = trainer.Part
 	const exclusive, shared = gpu.SharingExclusive, gpu.SharingTimeSlicing
 	tests := []struct {
 		name   string
@@ -155,14 +155,14 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	two.Containers = append(two.Containers, claimer(sidecar, "mine", "gpu-2").Containers...)
 	served := message(2, claim, 1, message(1, "trainer", 2, "nvidia.com/gpu"), 1, message(1, "sidecar", 2, "nvidia.com/gpu"))
 	n.servePods(append(apiPod(trainer, "Running", nil, "sidecar"), message(3, message(18, served))...), apiPod(notebook, "Running", nil))
-	held := func(minor int, c gpu.Container, sharing gpu.Sharing) gpu.Allocation {
+	held := func(minor int, c gpu.Owner, sharing gpu.Sharing) gpu.Allocation {
 		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Container: c, Claim: claim,
+			Device: gpu.DeviceName{Minor: &minor}, Owner: c, Claim: claim,
 			Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: 1, Live: true,
 		}
 	}
 	anyOf := trainer
-	anyOf.Container = ""
+	anyOf.Part = ""
 	mine := held(2, sidecar, gpu.SharingExclusive)
 	mine.Resource, mine.Claim = "", "mine"
 	n.answer(two)

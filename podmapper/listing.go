@@ -227,9 +227,9 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 	for i, h := range holdings {
 		uid := uids[h.podName]
 		list[i] = gpu.Allocation{
-			Device:    h.name,
-			Container: gpu.Container{Namespace: h.namespace, Pod: h.pod, PodUID: uid, Container: h.container},
-			Resource:  cmp.Or(h.resource, ps.resourceOf(uid, h.container, h.claim)), Claim: h.claim,
+			Device:   h.name,
+			Owner:    gpu.Owner{Kind: gpu.OwnerPod, Scope: h.namespace, Name: h.pod, UID: uid, Part: h.container},
+			Resource: cmp.Or(h.resource, ps.resourceOf(uid, h.container, h.claim)), Claim: h.claim,
 			Sharing: h.sharing(holders[h.id]), Replicas: max(1, h.replicas),
 			Live: live[uid],
 		}

@@ -59,7 +59,7 @@ func TestLogsHang(t *testing.T) {
 	go func() { polls <- n.Refresh(t.Context()) }()
 	n.inTime(func() {
 		for range 20 {
-			wantOwner(t, n.process(10).Owner, trains)
+			wantOwner(t, n.process(10).Owner, trainer)
 			n.process(11) // unknown: asks for a reading
 			n.Allocations()
 			n.pass(time.Second)
@@ -82,7 +82,7 @@ func TestLogsHang(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	n.wantStage(stage.ContainerLogs, true)
-	if got := n.process(11).Owner.Container; got != sidecar {
+	if got := n.process(11).Owner; got != sidecar {
 		t.Errorf("owner = %v, want %v", got, sidecar)
 	}
 }
@@ -119,7 +119,7 @@ func TestPodLogsHang(t *testing.T) {
 		for i := range 20 {
 			want := pending
 			if i >= 5 {
-				want = ofPod(trainer)
+				want = trainer.Group()
 			}
 			wantOwner(t, n.process(10).Owner, want)
 			n.pass(time.Second)
@@ -156,7 +156,7 @@ func TestLogsFailForLong(t *testing.T) {
 	}
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	n.start(11, 5, "python3", cgroupPath(trainer, id))
-	wantOwner(t, n.process(11).Owner, trains)
+	wantOwner(t, n.process(11).Owner, trainer)
 
 	n.exit(10)
 	n.exit(11)

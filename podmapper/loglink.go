@@ -13,7 +13,7 @@ const maxFileName = 255
 
 // logLink is what one link of /var/log/containers says about a container.
 type logLink struct {
-	gpu.Container
+	gpu.Owner
 	// id is the runtime's id; shorter than 64 digits, even empty, in a link
 	// whose name was cut.
 	id string
@@ -25,7 +25,7 @@ func (l logLink) cut() bool { return len(l.id) < 64 }
 // key is what the link is found by: the container's id, or all there is if that was cut.
 func (l logLink) key() string {
 	if l.cut() {
-		return strings.Join([]string{l.Namespace, l.Pod, l.PodUID, l.Container.Container, l.id}, "/")
+		return strings.Join([]string{l.Scope, l.Name, l.UID, l.Part, l.id}, "/")
 	}
 	return l.id
 }
@@ -42,7 +42,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 		return logLink{}, false
 	}
 	stem, isLog := strings.CutSuffix(name, ".log")
-	want := c.Pod + "_" + c.Namespace + "_" + c.Container + "-"
+	want := c.Name + "_" + c.Scope + "_" + c.Part + "-"
 	id, hasID := strings.CutPrefix(stem, want)
 	switch {
 	case !isLog:
@@ -54,17 +54,17 @@ func parseLogLink(name, target string) (logLink, bool) {
 	case hasID && len(id) < 64 && isHex(id):
 		return logLink{c, id}, true
 	}
-	return logLink{Container: c}, !hasID && strings.HasPrefix(want, stem)
+	return logLink{Owner: c}, !hasID && strings.HasPrefix(want, stem)
 }
 
 // parseLogPath reads the path of a container's log file, of which only the last
 // three elements matter.
-func parseLogPath(target string) (gpu.Container, bool) {
+func parseLogPath(target string) (gpu.Owner, bool) {
 	dir, file := path.Split(target)
 	n, isLog := strings.CutSuffix(file, ".log")
 	dir, container := path.Split(strings.TrimSuffix(dir, "/"))
 	c, ok := parsePodDir(path.Base(dir))
-	c.Container = container
+	c.Part = container
 	return c, ok && isLog && isDigits(n) && validName(container)
 }
 

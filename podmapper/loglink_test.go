@@ -10,18 +10,18 @@ import (
 )
 
 func TestParseLogLink(t *testing.T) {
-	trainer := gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "trainer"}
-	etcd := gpu.Container{Namespace: "kube-system", Pod: "etcd-n1", PodUID: hash, Container: "etcd"}
+	trainer := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", UID: uid, Part: "trainer"}
+	etcd := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "etcd-n1", UID: hash, Part: "etcd"}
 	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
 
 	// Names as long as they may be; the kubelet cuts <pod>_<namespace>_<container>-<id>
 	// to 251 bytes and adds ".log".
 	longPod := strings.Repeat("p", 200)
-	long := gpu.Container{Namespace: "ml-team", Pod: longPod, PodUID: uid, Container: "trainer"}
+	long := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: longPod, UID: uid, Part: "trainer"}
 	longTarget := "/var/log/pods/ml-team_" + longPod + "_" + uid + "/trainer/0.log"
 	longName := (longPod + "_ml-team_trainer-" + id)[:251] + ".log"
-	longest := gpu.Container{Namespace: "ml-team", Pod: strings.Repeat("p", 253), PodUID: uid, Container: "trainer"}
-	longestTarget := "/var/log/pods/ml-team_" + longest.Pod + "_" + uid + "/trainer/0.log"
+	longest := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: strings.Repeat("p", 253), UID: uid, Part: "trainer"}
+	longestTarget := "/var/log/pods/ml-team_" + longest.Name + "_" + uid + "/trainer/0.log"
 
 	tests := []struct {
 		name, link, target string
@@ -33,7 +33,7 @@ func TestParseLogLink(t *testing.T) {
 		{"other root", "train-0_ml-team_trainer-" + id + ".log", "/data/logs/ml-team_train-0_" + uid + "/trainer/0.log", logLink{trainer, id}, true},
 		{"static pod", "etcd-n1_kube-system_etcd-" + id + ".log", "/var/log/pods/kube-system_etcd-n1_" + hash + "/etcd/3.log", logLink{etcd, id}, true},
 		{"name cut inside the id", longName, longTarget, logLink{long, id[:251-len(longPod+"_ml-team_trainer-")]}, true},
-		{"name cut before the id", longest.Pod[:251] + ".log", longestTarget, logLink{longest, ""}, true},
+		{"name cut before the id", longest.Name[:251] + ".log", longestTarget, logLink{longest, ""}, true},
 
 		{"id alone", id + ".log", target, logLink{}, false},
 		{"name cut inside what is no id", longName[:250] + "g.log", longTarget, logLink{}, false},
@@ -77,13 +77,13 @@ func FuzzLogLink(f *testing.F) {
 		if !ok {
 			return
 		}
-		if !validUID(l.PodUID) || !validName(l.Namespace) || !validName(l.Pod) || !validName(l.Container.Container) {
+		if !validUID(l.UID) || !validName(l.Scope) || !validName(l.Name) || !validName(l.Part) {
 			t.Errorf("%+v is not well formed", l)
 		}
 		if !validContainerID(l.id) && (len(name) != maxFileName || !isHex(l.id)) {
 			t.Errorf("container id %q of link %q is not well formed", l.id, name)
 		}
-		if !strings.Contains(target, l.Namespace+"_"+l.Pod+"_"+l.PodUID+"/") {
+		if !strings.Contains(target, l.Scope+"_"+l.Name+"_"+l.UID+"/") {
 			t.Errorf("%+v is not what %q says", l, target)
 		}
 	})

@@ -45,7 +45,7 @@ type names struct {
 	logs  podLogs
 	// only holds the container of each pod that has only one, by UID and, as far as
 	// the pod-resources API tells, by name.
-	only       map[string]gpu.Container
+	only       map[string]gpu.Owner
 	onlySince  time.Duration // when the Pods API was asked for it, on the boot clock
 	onlyByName map[podName]string
 	// listing counts the readings of the directory.
@@ -81,7 +81,7 @@ func (n *names) forget(live map[string]bool) {
 	defer n.mu.Unlock()
 	oldest := n.now().Boot - keepNames
 	maps.DeleteFunc(n.links, func(_ string, l *link) bool {
-		return l.used < oldest && !(live[l.PodUID] && n.current(l))
+		return l.used < oldest && !(live[l.UID] && n.current(l))
 	})
 }
 
@@ -135,7 +135,7 @@ func (n *names) refresh(ctx context.Context) error {
 
 // learn takes in what the Pods API says that was asked at the given time: the
 // containers whose ids are known, and those that are the only ones of their pods.
-func (n *names) learn(containers []logLink, only map[string]gpu.Container, asked time.Duration) {
+func (n *names) learn(containers []logLink, only map[string]gpu.Owner, asked time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now().Boot
@@ -158,7 +158,7 @@ func (n *names) learnOnly(containers map[podName]string) {
 // unknown, as it is right after its start. The process of a sandbox (gVisor) has an
 // id that no container has; it is the container's if its pod has only one, and had no
 // other when the process was first seen.
-func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Container, bool) {
+func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
 	if !ok && n.hasLogs() && n.extra.AllowN(now.Wall, 1) {
@@ -175,7 +175,7 @@ func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Container, bo
 // onlyOf names the only container of a pod. An answer of the Pods API that is older
 // than the acquaintance with the process does not count: the process may be of an
 // ephemeral container that was added since.
-func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Container, bool) {
+func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
 	n.mu.Lock()
 	c, ok := n.only[podUID]
 	ok = ok && n.onlySince > seen
@@ -185,37 +185,37 @@ func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Co
 		return c, true
 	}
 	if podUID == "" || !n.extra.AllowN(now, 1) {
-		return gpu.Container{}, false
+		return gpu.Owner{}, false
 	}
-	c, ok = glance(n.disk, func() gpu.Container { return logs.only(podUID, alone) })
-	return c, ok && c.Container != ""
+	c, ok = glance(n.disk, func() gpu.Owner { return logs.only(podUID, alone) })
+	return c, ok && c.Part != ""
 }
 
 // pod names a pod by its UID. The container's name is empty.
-func (n *names) pod(uid string) (gpu.Container, bool) {
+func (n *names) pod(uid string) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if name, ok := n.logs.pods[uid]; ok {
-		return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid}, true
+		return gpu.Owner{Kind: gpu.OwnerPod, Scope: name.namespace, Name: name.pod, UID: uid}, true
 	}
 	for _, l := range n.links {
-		if l.PodUID == uid {
-			return gpu.Container{Namespace: l.Namespace, Pod: l.Pod, PodUID: uid}, true
+		if l.UID == uid {
+			return gpu.Owner{Kind: gpu.OwnerPod, Scope: l.Scope, Name: l.Name, UID: uid}, true
 		}
 	}
-	return gpu.Container{}, false
+	return gpu.Owner{}, false
 }
 
 // indexed looks in the index only.
-func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Container, bool) {
+func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.find(podUID, id)
 	if l == nil {
-		return gpu.Container{}, false
+		return gpu.Owner{}, false
 	}
 	l.used = now
-	return l.Container, true
+	return l.Owner, true
 }
 
 // find looks in the index, and returns nil if nothing is found there. The caller holds
@@ -225,7 +225,7 @@ func (n *names) find(podUID, id string) *link {
 	switch {
 	case !known:
 		return n.findCut(podUID, id)
-	case podUID != "" && podUID != l.PodUID:
+	case podUID != "" && podUID != l.UID:
 		return nil
 	}
 	return l
@@ -239,10 +239,10 @@ func (n *names) findCut(podUID, id string) (found *link) {
 		if len(l.id) < provingDigits || !l.cut() || !strings.HasPrefix(id, l.id) {
 			continue
 		}
-		if podUID != "" && podUID != l.PodUID {
+		if podUID != "" && podUID != l.UID {
 			continue
 		}
-		if found != nil && found.Container != l.Container {
+		if found != nil && found.Owner != l.Owner {
 			return nil
 		}
 		found = l
@@ -259,7 +259,7 @@ func (n *names) bearers() bearers {
 	defer n.mu.Unlock()
 	pods := make(bearers, len(n.links))
 	for _, l := range n.links {
-		pods.add(podName{l.Namespace, l.Pod}, l.PodUID, n.current(l))
+		pods.add(podName{l.Scope, l.Name}, l.UID, n.current(l))
 	}
 	for uid, name := range n.logs.pods {
 		pods.add(name, uid, true)

@@ -22,7 +22,7 @@ func TestUnknownContainersAreLimited(t *testing.T) {
 	n.link(trainer, id)
 	wantOwner(t, n.process(10).Owner, pending)
 	n.pass(time.Second)
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 }
 
 func TestNamesOfADeletedPodAreKept(t *testing.T) {
@@ -34,7 +34,7 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	n.pass(4 * time.Minute)
 	n.poll()
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 
 	n.pass(6 * time.Minute)
 	n.poll()
@@ -46,15 +46,12 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 // Twelve digits prove whose it is; that no other link is known proves nothing.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
-	pod := func(digits int, c gpu.Container) gpu.Container {
-		c.Pod = strings.Repeat("p", 251-digits-len("_ml-team_trainer-"))
+	pod := func(digits int, c gpu.Owner) gpu.Owner {
+		c.Name = strings.Repeat("p", 251-digits-len("_ml-team_trainer-"))
 		return c
 	}
-	named := func(c gpu.Container) gpu.Owner {
-		return gpu.Owner{Kind: gpu.OwnerContainer, Container: c, ContainerID: id}
-	}
 	type link struct {
-		container gpu.Container
+		container gpu.Owner
 		id        string
 	}
 	tests := []struct {
@@ -63,11 +60,11 @@ func TestCutLink(t *testing.T) {
 		cgroup string
 		want   gpu.Owner
 	}{
-		{"12 digits", []link{{pod(12, trainer), id}}, cgroupPath(trainer, id), named(pod(12, trainer))},
-		{"63 digits", []link{{pod(63, trainer), id}}, cgroupPath(trainer, id), named(pod(63, trainer))},
-		{"beside a second container", []link{{pod(12, sidecar), otherID}, {pod(12, trainer), id}}, cgroupPath(trainer, id), named(pod(12, trainer))},
-		{"pod not visible", []link{{pod(12, trainer), id}}, "/../" + id, named(pod(12, trainer))},
-		{"pods alike", []link{{pod(12, reborn), sameStart}, {pod(13, trainer), id}}, cgroupPath(trainer, id), named(pod(13, trainer))},
+		{"12 digits", []link{{pod(12, trainer), id}}, cgroupPath(trainer, id), pod(12, trainer)},
+		{"63 digits", []link{{pod(63, trainer), id}}, cgroupPath(trainer, id), pod(63, trainer)},
+		{"beside a second container", []link{{pod(12, sidecar), otherID}, {pod(12, trainer), id}}, cgroupPath(trainer, id), pod(12, trainer)},
+		{"pod not visible", []link{{pod(12, trainer), id}}, "/../" + id, pod(12, trainer)},
+		{"pods alike", []link{{pod(12, reborn), sameStart}, {pod(13, trainer), id}}, cgroupPath(trainer, id), pod(13, trainer)},
 
 		{"11 digits", []link{{pod(11, trainer), id}}, cgroupPath(trainer, id), pending},
 		{"no digits", []link{{pod(0, trainer), id}}, cgroupPath(trainer, id), pending},
@@ -89,22 +86,14 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// ofPod is the owner of a process of which only the pod is known.
-func ofPod(c gpu.Container) gpu.Owner {
-	c.Container = ""
-	return gpu.Owner{Kind: gpu.OwnerContainer, Container: c, ContainerID: id}
-}
-
 // TestOnlyPodKnown: a process whose container has no name for five seconds belongs to the
 // pod that its cgroup names, until its container is known.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
-	long.Pod, long.Container = strings.Repeat("p", 210), strings.Repeat("c", 28)
-	anonymous := ofPod(trainer)
-	anonymous.ContainerID = ""
-	logs := func(c gpu.Container) func(*node) {
+	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
+	logs := func(c gpu.Owner) func(*node) {
 		return func(n *node) {
-			check(n.t, os.MkdirAll(n.path("pods/"+c.Namespace+"_"+c.Pod+"_"+c.PodUID+"/"+c.Container), 0o755))
+			check(n.t, os.MkdirAll(n.path("pods/"+c.Scope+"_"+c.Name+"_"+c.UID+"/"+c.Part), 0o755))
 		}
 	}
 	tests := []struct {
@@ -113,10 +102,10 @@ func TestOnlyPodKnown(t *testing.T) {
 		cgroup  string
 		want    gpu.Owner
 	}{
-		{"cut link", func(n *node) { n.link(long, id) }, cgroupPath(long, id), ofPod(long)},
-		{"link of another container", func(n *node) { n.link(sidecar, otherID) }, cgroupPath(trainer, id), ofPod(trainer)},
-		{"directory of logs", logs(long), cgroupPath(long, id), ofPod(long)},
-		{"no container in the cgroup", func(n *node) { n.link(sidecar, otherID) }, "/kubepods/pod" + uid, anonymous},
+		{"cut link", func(n *node) { n.link(long, id) }, cgroupPath(long, id), long.Group()},
+		{"link of another container", func(n *node) { n.link(sidecar, otherID) }, cgroupPath(trainer, id), trainer.Group()},
+		{"directory of logs", logs(long), cgroupPath(long, id), long.Group()},
+		{"no container in the cgroup", func(n *node) { n.link(sidecar, otherID) }, "/kubepods/pod" + uid, trainer.Group()},
 		{"another pod", logs(reborn), cgroupPath(trainer, id), pending},
 	}
 	for _, tt := range tests {
@@ -128,7 +117,7 @@ func TestOnlyPodKnown(t *testing.T) {
 			n.start(10, 5, "python3", tt.cgroup)
 			p := n.process(10)
 			n.pass(4 * time.Second)
-			wantOwner(t, n.Owner(p.ID), gpu.Owner{ContainerID: tt.want.ContainerID})
+			wantOwner(t, n.Owner(p.ID), gpu.Owner{})
 			n.pass(time.Second)
 			wantOwner(t, n.Owner(p.ID), tt.want)
 			wantOwner(t, n.process(10).Owner, tt.want)
@@ -146,10 +135,10 @@ func TestContainerKnownLater(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	n.process(10)
 	n.pass(5 * time.Second)
-	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+	wantOwner(t, n.process(10).Owner, trainer.Group())
 	n.link(trainer, id)
 	n.poll()
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 }
 
 // TestPodIsKept: a process keeps its pod after the names of the pod are forgotten.
@@ -161,7 +150,7 @@ func TestPodIsKept(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	n.process(10)
 	n.pass(5 * time.Second)
-	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+	wantOwner(t, n.process(10).Owner, trainer.Group())
 	n.remove(link)
 	n.exit(10)
 	for range 12 {
@@ -172,7 +161,7 @@ func TestPodIsKept(t *testing.T) {
 		n.poll()
 	}
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	wantOwner(t, n.process(10).Owner, ofPod(trainer))
+	wantOwner(t, n.process(10).Owner, trainer.Group())
 }
 
 func TestNoContainerLogs(t *testing.T) {
@@ -185,6 +174,6 @@ func TestNoContainerLogs(t *testing.T) {
 	n.wantStage(stage.PodResources, true)
 	wantOwner(t, n.process(10).Owner, pending)
 	anonymous := exclusive(gpuA, trainer, false)
-	anonymous.Container.PodUID = ""
+	anonymous.Owner.UID = ""
 	n.wantHeld(anonymous)
 }

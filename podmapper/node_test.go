@@ -116,11 +116,11 @@ func statLine(pid uint32, ticks uint64, name string, flags int) string {
 }
 
 // link makes the kubelet's log link of a container and returns its name.
-func (n *node) link(c gpu.Container, id string) string {
+func (n *node) link(c gpu.Owner, id string) string {
 	n.t.Helper()
-	name := fmt.Sprintf("%s_%s_%s-%s", c.Pod, c.Namespace, c.Container, id)
+	name := fmt.Sprintf("%s_%s_%s-%s", c.Name, c.Scope, c.Part, id)
 	name = "containers/" + name[:min(len(name), 251)] + ".log"
-	target := fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", c.Namespace, c.Pod, c.PodUID, c.Container)
+	target := fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
 	check(n.t, os.Symlink(target, n.path(name)))
 	return name
 }
@@ -150,8 +150,8 @@ func (n *node) pollFails(words string) {
 }
 
 // cgroupPath is a container's cgroup by the cgroupfs driver.
-func cgroupPath(c gpu.Container, id string) string {
-	return "/kubepods/burstable/pod" + c.PodUID + "/" + id
+func cgroupPath(c gpu.Owner, id string) string {
+	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
 
 // kubelet is the kubelet's end of the socket.
@@ -238,15 +238,15 @@ func holds(pods ...*podresources.PodResources) func(context.Context) (*podresour
 }
 
 // holder is a pod with one container that holds devices, one entry per device.
-func holder(c gpu.Container, resource string, ids ...string) *podresources.PodResources {
-	r := &podresources.ContainerResources{Name: c.Container}
+func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
+	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {
 		r.Devices = append(r.Devices, &podresources.ContainerDevices{
 			ResourceName: cmp.Or(resource, "nvidia.com/gpu"),
 			DeviceIds:    []string{id},
 		})
 	}
-	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{r}}
+	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{r}}
 }
 
 // together makes one pod of several with its name.

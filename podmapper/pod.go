@@ -49,8 +49,8 @@ func (p *pod) alive() bool {
 }
 
 // named returns one of the pod's containers.
-func (p *pod) named(container string) gpu.Container {
-	return gpu.Container{Namespace: p.namespace, Pod: p.pod, PodUID: p.uid, Container: container}
+func (p *pod) named(container string) gpu.Owner {
+	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
 // resourceOf returns the resource by which a container, or any if that is not known,

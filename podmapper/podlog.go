@@ -33,7 +33,7 @@ func readPodLogs(root string, most int) (podLogs, error) {
 	l := podLogs{root, make(map[string]podName, len(names))}
 	for _, dir := range names {
 		if c, ok := parsePodDir(dir); ok {
-			l.pods[c.PodUID] = podName{c.Namespace, c.Pod}
+			l.pods[c.UID] = podName{c.Scope, c.Name}
 		}
 	}
 	return l, nil
@@ -43,27 +43,27 @@ func readPodLogs(root string, most int) (podLogs, error) {
 // the only one that has logs, and the only one of its pod by the kubelet's word; else
 // none. The kubelet makes a container's directory before the container, so that of a
 // process that was seen before is there; and an init container has one too, that stays.
-func (l podLogs) only(uid string, alone map[podName]string) gpu.Container {
+func (l podLogs) only(uid string, alone map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || alone[name] == "" {
-		return gpu.Container{}
+		return gpu.Owner{}
 	}
 	containers, err := readNames(filepath.Join(l.root, name.namespace+"_"+name.pod+"_"+uid), maxLogs)
 	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
-		return gpu.Container{}
+		return gpu.Owner{}
 	}
-	return gpu.Container{Namespace: name.namespace, Pod: name.pod, PodUID: uid, Container: alone[name]}
+	return gpu.Owner{Kind: gpu.OwnerPod, Scope: name.namespace, Name: name.pod, UID: uid, Part: alone[name]}
 }
 
 // parsePodDir reads <namespace>_<pod>_<uid>. No name of Kubernetes holds an
 // underscore.
-func parsePodDir(dir string) (gpu.Container, bool) {
+func parsePodDir(dir string) (gpu.Owner, bool) {
 	part := strings.Split(dir, "_")
 	if len(part) != 3 {
-		return gpu.Container{}, false
+		return gpu.Owner{}, false
 	}
-	c := gpu.Container{Namespace: part[0], Pod: part[1], PodUID: part[2]}
-	return c, validName(c.Namespace) && validName(c.Pod) && validUID(c.PodUID)
+	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: part[0], Name: part[1], UID: part[2]}
+	return c, validName(c.Scope) && validName(c.Name) && validUID(c.UID)
 }
 
 // maxLogs bounds the entries of a directory of logs. A node with 500 pods has some thousand

@@ -124,8 +124,8 @@ func (ps *pods) containers() []logLink {
 
 // alone returns, by UID, the container of each pod that has only one, be it of any
 // kind, which was started.
-func (ps *pods) alone() map[string]gpu.Container {
-	alone := make(map[string]gpu.Container)
+func (ps *pods) alone() map[string]gpu.Owner {
+	alone := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
 		if len(p.containers) == 1 && len(p.statuses) == 1 && p.statuses[0].name == p.containers[0] && validName(p.containers[0]) {
 			alone[uid] = p.named(p.containers[0])

@@ -62,8 +62,8 @@ func message(fields ...any) []byte {
 
 // apiPod is the pod of a container in a phase; ids are those of its containers, by
 // name, of which the others have none yet.
-func apiPod(c gpu.Container, phase string, ids map[string]string, others ...string) []byte {
-	spec := message(2, message(1, c.Container))
+func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
+	spec := message(2, message(1, c.Part))
 	for _, name := range others {
 		spec = append(spec, message(2, message(1, name))...)
 	}
@@ -71,14 +71,14 @@ func apiPod(c gpu.Container, phase string, ids map[string]string, others ...stri
 	for name, id := range ids {
 		state = append(state, message(8, message(1, name, 2, message(2, ""), 8, "containerd://"+id))...)
 	}
-	return message(1, message(1, c.Pod, 3, c.Namespace, 5, c.PodUID), 2, spec, 3, state)
+	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID), 2, spec, 3, state)
 }
 
 // With the Pods API nothing else is needed to name a container.
 func TestPodsAPINames(t *testing.T) {
 	n := newNode(t)
 	static := trainer
-	static.PodUID = strings.Repeat("e", 32)
+	static.UID = strings.Repeat("e", 32)
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.servePods(
 		apiPod(static, "Running", map[string]string{"trainer": id}, "sidecar"),
@@ -88,8 +88,8 @@ func TestPodsAPINames(t *testing.T) {
 	n.start(11, 5, "python3", cgroupPath(static, otherID))
 	n.poll()
 	n.wantStage(stage.PodsAPI, true)
-	wantOwner(t, n.process(10).Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: static, ContainerID: id})
-	wantOwner(t, n.process(11).Owner, gpu.Owner{ContainerID: otherID})
+	wantOwner(t, n.process(10).Owner, static)
+	wantOwner(t, n.process(11).Owner, gpu.Owner{})
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
@@ -97,21 +97,21 @@ func TestPodsAPINames(t *testing.T) {
 // knows no other after the process came. Before, it may be a debugger's.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
-	unnamed := gpu.Owner{ContainerID: sandbox}
+	unnamed := gpu.Owner{}
 	debugger := trainer
-	debugger.Container = "debugger"
+	debugger.Part = "debugger"
 	alone := apiPod(trainer, "Running", map[string]string{"trainer": id})
 	tests := []struct {
 		name string
 		now  []byte
 		want gpu.Owner
 	}{
-		{"only container", alone, gpu.Owner{Kind: gpu.OwnerContainer, Container: trainer, ContainerID: sandbox}},
+		{"only container", alone, trainer},
 		{"not started", apiPod(trainer, "Running", nil), unnamed},
 		{"a debugger to come", append(alone, message(2, message(34, message(1, message(1, "debugger"))))...), unnamed},
 		{
 			"a debugger", apiPod(trainer, "Running", map[string]string{"trainer": id, "debugger": sandbox}),
-			gpu.Owner{Kind: gpu.OwnerContainer, Container: debugger, ContainerID: sandbox},
+			debugger,
 		},
 	}
 	for _, tt := range tests {
@@ -223,12 +223,12 @@ func TestPodsAPIFails(t *testing.T) {
 // making, does not hurt the others.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
-	odd.PodUID = "made by hand"
+	odd.UID = "made by hand"
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA), holder(notebook, "", gpuB)))
 	n.servePods(apiPod(odd, "Running", nil), apiPod(trainer, "Running", nil), nil)
 	n.poll()
-	odd.PodUID = ""
+	odd.UID = ""
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
@@ -260,7 +260,7 @@ func TestExtendedResource(t *testing.T) {
 	served := message(2, "train-0-extended-resources-x7k2p", 1, message(1, "trainer", 2, "nvidia.com/gpu", 3, "request-0"))
 	api := n.servePods(append(apiPod(trainer, "Running", nil), message(3, message(18, served))...))
 	want := gpu.Allocation{
-		Device: gpu.DeviceName{Minor: new(1)}, Container: trainer, Resource: "nvidia.com/gpu",
+		Device: gpu.DeviceName{Minor: new(1)}, Owner: trainer, Resource: "nvidia.com/gpu",
 		Claim: "train-0-extended-resources-x7k2p", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 	}
 	n.poll()
@@ -272,40 +272,40 @@ func TestExtendedResource(t *testing.T) {
 }
 
 // claimer is a pod with one container that holds devices by a claim.
-func claimer(c gpu.Container, claim string, names ...string) *podresources.PodResources {
-	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Namespace}
+func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResources {
+	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Scope}
 	for _, name := range names {
 		r.ClaimResources = append(r.ClaimResources, &podresources.ClaimResource{
 			DriverName: "gpu.nvidia.com", PoolName: "node-1", DeviceName: name,
 		})
 	}
-	return &podresources.PodResources{Namespace: c.Namespace, Name: c.Pod, Containers: []*podresources.ContainerResources{
-		{Name: c.Container, DynamicResources: []*podresources.DynamicResource{r}},
+	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{
+		{Name: c.Part, DynamicResources: []*podresources.DynamicResource{r}},
 	}}
 }
 
 // Directories of logs tell the UIDs where the runtime writes no log files, and a
 // pod's only container.
 func TestPodLogs(t *testing.T) {
-	dir := func(c gpu.Container) string {
-		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Namespace, c.Pod, c.PodUID, c.Container)
+	dir := func(c gpu.Owner) string {
+		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
 	}
 	initContainer := trainer
-	initContainer.Container = "fetch"
+	initContainer.Part = "fetch"
 	two := holder(trainer, "", gpuA)
 	two.Containers = append(two.Containers, &podresources.ContainerResources{Name: "sidecar"})
-	other := gpu.Owner{ContainerID: id}
+	other := gpu.Owner{}
 	tests := []struct {
 		name   string
 		listed *podresources.PodResources
-		logs   []gpu.Container
+		logs   []gpu.Owner
 		owner  gpu.Owner
 	}{
-		{"only container", holder(trainer, "", gpuA), []gpu.Container{trainer}, trains},
-		{"beside another pod", holder(trainer, "", gpuA), []gpu.Container{trainer, notebook}, trains},
-		{"of two that are to come", two, []gpu.Container{trainer}, other},
-		{"init container", holder(trainer, "", gpuA), []gpu.Container{initContainer}, other},
-		{"after an init container", holder(trainer, "", gpuA), []gpu.Container{initContainer, trainer}, other},
+		{"only container", holder(trainer, "", gpuA), []gpu.Owner{trainer}, trainer},
+		{"beside another pod", holder(trainer, "", gpuA), []gpu.Owner{trainer, notebook}, trainer},
+		{"of two that are to come", two, []gpu.Owner{trainer}, other},
+		{"init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer}, other},
+		{"after an init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer, trainer}, other},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -331,12 +331,12 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""
 	})
 	n.serve(holds(holder(trainer, "", gpuA)))
-	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Namespace, trainer.Pod, trainer.PodUID, trainer.Container), "")
+	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Scope, trainer.Name, trainer.UID, trainer.Part), "")
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	n.pollFails("list container logs")
 	n.wantStage(stage.ContainerLogs, false)
 	n.wantHeld(exclusive(gpuA, trainer, true))
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 }
 
 // A pod whose links are gone has its name as long as its directory of logs is there.
@@ -345,7 +345,7 @@ func TestPodLogsWithoutLinksAnyMore(t *testing.T) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
 	})
 	n.serve(holds(holder(trainer, "", gpuA)))
-	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Namespace, trainer.Pod, trainer.PodUID, trainer.Container), "")
+	n.write(fmt.Sprintf("pods/%s_%s_%s/%s/0.log", trainer.Scope, trainer.Name, trainer.UID, trainer.Part), "")
 	link := n.link(trainer, id)
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, false))
@@ -394,5 +394,5 @@ func TestRunAsksForAnUnknownContainer(t *testing.T) {
 	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // waits for the one under way
 		t.Error(err)
 	}
-	wantOwner(t, n.Owner(p), trains)
+	wantOwner(t, n.Owner(p), trainer)
 }

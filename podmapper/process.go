@@ -38,7 +38,7 @@ type process struct {
 
 // public returns what others are told of the process.
 func (p process) public() gpu.Process {
-	return gpu.Process{ID: p.id, Name: p.name, StartTime: p.startTime, Owner: p.owner.Value()}
+	return gpu.Process{ID: p.id, Name: p.name, StartTime: p.startTime, Owner: p.owner.Value(), ContainerID: p.cgroup.Value().containerID}
 }
 
 // Process returns what /proc says now about a process that uses a GPU, or false
@@ -114,7 +114,7 @@ func (m *Mapper) read(pid uint32, st stat) (process, bool) {
 // resolve names the owner of a process as far as it can be known now, and
 // remembers the process.
 func (m *Mapper) resolve(p process) process {
-	if o := p.owner.Value(); o.Kind == gpu.OwnerPending || o.Kind == gpu.OwnerContainer && o.Container.Container == "" {
+	if o := p.owner.Value(); o.Kind == gpu.OwnerPending || o.Kind == gpu.OwnerPod && o.Part == "" {
 		m.findOwner(&p)
 	}
 	m.mu.Lock()
@@ -130,7 +130,7 @@ func (m *Mapper) resolve(p process) process {
 // findOwner looks for the owner of a process that has none yet, or only its pod.
 func (m *Mapper) findOwner(p *process) {
 	c := p.cgroup.Value()
-	owner := gpu.Owner{Kind: gpu.OwnerPending, ContainerID: c.containerID}
+	owner := gpu.Owner{Kind: gpu.OwnerPending}
 	switch {
 	case c.host:
 		owner.Kind = gpu.OwnerHost
@@ -138,7 +138,7 @@ func (m *Mapper) findOwner(p *process) {
 		owner.Kind = gpu.OwnerUnmapped
 	default:
 		if container, ok := m.containerOf(p, c); ok {
-			owner.Kind, owner.Container = gpu.OwnerContainer, container
+			owner = container
 		} else if p.asks < maxAsks {
 			p.asks++
 			m.askSoon()
@@ -153,19 +153,19 @@ func (m *Mapper) findOwner(p *process) {
 // containerOf names the container of a process of a pod. After a while without a name it
 // is that of the pod, without a container: before Kubernetes 1.37 the kubelet cuts the
 // ids of containers with long names.
-func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Container, bool) {
+func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
-	if o := p.owner.Value(); o.Kind == gpu.OwnerContainer { // only its pod is known
+	if o := p.owner.Value(); o.Kind == gpu.OwnerPod { // only its pod is known
 		if container, ok := m.names.indexed(c.podUID, c.containerID, now); ok {
 			return container, true
 		}
-		return o.Container, true
+		return o, true
 	}
 	if container, ok := m.names.lookup(c.podUID, c.containerID, p.first); ok {
 		return container, true
 	}
 	if now-p.first < podAfter {
-		return gpu.Container{}, false
+		return gpu.Owner{}, false
 	}
 	return m.names.pod(c.podUID)
 }
@@ -187,16 +187,16 @@ func (m *Mapper) startTime(ticks uint64) time.Time {
 // expect has the kubelet asked once more, soon, if it did not yet say what the owner of
 // a new process holds.
 func (m *Mapper) expect(o gpu.Owner) {
-	if o.Kind != gpu.OwnerContainer {
+	if o.Kind != gpu.OwnerPod {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.held {
-		if a.Container.Container == "" || o.Container.Container == "" {
-			a.Container.Container = o.Container.Container
+		if a.Owner.Part == "" || o.Part == "" {
+			a.Owner.Part = o.Part
 		}
-		if a.Container == o.Container && a.Live {
+		if a.Owner == o && a.Live {
 			return
 		}
 	}

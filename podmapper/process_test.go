@@ -25,16 +25,15 @@ var (
 	id      = strings.Repeat("0123456789abcdef", 4)
 	otherID = strings.Repeat("fedcba9876543210", 4)
 
-	trainer = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "trainer"}
-	sidecar = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: uid, Container: "sidecar"}
-	reborn  = gpu.Container{Namespace: "ml-team", Pod: "train-0", PodUID: otherUID, Container: "trainer"}
+	trainer = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", UID: uid, Part: "trainer"}
+	sidecar = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", UID: uid, Part: "sidecar"}
+	reborn  = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", UID: otherUID, Part: "trainer"}
 
-	notebook = gpu.Container{Namespace: "home", Pod: "notebook", PodUID: otherUID, Container: "jupyter"}
+	notebook = gpu.Owner{Kind: gpu.OwnerPod, Scope: "home", Name: "notebook", UID: otherUID, Part: "jupyter"}
 
 	unmapped = gpu.Owner{Kind: gpu.OwnerUnmapped}
 	host     = gpu.Owner{Kind: gpu.OwnerHost}
-	pending  = gpu.Owner{Kind: gpu.OwnerPending, ContainerID: id}
-	trains   = gpu.Owner{Kind: gpu.OwnerContainer, Container: trainer, ContainerID: id}
+	pending  = gpu.Owner{Kind: gpu.OwnerPending}
 )
 
 func wantOwner(t *testing.T, got, want gpu.Owner) {
@@ -54,12 +53,12 @@ func TestProcess(t *testing.T) {
 		ID:        gpu.ProcessID{PID: 10, Start: 12345},
 		Name:      "python3",
 		StartTime: time.Unix(bootTime, 0).Add(123450 * time.Millisecond),
-		Owner:     trains,
+		Owner:     trainer, ContainerID: id,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Process (-want +got):\n%s", diff)
 	}
-	wantOwner(t, n.Owner(got.ID), trains)
+	wantOwner(t, n.Owner(got.ID), trainer)
 	if _, ok := n.Process(11); ok {
 		t.Error("Process(11) found a process that does not exist")
 	}
@@ -74,18 +73,18 @@ func TestProcessOwners(t *testing.T) {
 		stat, cgroup string // of pid 10
 		want         gpu.Owner
 	}{
-		{"container", statLine(10, 5, "x", 0), inPod, trains},
-		{"same pod, seen from a private namespace", statLine(10, 5, "x", 0), "0::/../" + id, trains},
+		{"container", statLine(10, 5, "x", 0), inPod, trainer},
+		{"same pod, seen from a private namespace", statLine(10, 5, "x", 0), "0::/../" + id, trainer},
 		{"host service", statLine(10, 5, "x", 0), "0::/system.slice/nvidia-persistenced.service", host},
-		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
-		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{ContainerID: otherID}},
+		{"host container", statLine(10, 5, "x", 0), "0::/docker/" + id, gpu.Owner{Kind: gpu.OwnerHost}},
+		{"container without a link", statLine(10, 5, "x", 0), "0::" + cgroupPath(trainer, otherID), gpu.Owner{}},
 		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
 		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, gpu.Owner{}},
 		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
 		{"malformed line", statLine(10, 5, "x", 0), "what is this?", unmapped},
 		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
 		{"exiting, in the root of cgroup v1", statLine(10, 5, "x", exiting), "4:memory:/", unmapped},
-		{"exiting, still in its pod", statLine(10, 5, "x", exiting), inPod, trains},
+		{"exiting, still in its pod", statLine(10, 5, "x", exiting), inPod, trainer},
 		{"kernel thread, seen from a private namespace", statLine(10, 5, "x", 0x200040), "0::/../../../..", host},
 		{"malformed stat", "10 (x)", inPod, unmapped},
 		{"empty stat", "", inPod, unmapped},
@@ -117,8 +116,8 @@ func TestMainThreadExited(t *testing.T) {
 		threads []thread // after the main one
 		want    gpu.Owner
 	}{
-		{"a thread runs", []thread{{0, inPod}}, trains},
-		{"the second thread runs", []thread{{exiting, "4:memory:/"}, {0, inPod}}, trains},
+		{"a thread runs", []thread{{0, inPod}}, trainer},
+		{"the second thread runs", []thread{{exiting, "4:memory:/"}, {0, inPod}}, trainer},
 		{"a thread of the host runs", []thread{{0, "4:memory:/system.slice/sshd.service"}}, host},
 		{"all threads have exited", []thread{{exiting, "4:memory:/"}}, unmapped},
 		{"a cgroup that cannot be read", []thread{{0, "what is this?"}}, unmapped},
@@ -165,14 +164,14 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
 	old := n.start(10, 5, "python3", cgroupPath(trainer, id))
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 	n.start(10, 6, "sshd", "/system.slice/ssh.service")
 	p := n.process(10)
 	if p.ID.Start != 6 || p.Name != "sshd" {
 		t.Errorf("process = %+v, want the new one", p)
 	}
 	wantOwner(t, p.Owner, host)
-	wantOwner(t, n.Owner(old), trains)
+	wantOwner(t, n.Owner(old), trainer)
 }
 
 // The PID gets a new owner between the reading of stat and that of cgroup: the
@@ -190,7 +189,7 @@ func TestPIDReusedWhileItIsRead(t *testing.T) {
 	if p == nil || p.ID.Start != 6 || p.Name != "new" {
 		t.Fatalf("process = %+v, want the new one", p)
 	}
-	wantOwner(t, p.Owner, gpu.Owner{Kind: gpu.OwnerContainer, Container: sidecar, ContainerID: otherID})
+	wantOwner(t, p.Owner, sidecar)
 	wantOwner(t, n.Owner(gpu.ProcessID{PID: 10, Start: 5}), unmapped)
 }
 
@@ -242,7 +241,7 @@ func TestUnreadableCgroup(t *testing.T) {
 	n.wantStage(stage.Processes, false)
 	wantOwner(t, n.process(1).Owner, unmapped)
 	wantOwner(t, n.process(2).Owner, unmapped)
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 
 	n.remove("proc/1/cgroup")
 	n.start(1, 1, "systemd", "/init.scope")
@@ -278,7 +277,7 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	}
 	n.pass(time.Minute)
 	n.poll()
-	wantOwner(t, n.Owner(p), trains)
+	wantOwner(t, n.Owner(p), trainer)
 	n.pass(2 * time.Minute)
 	n.poll()
 	wantOwner(t, n.Owner(p), unmapped)
@@ -292,5 +291,5 @@ func TestPendingOwner(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 	n.exit(10)
 	n.link(trainer, id)
-	wantOwner(t, n.Owner(p), trains)
+	wantOwner(t, n.Owner(p), trainer)
 }

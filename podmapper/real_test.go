@@ -28,21 +28,20 @@ func TestRealCgroups(t *testing.T) {
 		t.Skip(err)
 	}
 	// Names of its own: this test may run twice on a machine, and sees all its processes.
-	trainer, trains := trainer, trains
+	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
-	trainer.PodUID = uid
-	trains.Container, trains.ContainerID = trainer, id
+	trainer.UID = uid
 	slice := strings.ReplaceAll(uid, "-", "_")
 	tests := []struct {
 		name, path string
 		want       gpu.Owner
 	}{
-		{"cgroupfs", "kubepods/burstable/pod" + uid + "/" + id, trains},
-		{"systemd", "kubepods.slice/kubepods-pod" + slice + ".slice/cri-containerd-" + id + ".scope", trains},
-		{"CRI-O", "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice/crio-" + id + ".scope/container", trains},
-		{"Slurm inside", "kubepods/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_1/step_0", trains},
+		{"cgroupfs", "kubepods/burstable/pod" + uid + "/" + id, trainer},
+		{"systemd", "kubepods.slice/kubepods-pod" + slice + ".slice/cri-containerd-" + id + ".scope", trainer},
+		{"CRI-O", "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + slice + ".slice/crio-" + id + ".scope/container", trainer},
+		{"Slurm inside", "kubepods/pod" + uid + "/" + id + "/system.slice/slurmstepd.scope/job_1/step_0", trainer},
 		{"service", "system.slice/nvidia-persistenced.service", host},
-		{"Docker", "docker/" + id, gpu.Owner{Kind: gpu.OwnerHost, ContainerID: id}},
+		{"Docker", "docker/" + id, gpu.Owner{Kind: gpu.OwnerHost}},
 	}
 	for version, hierarchy := range hierarchies(t) {
 		for _, tt := range tests {
@@ -51,7 +50,7 @@ func TestRealCgroups(t *testing.T) {
 				n.link(trainer, id)
 				n.serve(holds(holder(trainer, "", gpuA)))
 				sleeper := startSleeper(t, newCgroup(t, hierarchy, tt.path))
-				inPod := tt.want.Kind == gpu.OwnerContainer
+				inPod := tt.want.Kind == gpu.OwnerPod
 				n.poll()
 				n.wantHeld(exclusive(gpuA, trainer, inPod))
 

@@ -64,7 +64,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	k.wait(t)
 	n.link(trainer, id)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 	k.wait(t)
 	n.poll() // waits for the one under way
 	n.wantHeld(exclusive(gpuA, trainer, true))
@@ -164,7 +164,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	samplers.Wait()
 	k.wait(t)
-	wantOwner(t, n.process(10).Owner, trains)
+	wantOwner(t, n.process(10).Owner, trainer)
 }
 
 // BenchmarkRefresh is one poll of a node with 1,000 containers that hold a GPU
@@ -197,7 +197,7 @@ func (n *node) crowd(api bool) {
 	for i := range 1000 {
 		uid := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
 		id := fmt.Sprintf("%064x", i)
-		c := gpu.Container{Namespace: "bench", Pod: fmt.Sprintf("pod-%d", i), PodUID: uid, Container: "main"}
+		c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "bench", Name: fmt.Sprintf("pod-%d", i), UID: uid, Part: "main"}
 		n.link(c, id)
 		listed = append(listed, holder(c, "", fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i)))
 		pods = append(pods, append(apiPod(c, "Running", map[string]string{"main": id}), message(99, strings.Repeat("x", 10_000))...))

@@ -33,10 +33,9 @@ func TestRealMainThreadExited(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may make cgroups")
 	}
-	trainer, trains := trainer, trains
+	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c67-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
-	trainer.PodUID = uid
-	trains.Container, trains.ContainerID = trainer, id
+	trainer.UID = uid
 	for version, hierarchy := range hierarchies(t) {
 		t.Run(version, func(t *testing.T) {
 			n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
@@ -50,7 +49,7 @@ func TestRealMainThreadExited(t *testing.T) {
 			cgroup := newCgroup(t, hierarchy, "kubepods/pod"+uid+"/"+id)
 			t.Cleanup(func() { stop(t, cmd) }) // before the cgroup is removed
 			check(t, os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(pid), 0o644))
-			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trains)
+			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trainer)
 		})
 	}
 }

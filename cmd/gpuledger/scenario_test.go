@@ -90,15 +90,15 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)
 	for _, g := range rows[len(rows)-1].GPUs {
-		want, got := make(map[gpu.Container]bool), make(map[gpu.Container]bool)
+		want, got := make(map[gpu.Owner]bool), make(map[gpu.Owner]bool)
 		for _, c := range g.Containers {
 			if c.Energy > 0 {
-				want[c.Container] = true
+				want[c.Owner] = true
 			}
 		}
 		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": g.UUID}) {
 			if l := exposition.Labels(m); exposition.Value(m) > 0 {
-				got[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
+				got[gpu.Owner{Kind: gpu.OwnerPod, Scope: l["namespace"], Name: l["pod"], UID: l["pod_uid"], Part: l["container"]}] = true
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -30,7 +30,7 @@ func TestUnusableState(t *testing.T) {
 		"a line short":     func(b []byte) []byte { return b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1] },
 		"corrupt":          func(b []byte) []byte { return append(bytes.Clone(b[:len(b)/2]), make([]byte, len(b)/2)...) },
 		"of another boot":  replace(`"boot_id":"`, `"boot_id":"0`),
-		"newer":            replace(`"version":2`, `"version":3`),
+		"newer":            replace(`"version":3`, `"version":4`),
 		"out of balance":   replace(`"retired":0`, `"retired":1000`),
 		"of negative time": replace(`"allocated":`, `"allocated":-`),
 	}

@@ -84,12 +84,12 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 		used := to.GPU(uuid).Since(from.GPU(uuid))
 		for container, want := range used {
 			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
-			compare(t, fmt.Sprintf("%s on %s", container.Pod, uuid), got, want, s.to-s.from)
+			compare(t, fmt.Sprintf("%s on %s", container.Name, uuid), got, want, s.to-s.from)
 			accounts++
 		}
 		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
 			l := exposition.Labels(m)
-			if _, ok := used[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}]; !ok {
+			if _, ok := used[gpu.Owner{Kind: gpu.OwnerPod, Scope: l["namespace"], Name: l["pod"], UID: l["pod_uid"], Part: l["container"]}]; !ok {
 				t.Errorf("%s: %s has an account and was never there", uuid, l["pod"])
 			}
 		}
@@ -122,8 +122,8 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	}
 }
 
-func byContainer(uuid string, c gpu.Container) map[string]string {
-	return map[string]string{"UUID": uuid, "namespace": c.Namespace, "pod": c.Pod, "pod_uid": c.PodUID, "container": c.Container}
+func byContainer(uuid string, c gpu.Owner) map[string]string {
+	return map[string]string{"UUID": uuid, "namespace": c.Scope, "pod": c.Name, "pod_uid": c.UID, "container": c.Part}
 }
 
 func compare(t *testing.T, who string, got, want, board gpu.Millijoules) {

@@ -44,8 +44,8 @@ func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	out := make(map[string]map[string]float64)
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		shares := make(map[string]float64)
-		for _, a := range g.Book.Containers {
-			shares[a.Namespace] += float64(a.Energy.Sum()) / float64(g.Book.Energy)
+		for _, a := range g.Book.Accounts {
+			shares[a.Scope] += float64(a.Energy.Sum()) / float64(g.Book.Energy)
 		}
 		for reason, e := range g.Book.Unattributed {
 			if e > 0 {

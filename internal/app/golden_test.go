@@ -201,7 +201,7 @@ func TestActivityByEngine(t *testing.T) {
 		b := play(t, "mig-a100", engine)
 		var energy gpu.ByMethod
 		for _, g := range b.node.Sampler.Latest().GPUs {
-			for _, a := range g.Book.Containers {
+			for _, a := range g.Book.Accounts {
 				energy = energy.Plus(a.Energy)
 			}
 		}

@@ -4,7 +4,7 @@ import "time"
 
 // Book is the settled energy of one GPU. At every moment
 //
-//	Energy = Σ Containers + Σ Unattributed + Retired
+//	Energy = Σ Accounts + Σ Unattributed + Retired
 //
 // exactly, in millijoules. Energy comes from the board counter's differences,
 // the right side from the accounts.
@@ -14,7 +14,7 @@ type Book struct {
 	// Settled is the moment up to which the book is complete.
 	Settled Instant     `json:"settled"`
 	Energy  Millijoules `json:"energy"`
-	// Unattributed is the energy that no container is charged for, by reason.
+	// Unattributed is the energy that is charged to no account, by reason.
 	Unattributed [NumReasons]Millijoules `json:"unattributed"`
 	// Retired is what accounts held that are no longer exported.
 	Retired Millijoules `json:"retired"`
@@ -30,8 +30,8 @@ type Book struct {
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
 
-	// Containers are the accounts. They are saved one by one, like the processes in them.
-	Containers []ContainerAccount `json:"-"`
+	// Accounts are the accounts. They are saved one by one, like the processes in them.
+	Accounts []Account `json:"-"`
 }
 
 // Sum returns the right side of the book's equation.
@@ -40,75 +40,72 @@ func (b *Book) Sum() Millijoules {
 	for _, m := range b.Unattributed {
 		sum += m
 	}
-	for i := range b.Containers {
-		sum += b.Containers[i].Energy.Sum()
+	for i := range b.Accounts {
+		sum += b.Accounts[i].Energy.Sum()
 	}
 	return sum
 }
 
-// PodAccount is what one pod was charged on one GPU: the sum over the accounts of its
-// containers. These end together, so it never falls while it is there.
-type PodAccount struct {
-	Pod
+// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as those
+// of a pod. They retire together, so the sum never falls while the group has any.
+type GroupAccount struct {
+	Owner // without its part
 	// Opened is when the first of the accounts was.
 	Opened time.Time
 	Energy Millijoules
-	// Allocated adds up over containers and MIG instances that are held at once.
+	// Allocated adds up over parts and MIG instances that are held at once.
 	Allocated time.Duration
 }
 
-// Pods returns the accounts of the pods that are known by name and UID.
-func (b *Book) Pods() []PodAccount {
-	var pods []PodAccount
-	at := make(map[Pod]int)
-	for i := range b.Containers {
-		a := &b.Containers[i]
-		pod := a.OfPod()
-		if !pod.Known() {
-			continue
-		}
-		j, ok := at[pod]
+// Groups returns the accounts of the groups.
+func (b *Book) Groups() []GroupAccount {
+	var groups []GroupAccount
+	at := make(map[Owner]int)
+	for i := range b.Accounts {
+		a := &b.Accounts[i]
+		group := a.Group()
+		j, ok := at[group]
 		if !ok {
-			j = len(pods)
-			at[pod] = j
-			pods = append(pods, PodAccount{Pod: pod, Opened: a.Opened})
+			j = len(groups)
+			at[group] = j
+			groups = append(groups, GroupAccount{Owner: group, Opened: a.Opened})
 		}
-		p := &pods[j]
-		if a.Opened.Before(p.Opened) {
-			p.Opened = a.Opened
+		g := &groups[j]
+		if a.Opened.Before(g.Opened) {
+			g.Opened = a.Opened
 		}
-		p.Energy += a.Energy.Sum()
-		p.Allocated += a.Allocated
+		g.Energy += a.Energy.Sum()
+		g.Allocated += a.Allocated
 	}
-	return pods
+	return groups
 }
 
-// AccountKey names the account of a container on a GPU; together with the GPU's
-// UUID it is the key of the container's series.
+// AccountKey names the account of an owner on a GPU; together with the GPU's UUID it is the
+// key of the owner's series.
 type AccountKey struct {
 	// GPUInstance is the MIG instance, empty for a whole GPU.
 	GPUInstance string `json:"gpu_instance,omitempty"`
-	Container
+	Owner
 }
 
-// ContainerAccount is what one container was charged on one GPU.
-type ContainerAccount struct {
+// Account is what one owner was charged on one GPU.
+type Account struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the container's share of the GPU's idle energy, which is part of Energy.
+	// Idle is the owner's share of the GPU's idle energy, which is part of Energy.
 	Idle Millijoules `json:"idle"`
-	// Allocated is how long the container held the device, Active how long it
+	// Allocated is how long the owner held the device, Active how long it
 	// worked on it.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
-	// LastAlive is the last settled moment (boot clock) at which the container
+	// LastAlive is the last settled moment (boot clock) at which the owner
 	// held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
 }
 
-// ProcessAccount is the part of a container's energy that went to one process.
+// ProcessAccount is the part of an account's energy that went to one process.
 type ProcessAccount struct {
 	ProcessID
 	// Name is the process's name as it was first read.
@@ -119,7 +116,7 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the last settled moment at which the process was seen.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded marks the one account of a container that gathers the processes
+	// Folded marks the one account of an owner that gathers the processes
 	// beyond the cap. Its PID is 0; it is exported as pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
@@ -158,14 +155,14 @@ const (
 // String returns the value of the method label.
 func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
 
-// Reason says why energy is charged to no container.
+// Reason says why energy is charged to no account.
 type Reason int
 
 // The reasons.
 const (
 	Idle     Reason = iota // nobody held or used the GPU
 	Host                   // used by a process of the host
-	Unmapped               // used by a process whose container could not be named
+	Unmapped               // used by a process whose owner could not be named
 	Unknown                // held by an allocation that is stale or whose pod is not known to live
 	Gap                    // nobody was looking, and what was there before and after differs
 	NumReasons

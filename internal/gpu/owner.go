@@ -1,6 +1,10 @@
 package gpu
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
 
 // ProcessID names one process for ever: a PID alone is reused.
 type ProcessID struct {
@@ -18,6 +22,8 @@ type Process struct {
 	// StartTime is ID.Start on the wall clock.
 	StartTime time.Time
 	Owner     Owner
+	// ContainerID is the container runtime's id, 64 hex digits; empty outside containers.
+	ContainerID string
 }
 
 // OwnedBy returns the process with another owner: itself, if that is its owner already.
@@ -30,47 +36,97 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Container names one container of one pod. A pod that is created again under
-// its old name has another UID and is another pod.
-type Container struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	PodUID    string `json:"pod_uid"`
-	Container string `json:"container"`
+// Owner is what a process, an allocation or an account belongs to. It is a value: owners are
+// compared, and nothing but their kind is asked of them. The fields mean, by kind:
+//
+//	            Scope      Name  UID      Part
+//	OwnerPod    namespace  pod   pod UID  container
+//	the others  empty
+//
+// A pod that is created again under its old name has another UID and is another owner.
+type Owner struct {
+	Kind  OwnerKind `json:"kind"`
+	Scope string    `json:"scope,omitempty"`
+	Name  string    `json:"name,omitempty"`
+	// UID is empty while it is not known.
+	UID string `json:"uid,omitempty"`
+	// Part is empty while only the group is known.
+	Part string `json:"part,omitempty"`
 }
 
-// Pod names one pod.
-type Pod struct{ Namespace, Name, UID string }
+// Group returns the owner without its part. The accounts of a group retire together.
+func (o Owner) Group() Owner {
+	o.Part = ""
+	return o
+}
 
-// OfPod returns the container's pod.
-func (c Container) OfPod() Pod { return Pod{c.Namespace, c.Pod, c.PodUID} }
+// Known reports whether scope, name and UID are known.
+func (o Owner) Known() bool { return o.Scope != "" && o.Name != "" && o.UID != "" }
 
-// Known reports whether nothing of the pod's name is missing.
-func (p Pod) Known() bool { return p.Namespace != "" && p.Name != "" && p.UID != "" }
-
-// Owner is whom a process belongs to.
-type Owner struct {
-	Kind      OwnerKind
-	Container Container // set for OwnerContainer
-	// ContainerID is the runtime's id, 64 hex digits; may be empty.
-	ContainerID string
+// Compare orders owners by kind, scope, name, UID and part.
+func (o Owner) Compare(p Owner) int {
+	return cmp.Or(
+		cmp.Compare(o.Kind, p.Kind),
+		cmp.Compare(o.Scope, p.Scope),
+		cmp.Compare(o.Name, p.Name),
+		cmp.Compare(o.UID, p.UID),
+		cmp.Compare(o.Part, p.Part),
+	)
 }
 
 // OwnerKind tells the kinds of owners apart.
 type OwnerKind int
 
-// The kinds of owners. The zero value is not final: the process was seen, but
-// whom it belongs to is not known yet.
+// The kinds of owners. The zero value is not final: the process was seen, but its owner is
+// not known yet.
 const (
-	OwnerPending   OwnerKind = iota
-	OwnerContainer           // a container of a pod
-	OwnerHost                // a process of the host, outside all pods
-	OwnerUnmapped            // a pod's process, or a vanished one, that could not be named
+	OwnerPending  OwnerKind = iota
+	OwnerPod                // a container of a pod
+	OwnerHost               // the host: a process outside all containers
+	OwnerUnmapped           // unknown: a process that vanished, or whose container could not be named
+	numOwnerKinds
 )
 
-// String returns the word used on the page and in logs.
-func (k OwnerKind) String() string {
-	return [...]string{"pending", "container", "host", "unmapped"}[k]
+// ownerKinds has a row for each kind.
+var ownerKinds = [numOwnerKinds]struct {
+	word string
+	// reason is why energy of such an owner is charged to no account; NumReasons if it is.
+	reason Reason
+}{
+	OwnerPending:  {"pending", Unmapped},
+	OwnerPod:      {"pod", NumReasons},
+	OwnerHost:     {"host", Host},
+	OwnerUnmapped: {"unmapped", Unmapped},
+}
+
+// String returns the word used in logs and in the state file.
+func (k OwnerKind) String() string { return ownerKinds[k].word }
+
+// Unattributed returns the reason why energy of such an owner is charged to no account, or
+// false if it has an account.
+func (k OwnerKind) Unattributed() (Reason, bool) {
+	r := ownerKinds[k].reason
+	return r, r != NumReasons
+}
+
+// HasAccount reports whether energy of such an owner is charged to an account.
+func (k OwnerKind) HasAccount() bool {
+	_, unattributed := k.Unattributed()
+	return !unattributed
+}
+
+// MarshalText returns the word of the kind.
+func (k OwnerKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is the reverse of MarshalText.
+func (k *OwnerKind) UnmarshalText(text []byte) error {
+	for i := range ownerKinds {
+		if ownerKinds[i].word == string(text) {
+			*k = OwnerKind(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown kind of owner %q", text)
 }
 
 // Allocation is a device that the kubelet gave to a container.
@@ -81,9 +137,9 @@ type Allocation struct {
 	// GPU. Both are empty until the name was looked up among the driver's devices.
 	UUID        string
 	GPUInstance string
-	// Container has an empty PodUID as long as that is not known, and an empty name
-	// where several containers of the pod share a claim.
-	Container Container
+	// Owner has no UID as long as that is not known, and no part where several containers
+	// of the pod share a claim.
+	Owner Owner
 	// Resource is the extended resource, such as nvidia.com/gpu; Claim the
 	// resource claim of a device allocated by DRA.
 	Resource string
@@ -91,7 +147,7 @@ type Allocation struct {
 	Sharing  Sharing
 	// Replicas counts the time-slicing or MPS replicas held; 1 for a whole GPU.
 	Replicas int
-	// Live is set while the pod is known to be alive.
+	// Live is set while the owner's group is known to be alive.
 	Live bool
 }
 

@@ -35,7 +35,7 @@ type GPU struct {
 	// LastReading is when the GPU last answered.
 	LastReading time.Time
 	XIDs        XIDs
-	// Holders are the containers that hold or use the GPU now, all of them if
+	// Holders are the owners that hold or use the GPU now, all of them if
 	// HoldersKnown.
 	Holders      []Holder
 	HoldersKnown bool
@@ -74,7 +74,7 @@ func (x XIDs) Clone() XIDs {
 	return x
 }
 
-// Holder is a container that holds a GPU by allocation, or uses it without one.
+// Holder is an owner that holds a GPU by allocation, or uses it without one.
 type Holder struct {
 	AccountKey
 	Resource string

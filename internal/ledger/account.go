@@ -9,29 +9,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns a container's account, opened at zero if there is none. The
-// containers of a book are kept in the order of their keys.
-func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.ContainerAccount {
-	i, found := slices.BinarySearchFunc(b.Containers, key, func(a gpu.ContainerAccount, k gpu.AccountKey) int {
+// account returns an owner's account, opened at zero if there is none. The accounts of a
+// book are kept in the order of their keys.
+func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
+	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
 	})
 	if !found {
-		b.Containers = slices.Insert(b.Containers, i, gpu.ContainerAccount{AccountKey: key, Opened: opened})
+		b.Accounts = slices.Insert(b.Accounts, i, gpu.Account{AccountKey: key, Opened: opened})
 	}
-	return &b.Containers[i]
+	return &b.Accounts[i]
 }
 
 func compareAccount(a, b gpu.AccountKey) int {
-	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), compareContainer(a.Container, b.Container))
-}
-
-func compareContainer(a, b gpu.Container) int {
-	return cmp.Or(
-		cmp.Compare(a.Namespace, b.Namespace),
-		cmp.Compare(a.Pod, b.Pod),
-		cmp.Compare(a.PodUID, b.PodUID),
-		cmp.Compare(a.Container, b.Container),
-	)
+	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
 // openHolders opens the accounts of new holders at once, before they are charged
@@ -44,15 +35,15 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive notes the accounts whose container was on the GPU in the interval, on
+// markAlive notes the accounts whose owner was on the GPU in the interval, on
 // whatever instance, or whose end cannot be told: an allocation that is still listed,
 // though its pod does not seem to live, and whoever held a GPU while the kubelet does not
 // answer.
 func (b *book) markAlive(iv *interval, parts []part) {
-	for i := range b.Containers {
-		a := &b.Containers[i]
-		listed := func(h gpu.Allocation) bool { return h.Container == a.Container }
-		present := func(p part) bool { return p.who.has(a.Container) }
+	for i := range b.Accounts {
+		a := &b.Accounts[i]
+		listed := func(h gpu.Allocation) bool { return h.Owner == a.Owner }
+		present := func(p part) bool { return p.who.has(a.Owner) }
 		if !iv.holdersKnown && a.Allocated > 0 || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}
@@ -64,11 +55,11 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process in its container's account. A held
+// openProcess returns the account of a process in its owner's account. A held
 // account of an earlier process with that PID is closed: both would be one series.
 // A process whose PID a later one has already, by a list that was not renewed, goes
-// to the container's folded account, as does one for which there is no room.
-func (st *settlement) openProcess(a *gpu.ContainerAccount, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
+// to the owner's folded account, as does one for which there is no room.
+func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
 		q := &a.Processes[i]
@@ -96,7 +87,7 @@ func (st *settlement) openProcess(a *gpu.ContainerAccount, p *gpu.Process, opene
 	// A name may hold any bytes. It is made valid here, once, since it is part of
 	// the series' key and must come back from the state file as it was.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
-		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.Owner.ContainerID, StartTime: p.StartTime, Opened: opened,
+		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
 	return &a.Processes[len(a.Processes)-1]
 }
@@ -104,8 +95,8 @@ func (st *settlement) openProcess(a *gpu.ContainerAccount, p *gpu.Process, opene
 // processAccounts counts the accounts that take room: the folded ones do not.
 func (b *book) processAccounts() int {
 	n := 0
-	for i := range b.Containers {
-		for _, p := range b.Containers[i].Processes {
+	for i := range b.Accounts {
+		for _, p := range b.Accounts[i].Processes {
 			if !p.Folded {
 				n++
 			}
@@ -114,7 +105,7 @@ func (b *book) processAccounts() int {
 	return n
 }
 
-func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccount {
+func foldedProcess(a *gpu.Account, opened time.Time) *gpu.ProcessAccount {
 	if i := slices.IndexFunc(a.Processes, func(q gpu.ProcessAccount) bool { return q.Folded }); i >= 0 {
 		return &a.Processes[i]
 	}
@@ -123,31 +114,31 @@ func foldedProcess(a *gpu.ContainerAccount, opened time.Time) *gpu.ProcessAccoun
 }
 
 // dropProcesses drops all accounts of processes, the folded ones too. What they hold is
-// part of their container's.
+// part of their owner's.
 func (b *book) dropProcesses() {
-	for i := range b.Containers {
-		b.Containers[i].Processes = nil
+	for i := range b.Accounts {
+		b.Accounts[i].Processes = nil
 	}
 }
 
 // retire drops the accounts of processes that ended longer ago than the retention
-// time, and moves the amounts of pods whose containers all did to Retired. The
-// containers of a pod retire together, so that sums over a pod never fall while it
-// lives. A folded account lives as long as its container.
+// time, and moves the amounts of groups whose accounts all ended to Retired. The accounts of
+// a group retire together, so that its sums never fall while it lives. A folded account lives
+// as long as the account that it is in.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
-	alive := make(map[gpu.Pod]bool)
-	for i := range b.Containers {
-		a := &b.Containers[i]
+	alive := make(map[gpu.Owner]bool)
+	for i := range b.Accounts {
+		a := &b.Accounts[i]
 		a.Processes = slices.DeleteFunc(a.Processes, func(p gpu.ProcessAccount) bool {
 			return !p.Folded && p.LastAlive < limit
 		})
 		if a.LastAlive >= limit {
-			alive[a.OfPod()] = true
+			alive[a.Group()] = true
 		}
 	}
-	b.Containers = slices.DeleteFunc(b.Containers, func(a gpu.ContainerAccount) bool {
-		if alive[a.OfPod()] {
+	b.Accounts = slices.DeleteFunc(b.Accounts, func(a gpu.Account) bool {
+		if alive[a.Group()] {
 			return false
 		}
 		b.Retired += a.Energy.Sum()

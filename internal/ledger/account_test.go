@@ -14,16 +14,16 @@ import (
 // TestBirth: an account is open at zero before it is charged anything.
 func TestBirth(t *testing.T) {
 	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
-	want := []gpu.ContainerAccount{{AccountKey: gpu.AccountKey{Container: train}, Opened: at(0).Wall}}
-	ignore := cmpopts.IgnoreFields(gpu.ContainerAccount{}, "LastAlive", "Energy", "Allocated")
-	if diff := cmp.Diff(want, b.Containers, ignore); diff != "" {
+	want := []gpu.Account{{AccountKey: gpu.AccountKey{Owner: train}, Opened: at(0).Wall}}
+	ignore := cmpopts.IgnoreFields(gpu.Account{}, "LastAlive", "Energy", "Allocated")
+	if diff := cmp.Diff(want, b.Accounts, ignore); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)
 	}
 	l := newLedger()
 	l.Observe(look(0, nil))
 	l.Observe(look(1, nil, holds(train, 1)))
-	if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
-		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Accounts)
 	}
 }
 
@@ -36,8 +36,8 @@ func TestBirthAfterGap(t *testing.T) {
 	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, l.State())
 	ask(t, l, look(61, []*gpu.Process{p}, holds(serve, 1)))
 	b := ask(t, l, look(62, []*gpu.Process{p}, holds(serve, 1)))
-	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 0 {
-		t.Errorf("account is not open at zero before it is settled: %+v", b.Containers)
+	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 0 {
+		t.Errorf("account is not open at zero before it is settled: %+v", b.Accounts)
 	}
 	o := look(63, []*gpu.Process{p}, holds(serve, 1))
 	l.Observe(o)
@@ -70,8 +70,8 @@ func TestBirthAfterLongGap(t *testing.T) {
 			owners = told // the gap is settled, what comes after it waits
 		}
 		l.Settle(o.At, owners)
-		if b := bookOf(l, uuid); len(b.Containers) != 1 || b.Containers[0].Container != serve {
-			t.Errorf("%d s after the gap: %+v", 1+s, b.Containers)
+		if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Owner != serve {
+			t.Errorf("%d s after the gap: %+v", 1+s, b.Accounts)
 		}
 	}
 }
@@ -85,12 +85,12 @@ func TestPIDReuse(t *testing.T) {
 	b := ask(t, newLedger(),
 		look(0, []*gpu.Process{p}, holds(train, 1)), look(1, []*gpu.Process{p}, holds(train, 1)),
 		look(2, []*gpu.Process{again}, holds(train, 1)), look(3, []*gpu.Process{again}, holds(train, 1)))
-	ps := b.Containers[0].Processes
+	ps := b.Accounts[0].Processes
 	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
 		t.Errorf("process accounts: %+v", ps)
 	}
-	if b.Containers[0].Energy.Sum() != 900_000 {
-		t.Errorf("the container was charged %d mJ, want 900000", b.Containers[0].Energy.Sum())
+	if b.Accounts[0].Energy.Sum() != 900_000 {
+		t.Errorf("the container was charged %d mJ, want 900000", b.Accounts[0].Energy.Sum())
 	}
 }
 
@@ -101,7 +101,7 @@ func TestPIDReuseAtCap(t *testing.T) {
 	again.ID.Start += 5
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
-	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Containers[0].Processes
+	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Accounts[0].Processes
 	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID || ps[1].Energy.Sum() != 100_000+150_000 {
 		t.Errorf("process accounts: %+v", ps)
 	}
@@ -119,7 +119,7 @@ func TestPIDReuseUnlisted(t *testing.T) {
 		o.ProcessesKnown, o.Activity = false, []ledger.Activity{worked(again, 1000)}
 		looks = append(looks, o)
 	}
-	ps := ask(t, newLedger(), looks...).Containers[0].Processes
+	ps := ask(t, newLedger(), looks...).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() != 900_000 || !ps[1].Folded {
 		t.Errorf("process accounts: %+v", ps)
 	}
@@ -133,14 +133,14 @@ func TestProcessCap(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 4})
 	b := ask(t, l, look(0, all, holds(train, 1)), look(1, all, holds(train, 1)))
 	var sum, folded gpu.Millijoules
-	for _, p := range b.Containers[0].Processes {
+	for _, p := range b.Accounts[0].Processes {
 		sum += p.Energy.Sum()
 		if p.Folded {
 			folded += p.Energy.Sum()
 		}
 	}
-	if len(b.Containers[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
-		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Containers[0].Processes), sum, folded)
+	if len(b.Accounts[0].Processes) != 5 || sum != 300_000 || folded != 6*30_000 {
+		t.Errorf("%d accounts with %d mJ, %d of it folded; want 5, 300000, 180000", len(b.Accounts[0].Processes), sum, folded)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestFoldedContainer(t *testing.T) {
 		o.Activity = []ledger.Activity{worked(p, 500), worked(q, 500)}
 		b = ask(t, l, o)
 	}
-	if len(b.Containers) != 2 || b.Retired != 0 || b.Containers[1].Energy[gpu.Shared] != 120*150_000 {
+	if len(b.Accounts) != 2 || b.Retired != 0 || b.Accounts[1].Energy[gpu.Shared] != 120*150_000 {
 		t.Errorf("book: %+v", b)
 	}
 }

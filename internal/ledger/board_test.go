@@ -35,11 +35,11 @@ type board struct {
 	// settled is the mark up to which the book is settled, energy what it holds.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book              // as it was last published
-	shown   []gpu.ContainerAccount // a copy of its accounts
+	book    *gpu.Book     // as it was last published
+	shown   []gpu.Account // a copy of its accounts
 	// held is when a container last held or used the GPU, used when a process did,
 	// as far as it is settled.
-	held map[gpu.Container]time.Duration
+	held map[gpu.Owner]time.Duration
 	used map[gpu.ProcessID]time.Duration
 }
 
@@ -50,8 +50,8 @@ type view struct {
 	signal  bool // activity was known, of processes or of instances
 	blind   bool // there is no such list
 	busy    bool // utilisation was measured
-	holders []gpu.Container
-	live    []gpu.Container // those of them that count
+	holders []gpu.Owner
+	live    []gpu.Owner // those of them that count
 }
 
 // A mark is a right reading of the counter.
@@ -72,7 +72,7 @@ type span struct {
 func newBoard(uuid string) *board {
 	return &board{
 		uuid: uuid, counter: 50_000_000, processes: map[uint32]*gpu.Process{},
-		book: &gpu.Book{}, left: map[gpu.ProcessID]time.Duration{}, held: map[gpu.Container]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
+		book: &gpu.Book{}, left: map[gpu.ProcessID]time.Duration{}, held: map[gpu.Owner]time.Duration{}, used: map[gpu.ProcessID]time.Duration{},
 	}
 }
 
@@ -160,10 +160,10 @@ func (b *board) view(o ledger.Observation) view {
 	}
 	for _, h := range o.Allocations {
 		if o.AllocationsKnown {
-			v.holders = append(v.holders, h.Container)
+			v.holders = append(v.holders, h.Owner)
 		}
-		if o.AllocationsKnown && h.Live && h.Container.PodUID != "" && h.GPUInstance == "" {
-			v.live = append(v.live, h.Container)
+		if o.AllocationsKnown && h.Live && h.Owner.UID != "" && h.GPUInstance == "" {
+			v.live = append(v.live, h.Owner)
 		}
 	}
 	return v
@@ -189,8 +189,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 		}
 		for _, id := range s.to.list {
 			b.used[id] = s.to.at
-			if o := owner(id); o.Kind == gpu.OwnerContainer {
-				b.held[o.Container] = s.to.at
+			if o := owner(id); o.Kind == gpu.OwnerPod {
+				b.held[o] = s.to.at
 			}
 		}
 		n++
@@ -202,11 +202,11 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 
 // absence returns how long ago a pod was last on the GPU or held it: one of its
 // containers that have an account.
-func (b *board) absence(pod gpu.Container) time.Duration {
+func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
-	for _, a := range b.book.Containers {
-		if a.Namespace == pod.Namespace && a.Pod == pod.Pod && a.PodUID == pod.PodUID {
-			last = max(last, b.held[a.Container])
+	for _, a := range b.book.Accounts {
+		if a.Group() == pod.Group() {
+			last = max(last, b.held[a.Owner])
 		}
 	}
 	return b.settled.at - last
@@ -217,7 +217,7 @@ func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Se
 
 // sole reports whether no other than a pod is known to have held the GPU at the end, or to
 // have worked on it.
-func (s *span) sole(pod gpu.Pod, owner ledger.Owners) bool {
+func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	views := []view{s.to.view}
 	if s.gap() {
 		views = append(views, s.from.view)
@@ -226,7 +226,7 @@ func (s *span) sole(pod gpu.Pod, owner ledger.Owners) bool {
 	}
 	for _, v := range views {
 		for _, id := range v.active {
-			if !s.gap() && owner(id).Container.OfPod() != pod {
+			if !s.gap() && owner(id).Group() != pod {
 				return false
 			}
 		}
@@ -234,7 +234,7 @@ func (s *span) sole(pod gpu.Pod, owner ledger.Owners) bool {
 			return false
 		}
 	}
-	return !s.from.blind && !slices.ContainsFunc(s.to.live, func(c gpu.Container) bool { return c.OfPod() != pod })
+	return !s.from.blind && !slices.ContainsFunc(s.to.live, func(c gpu.Owner) bool { return c.Group() != pod })
 }
 
 // measured reports whether utilisation was known all along.

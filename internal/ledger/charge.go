@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// charge gives the energy of an interval to accounts. A gap stays with a container
+// charge gives the energy of an interval to accounts. A gap stays with an owner
 // only if nothing changed across it.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv)
@@ -129,21 +129,18 @@ func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) 
 	}
 }
 
-// post charges a party's bill to its container and processes, or leaves it unattributed.
-// Containers with a context get an account even if their bill is 0.
+// post charges a party's bill to the accounts of its owner and processes, or leaves it
+// unattributed. An owner with a context gets an account even if its bill is 0.
 func (b *book) post(st *settlement, p *part, o *party) {
-	switch {
-	case o.kind == gpu.OwnerHost:
-		b.Unattributed[gpu.Host] += o.energy.Sum()
+	if reason, ok := o.owner.Kind.Unattributed(); ok {
+		b.Unattributed[reason] += o.energy.Sum()
 		return
-	case o.kind != gpu.OwnerContainer && o.container == gpu.Container{}:
-		b.Unattributed[gpu.Unmapped] += o.energy.Sum()
-		return
-	case o.kind != gpu.OwnerContainer:
-		o.energy = gpu.ByMethod{gpu.Allocated: o.energy.Sum()}
-		o.processes, o.active = nil, false // they vanished
 	}
-	a := b.account(p.key(o.container), p.from.At.Wall)
+	if o.vanished {
+		o.energy = gpu.ByMethod{gpu.Allocated: o.energy.Sum()}
+		o.processes, o.active = nil, false
+	}
+	a := b.account(p.key(o.owner), p.from.At.Wall)
 	a.Energy = a.Energy.Plus(o.energy)
 	a.Idle += o.idle
 	if !p.gap && (o.active || o == p.sole() && p.worked) {
@@ -183,15 +180,15 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return false
 }
 
-// unchanged reports whether a gap's energy may stay with a container: the same
+// unchanged reports whether a gap's energy may stay with an owner: the same
 // processes and the same unshared allocation of the whole GPU at both ends.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(live(iv.from.Holders)), slices.Collect(live(iv.to.Holders))
 	if iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||
-		len(before) != 1 || len(after) != 1 || before[0].Container != after[0].Container ||
+		len(before) != 1 || len(after) != 1 || before[0].Owner != after[0].Owner ||
 		before[0].Sharing != gpu.SharingExclusive || after[0].Sharing != gpu.SharingExclusive {
 		return false
 	}
 	sole := parts[0].sole()
-	return sole != nil && len(parts[0].who.list) == 1 && sole.kind == gpu.OwnerContainer && sole.container.OfPod() == after[0].Container.OfPod()
+	return sole != nil && len(parts[0].who.list) == 1 && !sole.vanished && sole.owner.Group() == after[0].Owner.Group()
 }

@@ -78,7 +78,7 @@ func TestClockStepSeconds(t *testing.T) {
 		p := process(21, in(train))
 		own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
 		b := ask(t, newLedger(), own(0), own(1), stepped(own(2), by), stepped(own(3), by))
-		a := b.Containers[0]
+		a := b.Accounts[0]
 		if a.Allocated != 3*time.Second || a.Active != 3*time.Second || !a.Opened.Equal(at(0).Wall) || !b.Opened.Equal(at(0).Wall) {
 			t.Errorf("set by %v: held %v, active %v, opened %v and %v", by, a.Allocated, a.Active, a.Opened, b.Opened)
 		}

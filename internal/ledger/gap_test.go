@@ -17,9 +17,9 @@ func TestGap(t *testing.T) {
 	again := new(*p)
 	again.ID.Start++
 	sidecar := train
-	sidecar.Container = "sidecar"
+	sidecar.Part = "sidecar"
 	worker := process(22, in(sidecar))
-	moved := holds(gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-new", Container: "main"}, 1)
+	moved := holds(gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-new", Part: "main"}, 1)
 	own := look(0, []*gpu.Process{p}, holds(train, 1))
 	tests := []struct {
 		name          string
@@ -58,7 +58,7 @@ func TestGap(t *testing.T) {
 					t.Errorf("book says %d mJ", b.Energy)
 				}
 				var held time.Duration
-				for _, a := range b.Containers {
+				for _, a := range b.Accounts {
 					held += a.Allocated
 				}
 				if got := b.Sum() - b.Unattributed[gpu.Gap]; got != tt.charged || held != tt.held {
@@ -94,8 +94,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	early.AllocationsKnown = false
 	b := ask(t, l, early, look(61, p, holds(train, 1)))
 	want := amounts{"energy": 61 * 300_000, "train exclusive": 61 * 300_000}
-	if diff := cmp.Diff(want, amountsOf(b)); diff != "" || b.Containers[0].Allocated != 61*time.Second {
-		t.Errorf("held for %v; (-want +got):\n%s", b.Containers[0].Allocated, diff)
+	if diff := cmp.Diff(want, amountsOf(b)); diff != "" || b.Accounts[0].Allocated != 61*time.Second {
+		t.Errorf("held for %v; (-want +got):\n%s", b.Accounts[0].Allocated, diff)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestInsideGap(t *testing.T) {
 			with.Energy, without.Energy = readings[0], readings[1]
 			own := look(0, []*gpu.Process{p}, holds(train, 1))
 			b := ask(t, newLedger(), own, with, without, look(21, []*gpu.Process{p}, holds(train, 1)))
-			if got := b.Containers[0].Energy[gpu.Exclusive]; got != 21*300_000 {
+			if got := b.Accounts[0].Energy[gpu.Exclusive]; got != 21*300_000 {
 				t.Errorf("the container was charged %d mJ, want %d: %+v", got, 21*300_000, b)
 			}
 		})
@@ -125,7 +125,7 @@ func TestGapHasNoActivity(t *testing.T) {
 	for _, utilization := range []float64{0, 1} {
 		after := look(3600, []*gpu.Process{p}, holds(train, 1))
 		after.Utilization = &utilization
-		a := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), after).Containers[0]
+		a := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), after).Accounts[0]
 		if a.Energy[gpu.Exclusive] != 3600*300_000 || a.Idle != 0 || a.Active != 0 || a.Allocated != time.Hour {
 			t.Errorf("utilisation %v: %+v", utilization, a)
 		}

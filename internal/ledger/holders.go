@@ -27,14 +27,14 @@ func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
 func live(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {
-			if h := &allocations[i]; h.Live && h.Container.PodUID != "" && h.Replicas > 0 && !yield(h) {
+			if h := &allocations[i]; h.Live && h.Owner.UID != "" && h.Replicas > 0 && !yield(h) {
 				return
 			}
 		}
 	}
 }
 
-// keyOf returns the key of the account that an allocation's container has.
+// keyOf returns the key of the account of an allocation's owner.
 func keyOf(a gpu.Allocation) gpu.AccountKey {
-	return gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container}
+	return gpu.AccountKey{GPUInstance: a.GPUInstance, Owner: a.Owner}
 }

@@ -155,12 +155,12 @@ func TestTwoParts(t *testing.T) {
 			before := *m.rest(100, 7)
 			after := m.draw(tt.watts, both, tt.activity...)
 			for i := range tt.want {
-				was, is := before.Containers[i], after.Containers[i]
+				was, is := before.Accounts[i], after.Accounts[i]
 				for method := range is.Energy {
 					is.Energy[method] -= was.Energy[method]
 				}
 				if diff := cmp.Diff(tt.want[i], is.Energy); diff != "" || is.Idle-was.Idle != tt.idle[i] {
-					t.Errorf("%s: idle %d, want %d; (-want +got):\n%s", is.Pod, is.Idle-was.Idle, tt.idle[i], diff)
+					t.Errorf("%s: idle %d, want %d; (-want +got):\n%s", is.Name, is.Idle-was.Idle, tt.idle[i], diff)
 				}
 			}
 		})
@@ -179,7 +179,7 @@ func TestGuess(t *testing.T) {
 			b = m.draw(100, both, worked(ofTrain, 100))
 		}
 	}
-	if part := b.Containers[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
+	if part := b.Accounts[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
 		t.Errorf("the even one pays %.3f of the energy", part)
 	}
 }
@@ -187,12 +187,12 @@ func TestGuess(t *testing.T) {
 // TestAdminAccess: a claim that lets its pod look at a GPU which another one's is pays nothing.
 // Pods that share a claim hold it together.
 func TestAdminAccess(t *testing.T) {
-	claims := func(first, second string, w gpu.Container) []gpu.Allocation {
+	claims := func(first, second string, w gpu.Owner) []gpu.Allocation {
 		owned, other := holds(train, 1), holds(w, 1)
 		owned.Claim, other.Claim = first, second
 		return []gpu.Allocation{owned, other}
 	}
-	mate := gpu.Container{Namespace: "ml", Pod: "mate-0", PodUID: "uid-mate", Container: "main"}
+	mate := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "mate-0", UID: "uid-mate", Part: "main"}
 	tests := []struct {
 		name      string
 		processes []*gpu.Process

@@ -23,7 +23,7 @@ type Config struct {
 	// Retention is how long accounts are kept after their owner is gone.
 	Retention time.Duration
 	// MaxProcesses bounds the process accounts over all GPUs. Beyond it, a new
-	// process shares one folded account of its container. 0 means no bound.
+	// process shares one folded account of its owner. 0 means no bound.
 	MaxProcesses int
 }
 
@@ -94,7 +94,7 @@ type Activity struct {
 	gpu.Span
 	Busy time.Duration
 	// Served is set for a part of the work of an MPS server with clients of several
-	// containers. Which client did it is not known: what they hold decides.
+	// owners. Which client did it is not known: what they hold decides.
 	Served bool
 }
 
@@ -230,13 +230,13 @@ func check(b *gpu.Book) error {
 	if b.Unsampled != nil {
 		least = min(least, gpu.Millijoules(*b.Unsampled))
 	}
-	for i := range b.Containers {
-		a := &b.Containers[i]
+	for i := range b.Accounts {
+		a := &b.Accounts[i]
 		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active))
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))
 		}
-		if i > 0 && compareAccount(b.Containers[i-1].AccountKey, a.AccountKey) >= 0 {
+		if i > 0 && compareAccount(b.Accounts[i-1].AccountKey, a.AccountKey) >= 0 {
 			return errors.New("the accounts are not in order")
 		}
 	}
@@ -261,9 +261,9 @@ func Restore(cfg Config, s State) *Ledger {
 
 // clone copies a book deeply enough that neither side sees the other's changes.
 func clone(b gpu.Book) gpu.Book {
-	b.Containers = slices.Clone(b.Containers)
-	for i := range b.Containers {
-		b.Containers[i].Processes = slices.Clone(b.Containers[i].Processes)
+	b.Accounts = slices.Clone(b.Accounts)
+	for i := range b.Accounts {
+		b.Accounts[i].Processes = slices.Clone(b.Accounts[i].Processes)
 	}
 	return b
 }

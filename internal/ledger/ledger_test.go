@@ -13,8 +13,8 @@ import (
 const uuid = "GPU-5d2f9a60-0000-4000-8000-000000000001"
 
 var (
-	train = gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "main"}
-	serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
+	train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
+	serve = gpu.Owner{Kind: gpu.OwnerPod, Scope: "web", Name: "serve-0", UID: "uid-serve", Part: "model"}
 )
 
 func at(seconds float64) gpu.Instant {
@@ -26,14 +26,14 @@ func process(pid uint32, owner gpu.Owner) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: pid, Start: uint64(pid) * 10}, Name: "worker", Owner: owner}
 }
 
-func in(c gpu.Container) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerContainer, Container: c} }
+func in(c gpu.Owner) gpu.Owner { return c }
 
-func holds(c gpu.Container, replicas int) gpu.Allocation {
+func holds(c gpu.Owner, replicas int) gpu.Allocation {
 	sharing := gpu.SharingExclusive
 	if replicas > 1 {
 		sharing = gpu.SharingTimeSlicing
 	}
-	return gpu.Allocation{UUID: uuid, Container: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
+	return gpu.Allocation{UUID: uuid, Owner: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
 }
 
 // look returns an observation of a GPU that draws 300 W from the start.
@@ -90,7 +90,7 @@ func TestOwners(t *testing.T) {
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
 	first, second, third := process(21, in(train)), process(22, in(train)), process(11, in(serve))
 	sidecar, claimed := train, holds(train, 1)
-	sidecar.Container, claimed.Container.Container = "sidecar", ""
+	sidecar.Part, claimed.Owner.Part = "sidecar", ""
 	beside := process(23, in(sidecar))
 	mute := func(o ledger.Observation) ledger.Observation {
 		o.ActivityKnown = false
@@ -202,7 +202,7 @@ func TestOwners(t *testing.T) {
 		}, amounts{"unknown": 300_000}},
 		{"no process, a holder whose pod is not known", func(s float64) ledger.Observation {
 			h := holds(train, 1)
-			h.Container.PodUID = ""
+			h.Owner.UID = ""
 			return look(s, nil, h)
 		}, amounts{"unknown": 300_000}},
 		{"no process, a holder of no replicas", func(s float64) ledger.Observation {
@@ -216,10 +216,10 @@ func TestOwners(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := ask(t, newLedger(), tt.obs(0), tt.obs(1))
 			got := amounts{}
-			for _, a := range b.Containers {
+			for _, a := range b.Accounts {
 				for m, e := range a.Energy {
 					if e != 0 {
-						got[map[string]string{"main": "train", "sidecar": "beside", "model": "serve"}[a.Container.Container]+" "+gpu.Method(m).String()] = e
+						got[map[string]string{"main": "train", "sidecar": "beside", "model": "serve"}[a.Part]+" "+gpu.Method(m).String()] = e
 					}
 				}
 			}
@@ -244,7 +244,7 @@ func TestInsideContainer(t *testing.T) {
 	b := ask(t, newLedger(), look(0, []*gpu.Process{first, second}, holds(train, 1)), quiet, busy)
 	want := []gpu.ByMethod{{gpu.Shared: 100_000, gpu.Allocated: 150_000}, {gpu.Shared: 200_000, gpu.Allocated: 150_000}}
 	var got []gpu.ByMethod
-	for _, p := range b.Containers[0].Processes {
+	for _, p := range b.Accounts[0].Processes {
 		got = append(got, p.Energy)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -264,7 +264,7 @@ func TestLateName(t *testing.T) {
 		t.Errorf("settled %d mJ before the process was resolved", got)
 	}
 	l.Settle(at(2), func(gpu.ProcessID) gpu.Owner { return in(train) })
-	if got := bookOf(l, uuid).Containers[0].Energy[gpu.Exclusive]; got != 300_000 {
+	if got := bookOf(l, uuid).Accounts[0].Energy[gpu.Exclusive]; got != 300_000 {
 		t.Errorf("train was charged %d mJ, want 300000", got)
 	}
 	l.Observe(look(3, []*gpu.Process{process(22, gpu.Owner{})}))
@@ -291,7 +291,7 @@ func TestKubeletAway(t *testing.T) {
 		l.Settle(at(s), unresolved)
 	}
 	b := bookOf(l, uuid)
-	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
+	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
 		t.Errorf("book: %+v", b)
 	}
 }
@@ -301,7 +301,7 @@ func TestKubeletLate(t *testing.T) {
 	early := look(1, nil)
 	early.AllocationsKnown = false
 	b := ask(t, newLedger(), look(0, nil), early, look(2, nil, holds(train, 1)))
-	if got := b.Containers[0].Energy[gpu.Allocated]; got != 600_000 {
+	if got := b.Accounts[0].Energy[gpu.Allocated]; got != 600_000 {
 		t.Errorf("the holder was charged %d mJ, want 600000: %+v", got, b)
 	}
 }
@@ -323,7 +323,7 @@ func TestUnlisted(t *testing.T) {
 	}
 	b := ask(t, l, look(31, []*gpu.Process{p}), look(32, []*gpu.Process{p}))
 	var got []gpu.ByMethod
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		got = append(got, a.Energy)
 	}
 	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 21 * 300_000}}
@@ -340,9 +340,9 @@ func TestLastList(t *testing.T) {
 	between.Energy, blind.ProcessesKnown, blinder.ProcessesKnown = nil, false, false
 	b := ask(t, newLedger(), look(0, []*gpu.Process{p}), between, blind, blinder)
 	want := gpu.ByMethod{gpu.Allocated: 300_000}
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		if a.Energy != want || a.Processes[0].Name != "worker" {
-			t.Errorf("%s was charged %v, want %v: %+v", a.Pod, a.Energy, want, a.Processes)
+			t.Errorf("%s was charged %v, want %v: %+v", a.Name, a.Energy, want, a.Processes)
 		}
 	}
 }
@@ -371,9 +371,9 @@ func TestWordOfThen(t *testing.T) {
 		l.Observe(o)
 	}
 	l.Settle(at(12), unresolved)
-	for _, a := range bookOf(l, uuid).Containers {
+	for _, a := range bookOf(l, uuid).Accounts {
 		if a.Allocated != time.Second {
-			t.Errorf("%s held it for %v, want 1s", a.Pod, a.Allocated)
+			t.Errorf("%s held it for %v, want 1s", a.Name, a.Allocated)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func TestAloneWithoutKubelet(t *testing.T) {
 		t.Errorf("charged without the kubelet's word: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
-	if b := bookOf(l, uuid); b.Containers[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
+	if b := bookOf(l, uuid); b.Accounts[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
 		t.Errorf("book: %+v", b)
 	}
 }

@@ -42,10 +42,10 @@ func newMachine(t *testing.T) *machine {
 }
 
 // containers are few, so that events meet each other.
-var containers = []gpu.Container{
+var containers = []gpu.Owner{
 	train, serve,
-	{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "sidecar"},
-	{Namespace: "ml", Pod: "train-0", PodUID: "uid-again", Container: "main"},
+	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},
+	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-again", Part: "main"},
 }
 
 // layouts are ways to divide a board. Ids of instances are used again.
@@ -125,7 +125,7 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 	for _, c := range containers {
 		owners = append(owners, in(c))
 	}
-	owners = append(owners, in(gpu.Container{Namespace: train.Namespace, Pod: train.Pod, PodUID: train.PodUID})) // only its pod is known
+	owners = append(owners, in(gpu.Owner{Kind: gpu.OwnerPod, Scope: train.Scope, Name: train.Name, UID: train.UID})) // only its pod is known
 	m.named[id] = owners[int(y)%len(owners)]
 }
 

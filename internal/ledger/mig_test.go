@@ -25,7 +25,7 @@ func onInstance(o ledger.Observation, instance string) ledger.Observation {
 	return o
 }
 
-func holdsInstance(c gpu.Container, instance string) gpu.Allocation {
+func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	h := holds(c, 1)
 	h.GPUInstance, h.Sharing = instance, gpu.SharingMIG
 	return h
@@ -66,10 +66,10 @@ func TestMIG(t *testing.T) {
 			}
 			b := ask(t, newLedger(), at(0), at(1))
 			got := amounts{}
-			for _, a := range b.Containers {
+			for _, a := range b.Accounts {
 				for m, e := range a.Energy {
 					if e != 0 {
-						got[map[string]string{"train-0": "train ", "serve-0": "serve "}[a.Pod]+a.GPUInstance+" "+gpu.Method(m).String()] = e
+						got[map[string]string{"train-0": "train ", "serve-0": "serve "}[a.Name]+a.GPUInstance+" "+gpu.Method(m).String()] = e
 					}
 				}
 			}
@@ -159,7 +159,7 @@ func TestMIGActivity(t *testing.T) {
 			}
 			b := ask(t, newLedger(), at(0), at(1))
 			var got []account
-			for _, a := range b.Containers {
+			for _, a := range b.Accounts {
 				got = append(got, account{a.Energy, a.Idle, a.Active, a.Allocated})
 			}
 			if diff := cmp.Diff([]account{tt.first, tt.other}, got, cmp.AllowUnexported(account{})); diff != "" {
@@ -185,9 +185,9 @@ func TestAbsurdSlices(t *testing.T) {
 		return o
 	}
 	b := ask(t, newLedger(), at(0), at(3))
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		if want := (gpu.ByMethod{gpu.Shared: 450_000}); a.Energy != want {
-			t.Errorf("%s: %v, want %v", a.Pod, a.Energy, want)
+			t.Errorf("%s: %v, want %v", a.Name, a.Energy, want)
 		}
 	}
 }
@@ -203,8 +203,8 @@ func TestMIGRelayout(t *testing.T) {
 		return o
 	}
 	b := ask(t, newLedger(), at(0, halves), at(1, halves), at(2, divided), at(3, divided))
-	if want := (gpu.ByMethod{gpu.Shared: 1_400_000, gpu.Allocated: 300_000}); b.Containers[0].Energy != want {
-		t.Errorf("charged %v, want %v", b.Containers[0].Energy, want)
+	if want := (gpu.ByMethod{gpu.Shared: 1_400_000, gpu.Allocated: 300_000}); b.Accounts[0].Energy != want {
+		t.Errorf("charged %v, want %v", b.Accounts[0].Energy, want)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestMIGRelayouts(t *testing.T) {
 				return o
 			}
 			b := ask(t, newLedger(), at(0, tt.before), at(1, halves))
-			if got := b.Containers[0].Energy.Sum(); got != tt.want {
+			if got := b.Accounts[0].Energy.Sum(); got != tt.want {
 				t.Errorf("charged %d mJ, want %d: %+v", got, tt.want, b)
 			}
 		})
@@ -298,7 +298,7 @@ func TestBusyInstance(t *testing.T) {
 				o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second, "2": 0}, true
 				return o
 			}
-			if a := ask(t, newLedger(), at(0), at(1)).Containers[0]; a.Energy != tt.want {
+			if a := ask(t, newLedger(), at(0), at(1)).Accounts[0]; a.Energy != tt.want {
 				t.Errorf("charged %v, want %v: %+v", a.Energy, tt.want, a)
 			}
 		})
@@ -324,7 +324,7 @@ func TestNoSuchInstance(t *testing.T) {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
 	}
 	b := ask(t, newLedger(), at(0), at(1))
-	if len(b.Containers) != 1 || b.Containers[0].Energy[gpu.Allocated] == 0 || b.Containers[0].GPUInstance != "" {
+	if len(b.Accounts) != 1 || b.Accounts[0].Energy[gpu.Allocated] == 0 || b.Accounts[0].GPUInstance != "" {
 		t.Errorf("book: %+v", b)
 	}
 }

@@ -51,8 +51,8 @@ func (iv *interval) part(instance string) part {
 	}
 	for _, q := range iv.processes {
 		if iv.place(q.ID) == instance {
-			kind, c := p.payer(q.Process)
-			p.who.add(q, kind, c)
+			owner, vanished := p.payer(q.Process)
+			p.who.add(q, owner, vanished)
 		}
 	}
 	p.who.sort()
@@ -64,8 +64,8 @@ func (iv *interval) part(instance string) part {
 // owning returns the allocations that are charged. The kubelet does not report admin access
 // of DRA claims, so if some of several claims have a process, the others are ignored.
 func (p *part) owning() []*gpu.Allocation {
-	type claim struct{ namespace, name string }
-	of := func(h *gpu.Allocation) claim { return claim{h.Container.Namespace, h.Claim} }
+	type claim struct{ scope, name string }
+	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
 	used := make(map[claim]bool)
 	for _, h := range p.holders {
 		if h.Claim == "" {
@@ -84,63 +84,65 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the party of a process. A pending process counts as unmapped, which is
-// what it becomes if time runs out. One of which only the pod is known belongs to the
-// container of the pod that holds the part, and one that vanished before /proc was read
-// to the pod that holds the part exclusively.
-func (p *part) payer(q *gpu.Process) (gpu.OwnerKind, gpu.Container) {
-	c := q.Owner.Container
-	switch kind := q.Owner.Kind; {
-	case kind == gpu.OwnerPending:
+// payer returns the owner that pays for a process. A pending process counts as unmapped,
+// which is what it becomes if time runs out. One of which only the group is known belongs to
+// the part of the group that holds the GPU. One that vanished before /proc was read belongs
+// to the group that holds the GPU exclusively.
+func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
+	owner = q.Owner
+	switch {
+	case owner.Kind == gpu.OwnerPending:
 		p.who.pending = true
-		return gpu.OwnerUnmapped, gpu.Container{}
-	case kind == gpu.OwnerContainer && c.Container == "":
-		return kind, p.holderOf(c)
-	case kind == gpu.OwnerUnmapped && q.ID.Start == 0:
-		return kind, p.exclusiveHolder()
-	case kind == gpu.OwnerContainer:
-		return kind, c
-	default:
-		return kind, gpu.Container{}
+		return gpu.Owner{Kind: gpu.OwnerUnmapped}, false
+	case owner.Kind == gpu.OwnerUnmapped && q.ID.Start == 0:
+		if holder := p.exclusiveHolder(); holder != (gpu.Owner{}) {
+			return holder, true
+		}
+		return gpu.Owner{Kind: gpu.OwnerUnmapped}, false
+	case owner.Part == "":
+		return p.holderOf(owner), false
 	}
+	return owner, false
 }
 
-// holderOf returns the container of a pod that holds the part, with an empty name if
-// none or several do.
-func (p *part) holderOf(pod gpu.Container) gpu.Container {
-	found := pod
+// holderOf returns the part of a group that holds the GPU, or the group if none or several
+// do.
+func (p *part) holderOf(group gpu.Owner) gpu.Owner {
+	found := group
 	for _, h := range p.holders {
 		switch {
-		case h.Container.OfPod() != pod.OfPod() || h.Container == found:
-		case found != pod:
-			return pod
+		case h.Owner.Group() != group || h.Owner == found:
+		case found != group:
+			return group
 		default:
-			found = h.Container
+			found = h.Owner
 		}
 	}
 	return found
 }
 
-// exclusiveHolder returns the container that holds the part if its pod is the only one
-// that may, else none. Allocations of pods that are known to be dead do not count.
-func (p *part) exclusiveHolder() gpu.Container {
-	var pod gpu.Container
+// exclusiveHolder returns the owner that holds the part if its group is the only one that
+// may, else none. Allocations of groups that are known to be dead do not count.
+func (p *part) exclusiveHolder() gpu.Owner {
+	var group gpu.Owner
 	for i := range p.interval.holders {
 		h := &p.interval.holders[i]
 		switch {
 		case !p.holdersKnown:
-			return gpu.Container{}
-		case !p.isOf(h) || !h.Live && h.Container.PodUID != "":
+			return gpu.Owner{}
+		case !p.isOf(h) || !h.Live && h.Owner.UID != "":
 			continue
-		case h.Sharing == gpu.SharingTimeSlicing || h.Container.PodUID == "":
-			return gpu.Container{}
-		case pod != (gpu.Container{}) && pod.OfPod() != h.Container.OfPod():
-			return gpu.Container{}
+		case h.Sharing == gpu.SharingTimeSlicing || h.Owner.UID == "":
+			return gpu.Owner{}
+		case group != (gpu.Owner{}) && group != h.Owner.Group():
+			return gpu.Owner{}
 		}
-		pod = h.Container
+		group = h.Owner.Group()
 	}
-	pod.Container = ""
-	return p.holderOf(pod)
+	if group == (gpu.Owner{}) {
+		return group
+	}
+	return p.holderOf(group)
 }
 
 // sole returns the party if exactly one holds or works, else nil. It requires a process list;
@@ -211,9 +213,9 @@ func (p *part) payers() (all []*party) {
 	return all
 }
 
-// key returns the key of a container's account.
-func (p *part) key(c gpu.Container) gpu.AccountKey {
-	return gpu.AccountKey{GPUInstance: p.instance, Container: c}
+// key returns the key of an owner's account.
+func (p *part) key(owner gpu.Owner) gpu.AccountKey {
+	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
 // activity returns how long all owners worked, and for how long MPS servers did for

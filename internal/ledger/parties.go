@@ -1,21 +1,18 @@
 package ledger
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A party is one owner in an interval, with its processes. All processes of one
-// container are one party, as are those of the host, those that vanished without a name
-// from a GPU that one pod holds exclusively, and the others without a name.
+// A party is one owner in an interval, with its processes.
 type party struct {
-	kind gpu.OwnerKind
-	// container is set for gpu.OwnerContainer, and for the processes of gpu.OwnerUnmapped
-	// that the pod pays for.
-	container gpu.Container
+	owner gpu.Owner
+	// vanished is set for the processes that vanished without a name from a GPU that the
+	// owner's group holds exclusively. They are a party of their own.
+	vanished  bool
 	activity  time.Duration
 	served    time.Duration // the part of activity that is MPS servers' work
 	active    bool          // seen to work
@@ -39,12 +36,12 @@ type parties struct {
 	pending bool
 }
 
-// add puts a process to its party.
-func (ps *parties) add(p presence, kind gpu.OwnerKind, c gpu.Container) {
-	i := slices.IndexFunc(ps.list, func(o party) bool { return o.kind == kind && o.container == c })
+// add puts a process to the party of an owner.
+func (ps *parties) add(p presence, owner gpu.Owner, vanished bool) {
+	i := slices.IndexFunc(ps.list, func(o party) bool { return o.owner == owner && o.vanished == vanished })
 	if i < 0 {
 		i = len(ps.list)
-		ps.list = append(ps.list, party{kind: kind, container: c})
+		ps.list = append(ps.list, party{owner: owner, vanished: vanished})
 	}
 	o := &ps.list[i]
 	o.activity += p.activity
@@ -58,14 +55,21 @@ func (ps *parties) sort() {
 	slices.SortFunc(ps.list, func(a, b party) int { return compareParty(&a, &b) })
 }
 
+// compareParty orders by owner, those that vanished last.
 func compareParty(a, b *party) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), compareContainer(a.container, b.container))
+	switch {
+	case a.vanished == b.vanished:
+		return a.owner.Compare(b.owner)
+	case a.vanished:
+		return 1
+	}
+	return -1
 }
 
 // worked reports whether a party was seen to work.
 func (o *party) worked() bool { return o.active || o.activity > 0 }
 
-// has reports whether a container is one of the parties.
-func (ps *parties) has(c gpu.Container) bool {
-	return slices.ContainsFunc(ps.list, func(o party) bool { return o.container == c })
+// has reports whether an owner is one of the parties.
+func (ps *parties) has(c gpu.Owner) bool {
+	return slices.ContainsFunc(ps.list, func(o party) bool { return o.owner == c })
 }

@@ -14,10 +14,10 @@ import (
 // energy without an owner by its reason.
 func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	got := make(map[string]gpu.Millijoules)
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		for m, e := range a.Energy {
 			if e > 0 {
-				got[a.Container.Container+" "+gpu.Method(m).String()] += e
+				got[a.Part+" "+gpu.Method(m).String()] += e
 			}
 		}
 	}
@@ -68,8 +68,8 @@ func TestVanishedProcess(t *testing.T) {
 	main, host := process(21, in(train)), process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	works := worked(vanished, 500)
 	dead, unknown, sidecar, replica := holds(serve, 1), holds(serve, 1), holds(train, 1), holds(train, 1)
-	dead.Live, unknown.Live, unknown.Container.PodUID = false, false, ""
-	sidecar.Container.Container = "sidecar"
+	dead.Live, unknown.Live, unknown.Owner.UID = false, false, ""
+	sidecar.Owner.Part = "sidecar"
 	replica.Sharing = gpu.SharingTimeSlicing
 	mute := look(1, []*gpu.Process{vanished}, holds(train, 1))
 	mute.ActivityKnown = false
@@ -97,7 +97,7 @@ func TestVanishedProcess(t *testing.T) {
 // container that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
-	pod.Container, beside.Container = "", "sidecar"
+	pod.Part, beside.Part = "", "sidecar"
 	p, other := process(21, in(pod)), process(31, in(serve))
 	both := []*gpu.Process{p, other}
 	checkPayers(t, []payerTest{
@@ -114,7 +114,7 @@ func TestOnlyPodKnown(t *testing.T) {
 // for holding it.
 func TestSidecar(t *testing.T) {
 	beside := train
-	beside.Container = "sidecar"
+	beside.Part = "sidecar"
 	sidecar, main, other := process(21, in(beside)), process(22, in(train)), process(31, in(serve))
 	checkPayers(t, []payerTest{
 		{"in place of the holder", look(1, []*gpu.Process{sidecar, other}, holds(train, 2), holds(serve, 4)), map[string]gpu.Millijoules{"sidecar allocated": 100_000, "model allocated": 200_000}},
@@ -125,7 +125,7 @@ func TestSidecar(t *testing.T) {
 // TestServed: the work of an MPS server is divided over its clients by the replicas that
 // they hold, and is no proof that one of them worked.
 func TestServed(t *testing.T) {
-	idle := gpu.Container{Namespace: "ml", Pod: "idle-0", PodUID: "uid-idle", Container: "idle"}
+	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))
 	all := []*gpu.Process{first, second, third}
 	served := func(p *gpu.Process, ms time.Duration) ledger.Activity {
@@ -141,9 +141,9 @@ func TestServed(t *testing.T) {
 		{"nobody holds it", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
 	}
 	checkPayers(t, tests)
-	for _, a := range ask(t, newLedger(), look(0, all, held...), tests[0].look).Containers {
+	for _, a := range ask(t, newLedger(), look(0, all, held...), tests[0].look).Accounts {
 		if a.Active != 0 {
-			t.Errorf("%s was seen to work for %v", a.Pod, a.Active)
+			t.Errorf("%s was seen to work for %v", a.Name, a.Active)
 		}
 	}
 }

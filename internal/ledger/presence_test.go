@@ -80,7 +80,7 @@ func TestHeldPID(t *testing.T) {
 	heir.ID.Start += 5
 	l := newLedger()
 	accounts := func(looks ...ledger.Observation) []gpu.ProcessAccount {
-		return ask(t, l, looks...).Containers[0].Processes
+		return ask(t, l, looks...).Accounts[0].Processes
 	}
 	first := accounts(look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
@@ -153,7 +153,7 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 	heir.ID.Start = q.ID.Start + 5
 	ps := ask(t, newLedger(),
 		look(0, []*gpu.Process{p, q}), saw(look(1, []*gpu.Process{p, q}), q),
-		saw(look(2, []*gpu.Process{heir, q}), q)).Containers[0].Processes
+		saw(look(2, []*gpu.Process{heir, q}), q)).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != heir.ID {
 		t.Errorf("process accounts: %+v", ps)
 	}
@@ -165,7 +165,7 @@ func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	q.ID.Start = p.ID.Start
 	both := []*gpu.Process{p, q}
-	ps := ask(t, newLedger(), look(0, both), saw(look(1, both), q)).Containers[0].Processes
+	ps := ask(t, newLedger(), look(0, both), saw(look(1, both), q)).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != p.ID || ps[0].Energy.Sum() != 0 || ps[1].ProcessID != q.ID || ps[1].Energy.Sum() != 300_000 {
 		t.Errorf("process accounts: %+v", ps)
 	}

@@ -111,9 +111,9 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	caughtUp := count(look(7, []*gpu.Process{q}, holds(serve, 1)), 4_900_000)
 	caughtUp.Utilization = new(0.0)
 	b := ask(t, newLedger(), append(obs, rests, caughtUp)...)
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		if a.Energy[gpu.Exclusive] != 0 || a.Idle != 0 {
-			t.Errorf("%s: %+v", a.Pod, a)
+			t.Errorf("%s: %+v", a.Name, a)
 		}
 	}
 	if b.Energy != 4_900_000 {

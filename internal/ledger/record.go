@@ -11,13 +11,13 @@ import (
 )
 
 // A Record is a piece of the saved state: the book of a GPU without its accounts, the
-// account of a container in the book before it without its processes, or that of a
-// process in the container's before it. However large a book is, its records are small.
+// account of an owner in the book before it without its processes, or that of a process in
+// the account before it. However large a book is, its records are small.
 type Record struct {
-	UUID    string                `json:"uuid,omitempty"` // of the book's GPU
-	Book    *BookState            `json:"book,omitempty"`
-	Account *gpu.ContainerAccount `json:"account,omitempty"`
-	Process *gpu.ProcessAccount   `json:"process,omitempty"`
+	UUID    string              `json:"uuid,omitempty"` // of the book's GPU
+	Book    *BookState          `json:"book,omitempty"`
+	Account *gpu.Account        `json:"account,omitempty"`
+	Process *gpu.ProcessAccount `json:"process,omitempty"`
 }
 
 // Records returns the pieces of the state, in the order in which they make it again.
@@ -35,8 +35,8 @@ func (b *BookState) records(uuid string, yield func(Record) bool) bool {
 	if !yield(Record{UUID: uuid, Book: b}) {
 		return false
 	}
-	for i := range b.Containers {
-		a := &b.Containers[i]
+	for i := range b.Accounts {
+		a := &b.Accounts[i]
 		if !yield(Record{Account: a}) {
 			return false
 		}
@@ -61,9 +61,9 @@ func (b *Builder) Add(r Record) error {
 	case r.Book != nil:
 		return b.addBook(r)
 	case r.Account != nil && b.book != nil:
-		b.book.Containers = append(b.book.Containers, *r.Account)
-	case r.Process != nil && b.book != nil && len(b.book.Containers) > 0:
-		a := &b.book.Containers[len(b.book.Containers)-1]
+		b.book.Accounts = append(b.book.Accounts, *r.Account)
+	case r.Process != nil && b.book != nil && len(b.book.Accounts) > 0:
+		a := &b.book.Accounts[len(b.book.Accounts)-1]
 		a.Processes = append(a.Processes, *r.Process)
 	default:
 		return errors.New("a record of nothing, or an account outside all books")

@@ -17,21 +17,21 @@ func TestRetention(t *testing.T) {
 	for s := 2.0; s <= 301; s++ {
 		b = ask(t, l, look(s, []*gpu.Process{p}, holds(train, 1)))
 	}
-	if n := len(b.Containers[0].Processes); n != 2 {
+	if n := len(b.Accounts[0].Processes); n != 2 {
 		t.Errorf("%d process accounts within the retention time, want 2", n)
 	}
 	for s := 302.0; s <= 304; s++ {
 		b = ask(t, l, look(s, []*gpu.Process{p}, holds(train, 1)))
 	}
-	if n := len(b.Containers[0].Processes); n != 1 {
+	if n := len(b.Accounts[0].Processes); n != 1 {
 		t.Errorf("%d process accounts after the retention time, want 1", n)
 	}
 	charged := b.Sum()
 	for s := 305.0; s <= 610; s++ {
 		b = ask(t, l, look(s, nil))
 	}
-	if len(b.Containers) != 0 || b.Retired < charged {
-		t.Errorf("%d accounts, %d mJ retired; want none, at least %d", len(b.Containers), b.Retired, charged)
+	if len(b.Accounts) != 0 || b.Retired < charged {
+		t.Errorf("%d accounts, %d mJ retired; want none, at least %d", len(b.Accounts), b.Retired, charged)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestRetentionBesideAnother(t *testing.T) {
 	for s := 2.0; s <= 305; s++ {
 		b = ask(t, l, look(s, []*gpu.Process{q}, holds(serve, 1)))
 	}
-	if len(b.Containers) != 1 || b.Containers[0].Container != serve || b.Retired == 0 {
+	if len(b.Accounts) != 1 || b.Accounts[0].Owner != serve || b.Retired == 0 {
 		t.Errorf("book: %+v", b)
 	}
 }
@@ -51,7 +51,7 @@ func TestRetentionBesideAnother(t *testing.T) {
 // TestPodRetires: the containers of a pod retire together, at the last one's time.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
-	sidecar.Container = "sidecar"
+	sidecar.Part = "sidecar"
 	p, q := process(21, in(train)), process(22, in(sidecar))
 	l := newLedger()
 	b := ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
@@ -61,12 +61,12 @@ func TestPodRetires(t *testing.T) {
 	for s := 401.0; s <= 700; s++ {
 		b = ask(t, l, look(s, nil))
 	}
-	if len(b.Containers) != 2 || b.Retired != 0 {
-		t.Errorf("%d accounts within the retention time, want 2", len(b.Containers))
+	if len(b.Accounts) != 2 || b.Retired != 0 {
+		t.Errorf("%d accounts within the retention time, want 2", len(b.Accounts))
 	}
 	b = ask(t, l, look(701, nil), look(702, nil))
-	if len(b.Containers) != 0 || b.Retired == 0 {
-		t.Errorf("%d accounts after the retention time, want none", len(b.Containers))
+	if len(b.Accounts) != 0 || b.Retired == 0 {
+		t.Errorf("%d accounts after the retention time, want none", len(b.Accounts))
 	}
 }
 
@@ -75,7 +75,7 @@ func TestPodRetires(t *testing.T) {
 // them. It begins anew after all of them were gone for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
-	helper.Container = "helper"
+	helper.Part = "helper"
 	p, q := process(21, in(train)), process(22, in(helper))
 	onInstance := holds(train, 1)
 	onInstance.GPUInstance = "1"
@@ -97,10 +97,10 @@ func TestPodSum(t *testing.T) {
 	}
 	l, s := newLedger(), 1.0
 	ask(t, l, look(0, nil))
-	var last gpu.PodAccount
+	var last gpu.GroupAccount
 	for _, phase := range phases {
 		for ; s <= phase.until; s++ {
-			pods := ask(t, l, phase.look(s)).Pods()
+			pods := ask(t, l, phase.look(s)).Groups()
 			if len(pods) != 1 || pods[0].Energy < last.Energy || pods[0].Allocated < last.Allocated || !pods[0].Opened.Equal(at(0).Wall) {
 				t.Fatalf("%s, second %v: %+v after %+v", phase.name, s, pods, last)
 			}
@@ -114,11 +114,11 @@ func TestPodSum(t *testing.T) {
 	for ; s <= 1402; s++ {
 		b = ask(t, l, look(s, nil))
 	}
-	if len(b.Pods()) != 0 || b.Retired != last.Energy {
-		t.Errorf("after the retention time: %+v, %d mJ retired", b.Pods(), b.Retired)
+	if len(b.Groups()) != 0 || b.Retired != last.Energy {
+		t.Errorf("after the retention time: %+v, %d mJ retired", b.Groups(), b.Retired)
 	}
 	b = ask(t, l, look(s, nil, holds(train, 1)))
-	if pods := b.Pods(); len(pods) != 1 || pods[0].Energy != 300_000 || !pods[0].Opened.After(last.Opened) {
+	if pods := b.Groups(); len(pods) != 1 || pods[0].Energy != 300_000 || !pods[0].Opened.After(last.Opened) {
 		t.Errorf("back again: %+v", pods)
 	}
 }
@@ -137,17 +137,17 @@ func TestStandstill(t *testing.T) {
 			ask(t, l, look(0, nil), look(1, nil))
 			for s := range 3600 {
 				c := train
-				c.PodUID = fmt.Sprint("uid-", s/10)
+				c.UID = fmt.Sprint("uid-", s/10)
 				o := look(2+float64(s), nil, holds(c, 1))
 				spoil(&o)
 				l.Observe(o)
 				l.Settle(o.At, unresolved)
 			}
-			if n := len(bookOf(l, uuid).Containers); n > 10 {
+			if n := len(bookOf(l, uuid).Accounts); n > 10 {
 				t.Errorf("%d accounts", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
-			if a := find(after, gpu.AccountKey{Container: serve}); a == nil || a.Energy.Sum() == 0 {
+			if a := find(after, gpu.AccountKey{Owner: serve}); a == nil || a.Energy.Sum() == 0 {
 				t.Errorf("it goes on with %+v", a)
 			}
 		})
@@ -165,7 +165,7 @@ func TestSilentKubelet(t *testing.T) {
 			o.Allocations = []gpu.Allocation{holds(train, 1)}
 		case s < 50:
 			c := serve
-			c.PodUID = fmt.Sprint("uid-", s)
+			c.UID = fmt.Sprint("uid-", s)
 			o.Processes = []*gpu.Process{process(uint32(s), in(c))}
 			fallthrough
 		default:
@@ -174,7 +174,7 @@ func TestSilentKubelet(t *testing.T) {
 		l.Observe(o)
 		l.Settle(o.At, unresolved)
 	}
-	if got := bookOf(l, uuid).Containers; len(got) != 1 || got[0].Container != train {
+	if got := bookOf(l, uuid).Accounts; len(got) != 1 || got[0].Owner != train {
 		t.Errorf("%d accounts: %+v", len(got), got)
 	}
 }
@@ -189,7 +189,7 @@ func TestStillListed(t *testing.T) {
 	for s := 2.0; s <= 400; s++ {
 		b = ask(t, l, look(s, nil, dead))
 	}
-	if len(b.Containers) != 1 || b.Containers[0].Energy.Sum() != 300_000 {
+	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 300_000 {
 		t.Errorf("book: %+v", b)
 	}
 }
@@ -209,22 +209,22 @@ func TestTidy(t *testing.T) {
 		l.Settle(at(float64(s)), unresolved)
 	}
 	before := bookOf(l, gone)
-	if before.Energy == 0 || len(before.Containers) != 1 || len(before.Containers[0].Processes) != 1 {
+	if before.Energy == 0 || len(before.Accounts) != 1 || len(before.Accounts[0].Processes) != 1 {
 		t.Fatalf("book: %+v", before)
 	}
 	known := true
 	tidy := func() { l.Tidy(func(u string) (bool, bool) { return known || u != gone, u != gone }) }
 	tidy()
 	after := bookOf(l, gone)
-	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Containers) != 1 || len(after.Containers[0].Processes) != 0 {
+	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Accounts) != 1 || len(after.Accounts[0].Processes) != 0 {
 		t.Errorf("lost for long: %+v", after)
 	}
-	if len(before.Containers[0].Processes) == 0 {
+	if len(before.Accounts[0].Processes) == 0 {
 		t.Error("the book that was shown before has lost its processes")
 	}
 	ask(t, l, look(100, []*gpu.Process{q}), look(100.5, []*gpu.Process{q}))
 	tidy()
-	if ps := ask(t, l, look(101, []*gpu.Process{q})).Containers[0].Processes; len(ps) != 1 || ps[0].Folded || ps[0].Energy.Sum() != 300_000 {
+	if ps := ask(t, l, look(101, []*gpu.Process{q})).Accounts[0].Processes; len(ps) != 1 || ps[0].Folded || ps[0].Energy.Sum() != 300_000 {
 		t.Errorf("no room for the living: %+v", ps)
 	}
 	l.Observe(on(gone, look(102, nil)))

@@ -23,18 +23,18 @@ func (m *machine) check() {
 			continue // before its first look
 		}
 		now := &state.Book
-		if !reflect.DeepEqual(b.book.Containers, b.shown) {
-			m.t.Fatalf("what was shown has changed:\n%+v\nwas\n%+v", b.book.Containers, b.shown)
+		if !reflect.DeepEqual(b.book.Accounts, b.shown) {
+			m.t.Fatalf("what was shown has changed:\n%+v\nwas\n%+v", b.book.Accounts, b.shown)
 		}
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
 		m.neverFalls(b, now)
 		m.podsNeverFall(b.book, now)
 		m.meansIt(b, now, done)
-		for i := range now.Containers {
-			accounts += m.addsUp(&now.Containers[i])
+		for i := range now.Accounts {
+			accounts += m.addsUp(&now.Accounts[i])
 		}
-		b.book, b.shown = now, slices.Clone(now.Containers)
+		b.book, b.shown = now, slices.Clone(now.Accounts)
 		for i := range b.shown {
 			b.shown[i].Processes = slices.Clone(b.shown[i].Processes)
 		}
@@ -60,7 +60,7 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 
 // addsUp: processes and idle energy are parts of their container, and each PID is
 // one series. It returns the number of process accounts.
-func (m *machine) addsUp(a *gpu.ContainerAccount) int {
+func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
 	for _, p := range a.Processes {
@@ -89,12 +89,12 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	if fell {
 		m.t.Fatalf("a total fell:\n%+v\n%+v", was, now)
 	}
-	for i := range was.Containers {
-		old := &was.Containers[i]
+	for i := range was.Accounts {
+		old := &was.Accounts[i]
 		if a := find(now, old.AccountKey); a != nil {
 			m.accountNeverFalls(b, old, a)
-		} else if b.absence(old.Container) <= m.cfg.Retention {
-			m.t.Fatalf("the account of a pod that was there %v ago ended: %+v", b.absence(old.Container), old)
+		} else if b.absence(old.Owner) <= m.cfg.Retention {
+			m.t.Fatalf("the account of a pod that was there %v ago ended: %+v", b.absence(old.Owner), old)
 		}
 	}
 }
@@ -106,23 +106,23 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	for _, e := range now.Unattributed {
 		left -= e
 	}
-	is := make(map[gpu.Pod]gpu.PodAccount)
-	for _, p := range now.Pods() {
-		is[p.Pod] = p
+	is := make(map[gpu.Owner]gpu.GroupAccount)
+	for _, p := range now.Groups() {
+		is[p.Owner] = p
 		left -= p.Energy
 	}
 	if left != 0 {
 		m.t.Fatalf("pods hold %d mJ less than their containers: %+v", left, now)
 	}
-	for _, old := range was.Pods() {
-		p, there := is[old.Pod]
+	for _, old := range was.Groups() {
+		p, there := is[old.Owner]
 		if there && (p.Energy < old.Energy || p.Allocated < old.Allocated || !p.Opened.Equal(old.Opened)) {
 			m.t.Fatalf("a pod fell or began anew:\n%+v\n%+v", old, p)
 		}
 	}
-	for i := range was.Containers {
-		old := &was.Containers[i]
-		if _, there := is[old.OfPod()]; there && find(now, old.AccountKey) == nil {
+	for i := range was.Accounts {
+		old := &was.Accounts[i]
+		if _, there := is[old.Group()]; there && find(now, old.AccountKey) == nil {
 			m.t.Fatalf("a container's account ended before its pod's: %+v", old)
 		}
 	}
@@ -130,7 +130,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 
 // accountNeverFalls: inside a container's account, that of a process ends only when
 // the process was gone for the retention time, or its PID belongs to another.
-func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
+func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active {
 		m.t.Fatalf("an account fell:\n%+v\n%+v", was, now)
 	}
@@ -152,7 +152,7 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.ContainerAccount) {
 // while activity was known, idle energy while it could be told how busy the GPU was, and
 // no time twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
-	exclusive := map[gpu.Pod]gpu.Millijoules{}
+	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // counted with a signal, or while it was known how busy the GPU was
 	var took time.Duration
 	for _, s := range done {
@@ -164,12 +164,12 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 			known += s.energy
 		}
 	}
-	for i := range now.Containers {
-		a, was := &now.Containers[i], find(b.book, now.Containers[i].AccountKey)
+	for i := range now.Accounts {
+		a, was := &now.Accounts[i], find(b.book, now.Accounts[i].AccountKey)
 		if was == nil {
-			was = &gpu.ContainerAccount{}
+			was = &gpu.Account{}
 		}
-		exclusive[a.OfPod()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
+		exclusive[a.Group()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
 		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
 			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
 		}
@@ -191,9 +191,9 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-func find(b *gpu.Book, key gpu.AccountKey) *gpu.ContainerAccount {
-	if i := slices.IndexFunc(b.Containers, func(a gpu.ContainerAccount) bool { return a.AccountKey == key }); i >= 0 {
-		return &b.Containers[i]
+func find(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
+	if i := slices.IndexFunc(b.Accounts, func(a gpu.Account) bool { return a.AccountKey == key }); i >= 0 {
+		return &b.Accounts[i]
 	}
 	return nil
 }

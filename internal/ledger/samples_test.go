@@ -40,7 +40,7 @@ func TestLateSamples(t *testing.T) {
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("after the first interval (-want +got):\n%s", diff)
 	}
-	if a := b.Containers[1]; a.Active != 0 {
+	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("active for %v before it was seen to work", a.Active)
 	}
 	// The rest is of the second, together with a fifth of what follows.
@@ -53,7 +53,7 @@ func TestLateSamples(t *testing.T) {
 }
 
 func energies(b *gpu.Book) (out []gpu.ByMethod) {
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		out = append(out, a.Energy)
 	}
 	return out
@@ -86,9 +86,9 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
 		t.Errorf("charged (-want +got):\n%s", diff)
 	}
-	for _, a := range b.Containers {
+	for _, a := range b.Accounts {
 		if a.Active != time.Second {
-			t.Errorf("%s was active for %v", a.Pod, a.Active)
+			t.Errorf("%s was active for %v", a.Name, a.Active)
 		}
 	}
 }
@@ -115,8 +115,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	for s := 1.0; s < 10; s += 2 {
 		ask(t, l, sampled(look(s, both), 0), sampled(look(s+1, both), 2*time.Second, worked(p, 1000)))
 	}
-	if b := bookOf(l, uuid); b.Containers[0].Active != 9*time.Second || b.Containers[1].Active != 0 {
-		t.Errorf("active for %v and %v of %v", b.Containers[0].Active, b.Containers[1].Active, b.Settled.Boot-time.Hour)
+	if b := bookOf(l, uuid); b.Accounts[0].Active != 9*time.Second || b.Accounts[1].Active != 0 {
+		t.Errorf("active for %v and %v of %v", b.Accounts[0].Active, b.Accounts[1].Active, b.Settled.Boot-time.Hour)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 			end.Sampled.To = at(0.1).Boot
 			late.Sampled = gpu.Span{From: at(tt.from).Boot, To: at(1.8).Boot}
 			late.Activity = []ledger.Activity{{Process: p, Span: late.Sampled, Busy: 500 * time.Millisecond}}
-			a := ask(t, newLedger(), resting(0, both), end, late).Containers[0]
+			a := ask(t, newLedger(), resting(0, both), end, late).Accounts[0]
 			if a.Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) || a.Idle != 0 || a.Active != time.Second {
 				t.Errorf("account: %+v", a)
 			}
@@ -279,7 +279,7 @@ func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}
 	b := ask(t, newLedger(), look(0, both), unread(saw(look(0.5, both), p)), look(1, both))
-	if b.Containers[0].Active != time.Second || b.Containers[1].Active != 0 {
-		t.Errorf("active for %v and %v", b.Containers[0].Active, b.Containers[1].Active)
+	if b.Accounts[0].Active != time.Second || b.Accounts[1].Active != 0 {
+		t.Errorf("active for %v and %v", b.Accounts[0].Active, b.Accounts[1].Active)
 	}
 }

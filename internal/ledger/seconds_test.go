@@ -57,7 +57,7 @@ func TestSeconds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := ask(t, newLedger(), tt.looks...).Containers[0]
+			a := ask(t, newLedger(), tt.looks...).Accounts[0]
 			if a.Allocated != tt.allocated || a.Active != tt.active || a.Idle != tt.idle {
 				t.Errorf("allocated %v, active %v, idle %d mJ; want %v, %v, %d", a.Allocated, a.Active, a.Idle, tt.allocated, tt.active, tt.idle)
 			}
@@ -104,7 +104,7 @@ func TestBetween(t *testing.T) {
 				between.Energy = reading
 				tt.between(&between)
 				tt.end(&end)
-				a := ask(t, newLedger(), look(0, []*gpu.Process{p, q}), between, end).Containers[0]
+				a := ask(t, newLedger(), look(0, []*gpu.Process{p, q}), between, end).Accounts[0]
 				if a.Energy != tt.want || a.Idle != tt.idle {
 					t.Errorf("charged %v, idle %d; want %v, %d", a.Energy, a.Idle, tt.want, tt.idle)
 				}

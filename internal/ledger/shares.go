@@ -24,7 +24,7 @@ func (s shares) weights() []uint64 {
 
 // add gives a party more weight.
 func (s *shares) add(o *party, weight uint64) {
-	if i := slices.IndexFunc(*s, func(t share) bool { return t.kind == o.kind && t.container == o.container }); i >= 0 {
+	if i := slices.IndexFunc(*s, func(t share) bool { return compareParty(t.party, o) == 0 }); i >= 0 {
 		(*s)[i].weight += weight
 		return
 	}
@@ -54,7 +54,7 @@ func (p *part) byHolding() (s shares) {
 			s.add(&p.who.list[i], uint64(h.Replicas)*divisible/uint64(len(users)))
 		}
 		if len(users) == 0 {
-			s.add(&party{kind: gpu.OwnerContainer, container: h.Container}, uint64(h.Replicas)*divisible)
+			s.add(&party{owner: h.Owner}, uint64(h.Replicas)*divisible)
 		}
 	}
 	if len(p.holders) > 0 {
@@ -85,19 +85,18 @@ func (p *part) byService() (s shares) {
 	return s
 }
 
-// divisible is what one replica weighs: up to twelve containers can have equal parts.
+// divisible is what one replica weighs: up to twelve owners can have equal parts.
 const divisible = 27720
 
 // users returns the positions of the parties that hold an allocation. Those of a claim
-// that several containers of a pod have hold it together, and a pod holds what its
-// containers do. Where the container that holds it is not there, its pod's others are
-// its users.
+// that several parts of a group have hold it together, and a group holds what its parts do.
+// Where the part that holds it is not there, the group's others are its users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i, o := range p.who.list {
 		switch {
-		case o.kind != gpu.OwnerContainer || h.Container.OfPod() != o.container.OfPod():
-		case h.Container == o.container || h.Container.Container == "" || o.container.Container == "":
+		case o.vanished || h.Owner.Group() != o.owner.Group():
+		case h.Owner == o.owner || h.Owner.Part == "" || o.owner.Part == "":
 			users = append(users, i)
 		default:
 			beside = append(beside, i)

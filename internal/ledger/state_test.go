@@ -26,7 +26,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("restored book (-saved +restored):\n%s", diff)
 	}
 	after := ask(t, l, look(3, []*gpu.Process{p}, holds(train, 1)))
-	if after.Energy != 900_000 || after.Containers[0].Energy[gpu.Exclusive] != 900_000 {
+	if after.Energy != 900_000 || after.Accounts[0].Energy[gpu.Exclusive] != 900_000 {
 		t.Errorf("after the restart: %+v", after)
 	}
 }
@@ -36,7 +36,7 @@ func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
 			`"unattributed":[0,0,0,0,0],"retired":0,"resets":0,"rejected":0,"base":{"at":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":1300000}}}`,
-		`{"account":{"namespace":"ml","pod":"train-0","pod_uid":"uid-train","container":"main","opened":"2027-01-15T08:00:00Z",` +
+		`{"account":{"kind":"pod","scope":"ml","name":"train-0","uid":"uid-train","part":"main","opened":"2027-01-15T08:00:00Z",` +
 			`"energy":[300000,0,0],"idle":0,"allocated":1000000000,"active":0,"last_alive":3601000000000}}`,
 	}
 	var saved ledger.Builder
@@ -54,7 +54,7 @@ func TestStateOfFirstEdition(t *testing.T) {
 	for s := 2.0; s < 12; s++ {
 		b = ask(t, l, resting(look(s, both[:1], holds(train, 1))))
 	}
-	if a := b.Containers[0]; a.Energy[gpu.Exclusive] != b.Energy-b.Unattributed[gpu.Gap] || b.IdlePower != 300 || b.Energy != 11*300_000 {
+	if a := b.Accounts[0]; a.Energy[gpu.Exclusive] != b.Energy-b.Unattributed[gpu.Gap] || b.IdlePower != 300 || b.Energy != 11*300_000 {
 		t.Errorf("book: %+v", b)
 	}
 }
@@ -71,18 +71,18 @@ func TestNotOpen(t *testing.T) {
 
 // TestRecords: every piece of a state is saved, and in its place.
 func TestRecords(t *testing.T) {
-	book := func(containers ...gpu.ContainerAccount) *ledger.BookState {
-		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Containers: containers}}
+	book := func(containers ...gpu.Account) *ledger.BookState {
+		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Accounts: containers}}
 	}
-	account := func(c gpu.Container, pids ...uint32) gpu.ContainerAccount {
-		a := gpu.ContainerAccount{AccountKey: gpu.AccountKey{Container: c}}
+	account := func(c gpu.Owner, pids ...uint32) gpu.Account {
+		a := gpu.Account{AccountKey: gpu.AccountKey{Owner: c}}
 		for _, pid := range pids {
 			a.Processes = append(a.Processes, gpu.ProcessAccount{ProcessID: gpu.ProcessID{PID: pid}, Name: "a b)\n\x00\"\u2028\uFFFD"})
 		}
 		return a
 	}
 	want := ledger.State{Books: map[string]*ledger.BookState{
-		"GPU-1": book(account(train, 1, 2), account(serve), account(gpu.Container{}, 3)), "GPU-2": book(), "GPU-3": book(account(train, 1)),
+		"GPU-1": book(account(train, 1, 2), account(serve), account(gpu.Owner{}, 3)), "GPU-2": book(), "GPU-3": book(account(train, 1)),
 	}}
 	var got ledger.Builder
 	for r := range want.Records() {
@@ -129,7 +129,7 @@ func TestSomeRecords(t *testing.T) {
 // TestStrayRecords: a piece that has no place is no state.
 func TestStrayRecords(t *testing.T) {
 	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // another one each time: it is built on
-	container, process := ledger.Record{Account: &gpu.ContainerAccount{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
+	container, process := ledger.Record{Account: &gpu.Account{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
 		"an account without a book":     {container},
@@ -160,7 +160,7 @@ func TestPublished(t *testing.T) {
 	ask(t, l, look(2, []*gpu.Process{p}))
 	ask(t, ledger.Restore(ledger.Config{}, saved), look(2, []*gpu.Process{p}))
 	want := gpu.ByMethod{gpu.Exclusive: 300_000}
-	for name, a := range map[string]gpu.ContainerAccount{"book": shown.Containers[0], "state": saved.Books[uuid].Containers[0]} {
+	for name, a := range map[string]gpu.Account{"book": shown.Accounts[0], "state": saved.Books[uuid].Accounts[0]} {
 		if a.Energy != want || a.Processes[0].Energy != want {
 			t.Errorf("%s: the container has %v now, its process %v; want %v", name, a.Energy, a.Processes[0].Energy, want)
 		}
@@ -179,13 +179,13 @@ func TestPublishedBetween(t *testing.T) {
 		l := newLedger()
 		ask(t, l, look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}), look(2, []*gpu.Process{p, late}, holds(train, 1)))
 		shown := *bookOf(l, uuid)
-		want := shown.Containers[0]
+		want := shown.Accounts[0]
 		want.Processes = slices.Clone(want.Processes)
 		goOn(l)
-		if diff := cmp.Diff(want, shown.Containers[0]); diff != "" {
+		if diff := cmp.Diff(want, shown.Accounts[0]); diff != "" {
 			t.Errorf("after a %s (-shown +now):\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, bookOf(l, uuid).Containers[0]); diff == "" {
+		if diff := cmp.Diff(want, bookOf(l, uuid).Accounts[0]); diff == "" {
 			t.Errorf("a %s changes nothing", name)
 		}
 	}
@@ -216,23 +216,23 @@ func TestCheck(t *testing.T) {
 		{"out of balance", func(b *ledger.BookState) { b.Energy++ }, "energy is 101 mJ, but the accounts hold 100 mJ"},
 		{"retired", func(b *ledger.BookState) { b.Energy, b.Retired = 99, -1 }, "an amount is negative"},
 		{"unattributed", func(b *ledger.BookState) { b.Energy, b.Unattributed[gpu.Gap] = 99, -1 }, "an amount is negative"},
-		{"energy", func(b *ledger.BookState) { b.Containers[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
-		{"idle", func(b *ledger.BookState) { b.Containers[0].Idle = -1 }, "an amount is negative"},
-		{"allocated", func(b *ledger.BookState) { b.Containers[0].Allocated = -1 }, "an amount is negative"},
-		{"active", func(b *ledger.BookState) { b.Containers[0].Active = -1 }, "an amount is negative"},
+		{"energy", func(b *ledger.BookState) { b.Accounts[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
+		{"idle", func(b *ledger.BookState) { b.Accounts[0].Idle = -1 }, "an amount is negative"},
+		{"allocated", func(b *ledger.BookState) { b.Accounts[0].Allocated = -1 }, "an amount is negative"},
+		{"active", func(b *ledger.BookState) { b.Accounts[0].Active = -1 }, "an amount is negative"},
 		{"unsampled", func(b *ledger.BookState) { b.Unsampled = new(time.Duration(-1)) }, "an amount is negative"},
-		{"process", func(b *ledger.BookState) { b.Containers[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
-		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Containers) }, "the accounts are not in order"},
-		{"one key twice", func(b *ledger.BookState) { b.Containers[0].AccountKey = b.Containers[1].AccountKey }, "the accounts are not in order"},
+		{"process", func(b *ledger.BookState) { b.Accounts[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},
+		{"out of order", func(b *ledger.BookState) { slices.Reverse(b.Accounts) }, "the accounts are not in order"},
+		{"one key twice", func(b *ledger.BookState) { b.Accounts[0].AccountKey = b.Accounts[1].AccountKey }, "the accounts are not in order"},
 		{"no base", func(b *ledger.BookState) { b.Base = ledger.Mark{} }, "settled up to 1h0m0s after the boot, but the base is 0 mJ at 0s"},
 		{"of the future", func(b *ledger.BookState) { b.Settled, b.Base.At = at(10), at(10) }, "settled up to 1h0m10s after the boot, which was only 1h0m9s ago"},
 		{"a base of less than nothing", func(b *ledger.BookState) { b.Base.Energy = -1 }, "settled up to 1h0m0s after the boot, but the base is -1 mJ at 1h0m0s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := ledger.BookState{Base: ledger.Mark{At: at(0), Energy: 5}, Book: gpu.Book{Energy: 100, Settled: at(0), Containers: []gpu.ContainerAccount{
-				{AccountKey: gpu.AccountKey{Container: train}, Energy: gpu.ByMethod{70}, Processes: []gpu.ProcessAccount{{Energy: gpu.ByMethod{70}}}},
-				{AccountKey: gpu.AccountKey{Container: serve}, Energy: gpu.ByMethod{30}},
+			b := ledger.BookState{Base: ledger.Mark{At: at(0), Energy: 5}, Book: gpu.Book{Energy: 100, Settled: at(0), Accounts: []gpu.Account{
+				{AccountKey: gpu.AccountKey{Owner: train}, Energy: gpu.ByMethod{70}, Processes: []gpu.ProcessAccount{{Energy: gpu.ByMethod{70}}}},
+				{AccountKey: gpu.AccountKey{Owner: serve}, Energy: gpu.ByMethod{30}},
 			}}}
 			tt.spoil(&b)
 			got := ""

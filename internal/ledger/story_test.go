@@ -21,8 +21,8 @@ func amountsOf(b *gpu.Book) amounts {
 		"energy": b.Energy, "retired": b.Retired,
 		"resets": gpu.Millijoules(b.Resets), "rejected": gpu.Millijoules(b.Rejected),
 	}
-	for _, a := range b.Containers {
-		pod, _, _ := strings.Cut(a.Pod, "-")
+	for _, a := range b.Accounts {
+		pod, _, _ := strings.Cut(a.Name, "-")
 		for m, e := range a.Energy {
 			got[strings.Join(strings.Fields(pod+" "+a.GPUInstance+" "+gpu.Method(m).String()), " ")] = e
 		}

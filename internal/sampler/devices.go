@@ -19,7 +19,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
 	for _, a := range list {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
-		h := holding{a.UUID, a.GPUInstance, a.Container}
+		h := holding{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
 			continue
@@ -30,11 +30,11 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holding is what one container holds. If it holds that in two ways, such as by two
+// holding is what one owner holds. If it holds that in two ways, such as by two
 // claims, it is no more than one.
 type holding struct {
 	uuid, instance string
-	container      gpu.Container
+	owner          gpu.Owner
 }
 
 // find returns the GPU and the MIG instance of a name, empty if there is no such device.

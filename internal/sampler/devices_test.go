@@ -42,10 +42,10 @@ func TestDeviceNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.devices[0].DeviceNode, w.devices[1].DeviceNode, w.devices[1].MIG = "nvidia7", "nvidia8", mig
-			w.allocations.List = []gpu.Allocation{{Device: tt.of, Container: train, Sharing: gpu.SharingMIG, Replicas: 1, Live: true}}
+			w.allocations.List = []gpu.Allocation{{Device: tt.of, Owner: train, Sharing: gpu.SharingMIG, Replicas: 1, Live: true}}
 			var got []place
 			for _, g := range w.ticks(w.sampler(), 2).GPUs {
-				for _, a := range g.Book.Containers {
+				for _, a := range g.Book.Accounts {
 					got = append(got, place{g.UUID, a.GPUInstance})
 				}
 			}
@@ -63,7 +63,7 @@ func TestLostIndex(t *testing.T) {
 	w.ticks(s, 1)
 	w.devices = w.devices[1:]
 	w.devices[0].Index = 0
-	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Container: train, Replicas: 1, Live: true}}
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Owner: train, Replicas: 1, Live: true}}
 	snap := w.ticks(s, 2)
 	if len(snap.GPUs[0].Holders) != 0 || len(snap.GPUs[1].Holders) != 1 {
 		t.Errorf("holders: %+v", snap.GPUs)
@@ -74,7 +74,7 @@ func TestLostIndex(t *testing.T) {
 func TestLostName(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
-	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(1)}, Container: train, Replicas: 1, Live: true}}
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(1)}, Owner: train, Replicas: 1, Live: true}}
 	w.ticks(s, 1)
 	w.devices = w.devices[:1]
 	if g := w.ticks(s, 2).GPUs[1]; g.Present || len(g.Holders) != 1 {

@@ -15,14 +15,14 @@ type usage struct {
 	// known is set while the kubelet says who was given what.
 	known bool
 	// unheard reports whether the kubelet was not asked since a container came.
-	unheard func(gpu.Container) bool
+	unheard func(gpu.Owner) bool
 	// unplaced are the allocations of which it cannot be told what GPU they are of.
 	unplaced []gpu.Allocation
 }
 
 // uses reports whether a container's process is on what its pod was given.
 func (g guest) uses(a gpu.Allocation) bool {
-	return g.Owner.Container.PodUID == a.Container.PodUID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
+	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
 // usage compares the processes on a GPU with its allocations. Of the kubelet's last
@@ -32,23 +32,23 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.attendance[uuid].present
 	u := usage{known: v.givenKnown, unplaced: s.given[""], tenants: make([]guest, 0, len(present))}
 	for _, g := range present {
-		if g.Owner.Kind == gpu.OwnerContainer {
+		if g.Owner.Kind.HasAccount() {
 			u.tenants = append(u.tenants, g)
 		}
 	}
-	u.unheard = func(c gpu.Container) bool { return s.tenancies[c].first > s.asked }
+	u.unheard = func(c gpu.Owner) bool { return s.tenancies[c].first > s.asked }
 	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
 		counts := u.known && a.Live || !u.known && u.used(a)
-		return a.Container.PodUID == "" || !counts
+		return a.Owner.UID == "" || !counts
 	})
 	return u
 }
 
 // holdsGPU reports whether the kubelet gave a pod some GPU, by its last word.
-func (s *Sampler) holdsGPU(c gpu.Container) bool {
+func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	for _, list := range s.given {
 		if slices.ContainsFunc(list, func(a gpu.Allocation) bool {
-			return a.Container.Namespace == c.Namespace && a.Container.Pod == c.Pod
+			return a.Owner.Scope == c.Scope && a.Owner.Name == c.Name
 		}) {
 			return true
 		}
@@ -62,7 +62,7 @@ func (u *usage) used(a gpu.Allocation) bool {
 }
 
 // tenancies are when each container was first seen on a GPU, and last (boot clock).
-type tenancies map[gpu.Container]tenancy
+type tenancies map[gpu.Owner]tenancy
 
 type tenancy struct{ first, last time.Duration }
 
@@ -74,17 +74,17 @@ const tenancyMemory = 10 * time.Minute
 func (t tenancies) see(on map[string]attendance, now time.Duration) {
 	for _, who := range on {
 		for _, g := range who.present {
-			if g.Owner.Kind != gpu.OwnerContainer {
+			if !g.Owner.Kind.HasAccount() {
 				continue
 			}
-			seen, known := t[g.Owner.Container]
+			seen, known := t[g.Owner]
 			if !known {
 				seen.first = now
 			}
-			t[g.Owner.Container] = tenancy{seen.first, now}
+			t[g.Owner] = tenancy{seen.first, now}
 		}
 	}
-	maps.DeleteFunc(t, func(_ gpu.Container, seen tenancy) bool { return now-seen.last > tenancyMemory })
+	maps.DeleteFunc(t, func(_ gpu.Owner, seen tenancy) bool { return now-seen.last > tenancyMemory })
 }
 
 // byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
@@ -107,13 +107,13 @@ func (u *usage) holders() []gpu.Holder {
 	}
 	for _, a := range u.held {
 		out = append(out, gpu.Holder{
-			AccountKey: gpu.AccountKey{GPUInstance: a.GPUInstance, Container: a.Container},
+			AccountKey: gpu.AccountKey{GPUInstance: a.GPUInstance, Owner: a.Owner},
 			Resource:   a.Resource, Claim: a.Claim, Sharing: a.Sharing, Replicas: a.Replicas,
 		})
 	}
 	for _, t := range u.tenants {
-		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Container: t.Owner.Container}
-		if listed(key) || t.Owner.Container.Container == "" && u.heldByPod(t) >= 0 {
+		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Owner: t.Owner}
+		if listed(key) || t.Owner.Part == "" && u.heldByPod(t) >= 0 {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
@@ -136,7 +136,7 @@ func (u *usage) heldByPod(t guest) int {
 // mayHold reports whether the tenant's pod was given something that may be what it uses, or
 // may have been since the kubelet was asked.
 func (u *usage) mayHold(t guest) bool {
-	return u.unheard(t.Owner.Container) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Container.PodUID == t.Owner.Container.PodUID })
+	return u.unheard(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
 // strays counts the processes whose pod does not hold what they use.

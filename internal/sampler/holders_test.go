@@ -12,19 +12,19 @@ import (
 // process uses.
 func TestUse(t *testing.T) {
 	initContainer := train
-	initContainer.Container = "warm-up"
+	initContainer.Part = "warm-up"
 	tests := []struct {
 		name           string
-		given, used    []gpu.Container // on the first GPU
+		given, used    []gpu.Owner // on the first GPU
 		strays, unused int
 		sharing        []gpu.Sharing
 	}{
 		{"nothing", nil, nil, 0, 0, nil},
-		{"used as given", []gpu.Container{train}, []gpu.Container{train}, 0, 0, []gpu.Sharing{gpu.SharingExclusive}},
-		{"given, not used", []gpu.Container{train}, nil, 0, 1, []gpu.Sharing{gpu.SharingExclusive}},
-		{"used, not given", nil, []gpu.Container{train}, 1, 0, []gpu.Sharing{gpu.SharingNone}},
-		{"used by another container of the pod", []gpu.Container{train}, []gpu.Container{initContainer}, 0, 0, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingExclusive}},
-		{"a hog beside an idle holder", []gpu.Container{train}, []gpu.Container{serve}, 1, 1, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingNone}},
+		{"used as given", []gpu.Owner{train}, []gpu.Owner{train}, 0, 0, []gpu.Sharing{gpu.SharingExclusive}},
+		{"given, not used", []gpu.Owner{train}, nil, 0, 1, []gpu.Sharing{gpu.SharingExclusive}},
+		{"used, not given", nil, []gpu.Owner{train}, 1, 0, []gpu.Sharing{gpu.SharingNone}},
+		{"used by another container of the pod", []gpu.Owner{train}, []gpu.Owner{initContainer}, 0, 0, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingExclusive}},
+		{"a hog beside an idle holder", []gpu.Owner{train}, []gpu.Owner{serve}, 1, 1, []gpu.Sharing{gpu.SharingExclusive, gpu.SharingNone}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
 		given          string // to the trainer
-		user           gpu.Container
+		user           gpu.Owner
 		on             string
 		strays, unused int
 		holders        map[string]gpu.Sharing // by instance
@@ -100,8 +100,8 @@ func TestTwoClaims(t *testing.T) {
 	w.gives(first, serve)
 	w.allocations.List[2].Replicas = 2
 	g := w.ticks(w.sampler(), 3).GPUs[0]
-	if *g.Unused != 2 || g.Book.Containers[0].Energy != g.Book.Containers[1].Energy {
-		t.Errorf("%d unused; accounts %+v", *g.Unused, g.Book.Containers)
+	if *g.Unused != 2 || g.Book.Accounts[0].Energy != g.Book.Accounts[1].Energy {
+		t.Errorf("%d unused; accounts %+v", *g.Unused, g.Book.Accounts)
 	}
 	if len(g.Holders) != 2 || g.Holders[0].Replicas != 2 {
 		t.Errorf("holders: %+v", g.Holders)
@@ -177,7 +177,7 @@ func TestNoKubelet(t *testing.T) {
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
-	helper.Container = "helper"
+	helper.Part = "helper"
 	w.gives(first, train)
 	w.gives(second, serve)
 	w.runs(first, 42, train)
@@ -189,7 +189,7 @@ func TestSilentKubelet(t *testing.T) {
 	w.runs(first, 44, serve) // given the other one
 	w.ticks(s, 20)
 	snap := w.ticks(s, 1)
-	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Container: serve}, Sharing: gpu.SharingUnknown})
+	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Owner: serve}, Sharing: gpu.SharingUnknown})
 	if diff := cmp.Diff(want, snap.GPUs[0].Holders); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
@@ -219,7 +219,7 @@ func TestUnplaced(t *testing.T) {
 
 func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	w := newWorld(t)
-	w.allocations.List = []gpu.Allocation{{Device: device, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	w.allocations.List = []gpu.Allocation{{Device: device, Owner: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
 	w.runs(first, 42, train)
 	w.runs(second, 43, serve)
 	snap := w.ticks(w.sampler(), 3)
@@ -242,10 +242,10 @@ func TestPrivatePIDs(t *testing.T) {
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	snap := w.ticks(w.sampler(), 4)
 	held, free := snap.GPUs[0].Book, snap.GPUs[1].Book
-	if len(held.Containers) != 1 || held.Containers[0].Energy != (gpu.ByMethod{gpu.Allocated: 300_000}) {
+	if len(held.Accounts) != 1 || held.Accounts[0].Energy != (gpu.ByMethod{gpu.Allocated: 300_000}) {
 		t.Errorf("the GPU that is held: %+v", held)
 	}
-	if len(free.Containers) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
+	if len(free.Accounts) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
 		t.Errorf("the GPU that nobody holds: %+v", free)
 	}
 	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil || snap.GPUs[0].HoldersKnown {
@@ -258,10 +258,10 @@ func TestPrivatePIDs(t *testing.T) {
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
-	unknown.PodUID = ""
+	unknown.UID = ""
 	w.allocations.List = []gpu.Allocation{
-		{Device: gpu.DeviceName{UUID: first}, Container: train, Sharing: gpu.SharingExclusive, Replicas: 1},
-		{Device: gpu.DeviceName{UUID: first}, Container: unknown, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true},
+		{Device: gpu.DeviceName{UUID: first}, Owner: train, Sharing: gpu.SharingExclusive, Replicas: 1},
+		{Device: gpu.DeviceName{UUID: first}, Owner: unknown, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true},
 	}
 	s := w.sampler()
 	if got := w.ticks(s, 1).GPUs[0].Holders; len(got) != 0 {

@@ -14,7 +14,7 @@ const mpsServer = "nvidia-cuda-mps"
 
 // passOn gives the work of MPS servers to their clients, and leaves the servers out
 // that have some. holds reports whether a pod was given a GPU.
-func (who *attendance) passOn(holds func(gpu.Container) bool) {
+func (who *attendance) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g guest) bool { return !g.MPS })
 	if len(clients) == 0 {
 		return
@@ -33,19 +33,19 @@ func (who *attendance) passOn(holds func(gpu.Container) bool) {
 // chooses its name, so the name alone proves nothing: a server in a pod with clients
 // serves these, and serves the clients of other pods only if it is the host's or its pod
 // was given no GPU, as the control daemon of the device plugin.
-func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Container) bool) []guest {
+func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Owner) bool) []guest {
 	if server.Name != mpsServer {
 		return nil
 	}
-	switch o := server.Owner; o.Kind {
-	case gpu.OwnerHost:
+	switch o := server.Owner; {
+	case o.Kind == gpu.OwnerHost:
 		return clients
-	case gpu.OwnerContainer:
-		ofPod := func(g guest) bool { return g.Owner.Container.OfPod() == o.Container.OfPod() }
+	case o.Kind.HasAccount():
+		ofPod := func(g guest) bool { return g.Owner.Group() == o.Group() }
 		if slices.ContainsFunc(clients, ofPod) {
 			return slices.DeleteFunc(slices.Clone(clients), func(g guest) bool { return !ofPod(g) })
 		}
-		if !holds(o.Container) {
+		if !holds(o) {
 			return clients
 		}
 	}
@@ -60,8 +60,8 @@ func shareOut(a ledger.Activity, clients []guest) []ledger.Activity {
 	if n == 0 {
 		return []ledger.Activity{a}
 	}
-	pod := clients[0].Owner.Container.OfPod()
-	served := slices.ContainsFunc(clients, func(g guest) bool { return g.Owner.Container.OfPod() != pod })
+	pod := clients[0].Owner.Group()
+	served := slices.ContainsFunc(clients, func(g guest) bool { return g.Owner.Group() != pod })
 	shares := make([]ledger.Activity, 0, n)
 	for i, g := range clients {
 		share := a

@@ -12,71 +12,71 @@ import (
 // of its own pod, and for others only if its pod was given no GPU. Its work is theirs.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
-	daemon := gpu.Container{Namespace: "kube-system", Pod: "mps-daemon", PodUID: "uid-mps", Container: "daemon"}
+	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
 	sidecar := train
-	sidecar.Container = "sidecar"
+	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Container          // three replicas the first one, one the others
-		server gpu.Container            // of the process with the name
-		mps    map[uint32]gpu.Container // clients, which are never sampled
-		plain  map[uint32]gpu.Container // other processes
-		busy   map[uint32]float64       // by PID
-		want   map[gpu.Container]gpu.ByMethod
+		holds  []gpu.Owner          // three replicas the first one, one the others
+		server gpu.Owner            // of the process with the name
+		mps    map[uint32]gpu.Owner // clients, which are never sampled
+		plain  map[uint32]gpu.Owner // other processes
+		busy   map[uint32]float64   // by PID
+		want   map[gpu.Owner]gpu.ByMethod
 	}{
 		{
 			"a tenant's worker with an idle client of its own",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			train,
-			map[uint32]gpu.Container{42: train},
-			map[uint32]gpu.Container{43: serve},
+			map[uint32]gpu.Owner{42: train},
+			map[uint32]gpu.Owner{43: serve},
 			map[uint32]float64{server: 0.75, 43: 0.25},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
 			"a tenant's worker beside another tenant's client",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			train,
-			map[uint32]gpu.Container{43: serve},
+			map[uint32]gpu.Owner{43: serve},
 			nil,
 			map[uint32]float64{server: 0.75, 43: 0.25},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
 			"a server in a sidecar",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			sidecar,
-			map[uint32]gpu.Container{42: train},
-			map[uint32]gpu.Container{43: serve},
+			map[uint32]gpu.Owner{42: train},
+			map[uint32]gpu.Owner{43: serve},
 			map[uint32]float64{server: 0.75, 43: 0.25},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
 			"a pod without a GPU, for its tenant's client",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			daemon,
-			map[uint32]gpu.Container{42: train},
-			map[uint32]gpu.Container{43: serve},
+			map[uint32]gpu.Owner{42: train},
+			map[uint32]gpu.Owner{43: serve},
 			map[uint32]float64{server: 0.75, 43: 0.25},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Shared: 225_000}, serve: {gpu.Shared: 75_000}},
 		},
 		{
 			"the control daemon, whose clients hold 3 and 1 replicas",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			daemon,
-			map[uint32]gpu.Container{42: train, 43: serve},
+			map[uint32]gpu.Owner{42: train, 43: serve},
 			nil,
 			map[uint32]float64{server: 0.5},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
 		},
 		{
 			"the control daemon, and a client with a server of its own that is idle",
-			[]gpu.Container{train, serve},
+			[]gpu.Owner{train, serve},
 			daemon,
-			map[uint32]gpu.Container{42: train, 43: serve},
-			map[uint32]gpu.Container{44: train},
+			map[uint32]gpu.Owner{42: train, 43: serve},
+			map[uint32]gpu.Owner{44: train},
 			map[uint32]float64{server: 0.5},
-			map[gpu.Container]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
+			map[gpu.Owner]gpu.ByMethod{train: {gpu.Allocated: 225_000}, serve: {gpu.Allocated: 75_000}},
 		},
 	}
 	for _, tt := range tests {
@@ -105,10 +105,10 @@ func TestMPSServerByName(t *testing.T) {
 			for pid, busy := range tt.busy {
 				w.samples[first] = append(w.samples[first], gpu.Sample{PID: pid, SM: busy})
 			}
-			got := make(map[gpu.Container]gpu.ByMethod)
-			for _, a := range w.ticks(w.sampler(), 4).GPUs[0].Book.Containers {
+			got := make(map[gpu.Owner]gpu.ByMethod)
+			for _, a := range w.ticks(w.sampler(), 4).GPUs[0].Book.Accounts {
 				if a.Energy.Sum() > 0 {
-					got[a.Container] = a.Energy
+					got[a.Owner] = a.Energy
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -128,9 +128,9 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	p.Name = "nvidia-cuda-mps"
 	w.processes[9] = p
 	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}
-	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Containers {
-		if want := map[gpu.Container]gpu.Millijoules{serve: 200_000}[a.Container]; a.Energy.Sum() != want {
-			t.Errorf("%s was charged %d mJ, want %d", a.Pod, a.Energy.Sum(), want)
+	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Accounts {
+		if want := map[gpu.Owner]gpu.Millijoules{serve: 200_000}[a.Owner]; a.Energy.Sum() != want {
+			t.Errorf("%s was charged %d mJ, want %d", a.Name, a.Energy.Sum(), want)
 		}
 	}
 }
@@ -138,15 +138,15 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 // TestOnlyPodKnown: a pod whose container is not known is shown with what it holds only.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
-	pod.Container = ""
+	pod.Part = ""
 	w := newWorld(t)
 	w.gives(first, train)
 	w.runs(first, 42, pod)
 	g := w.ticks(w.sampler(), 3).GPUs[0]
-	if len(g.Holders) != 1 || g.Holders[0].Container != train || *g.Strays != 0 || *g.Unused != 0 {
+	if len(g.Holders) != 1 || g.Holders[0].Owner != train || *g.Strays != 0 || *g.Unused != 0 {
 		t.Errorf("%d strays, %d unused, holders %+v", *g.Strays, *g.Unused, g.Holders)
 	}
-	if a := g.Book.Containers; len(a) != 1 || a[0].Container != train || a[0].Energy[gpu.Exclusive] != 200_000 {
+	if a := g.Book.Accounts; len(a) != 1 || a[0].Owner != train || a[0].Energy[gpu.Exclusive] != 200_000 {
 		t.Errorf("accounts: %+v", a)
 	}
 }

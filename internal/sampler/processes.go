@@ -46,7 +46,7 @@ type guest struct {
 }
 
 // attend resolves the PIDs of a reading. holds reports whether a pod was given a GPU.
-func (p *processes) attend(r gpu.Reading, holds func(gpu.Container) bool) attendance {
+func (p *processes) attend(r gpu.Reading, holds func(gpu.Owner) bool) attendance {
 	who := attendance{present: make([]guest, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {
 		c := &r.Contexts[i]

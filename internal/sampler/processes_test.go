@@ -45,7 +45,7 @@ func TestIdleSample(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
 	w.samples[first], w.utilization = []gpu.Sample{{PID: 42}}, 0
-	if a := w.ticks(w.sampler(), 3).GPUs[0].Book.Containers[0]; a.Active != 0 || a.Idle != 200_000 {
+	if a := w.ticks(w.sampler(), 3).GPUs[0].Book.Accounts[0]; a.Active != 0 || a.Idle != 200_000 {
 		t.Errorf("active for %v, %d mJ while the GPU was idle; want 0, 200000", a.Active, a.Idle)
 	}
 }
@@ -80,7 +80,7 @@ func TestShownOwner(t *testing.T) {
 	if got := after.GPUs[0].Processes[0].Owner; got != owner {
 		t.Errorf("owner %+v, want %+v", got, owner)
 	}
-	if got := after.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+	if got := after.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
 		t.Errorf("its container was charged %d mJ, want 200000", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestVanished(t *testing.T) {
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	w.samples[second] = []gpu.Sample{{PID: 43, SM: 1}}
 	snap := w.ticks(s, 1)
-	if got := snap.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+	if got := snap.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
 		t.Errorf("the ended process %+v was charged %d mJ, want 200000", ended, got)
 	}
 	if got := snap.GPUs[1].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
@@ -116,7 +116,7 @@ func TestMemory(t *testing.T) {
 	w.ticks(s, 29)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	book := w.ticks(s, 2).GPUs[0].Book
-	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
+	if got := book.Accounts[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
 		t.Errorf("its container was charged %d mJ, want 300000: %+v", got, book)
 	}
 	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
@@ -136,7 +136,7 @@ func TestReusedPID(t *testing.T) {
 	w.ticks(s, 1)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	book := w.ticks(s, 1).GPUs[0].Book
-	if got := book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+	if got := book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
 		t.Errorf("the process that was on the GPU was charged %d mJ, want 200000: %+v", got, book)
 	}
 	w.contexts[first] = []uint32{42}
@@ -177,8 +177,8 @@ func TestMPS(t *testing.T) {
 	w.samples[first] = []gpu.Sample{{PID: 9, SM: 1}}
 	s := w.sampler()
 	b := w.ticks(s, 4).GPUs[0].Book
-	if b.Containers[0].Energy != (gpu.ByMethod{gpu.Allocated: 200_001}) || b.Containers[1].Energy != (gpu.ByMethod{gpu.Allocated: 99_999}) {
-		t.Errorf("clients: %+v", b.Containers)
+	if b.Accounts[0].Energy != (gpu.ByMethod{gpu.Allocated: 200_001}) || b.Accounts[1].Energy != (gpu.ByMethod{gpu.Allocated: 99_999}) {
+		t.Errorf("clients: %+v", b.Accounts)
 	}
 	w.contexts[first], w.mps = []uint32{9}, nil
 	w.ticks(s, 1)
@@ -191,13 +191,13 @@ func TestMPS(t *testing.T) {
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string
-		runs  map[uint32]gpu.Container // beside the server
+		runs  map[uint32]gpu.Owner // beside the server
 		shown []uint32
 		want  gpu.ByMethod // of the trainer
 	}{
-		{"one client", map[uint32]gpu.Container{42: train}, []uint32{42}, gpu.ByMethod{gpu.Exclusive: 200_000}},
-		{"a client and no client", map[uint32]gpu.Container{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
-		{"no client", map[uint32]gpu.Container{43: serve}, []uint32{43, 9}, gpu.ByMethod{}},
+		{"one client", map[uint32]gpu.Owner{42: train}, []uint32{42}, gpu.ByMethod{gpu.Exclusive: 200_000}},
+		{"a client and no client", map[uint32]gpu.Owner{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
+		{"no client", map[uint32]gpu.Owner{43: serve}, []uint32{43, 9}, gpu.ByMethod{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,8 +221,8 @@ func TestMPSServer(t *testing.T) {
 				t.Errorf("processes (-want +got):\n%s", diff)
 			}
 			var got gpu.ByMethod
-			for _, a := range g.Book.Containers {
-				if a.Container == train {
+			for _, a := range g.Book.Accounts {
+				if a.Owner == train {
 					got = a.Energy
 				}
 			}

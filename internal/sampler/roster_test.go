@@ -77,12 +77,12 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	all := w.devices
 	w.devices = all[:1]
 	w.runs(first, 43, serve)
-	if snap := w.ticks(s, 3); !snap.GPUs[0].Book.Containers[0].Processes[0].Folded || len(snap.GPUs[1].Book.Containers[0].Processes) != 1 {
+	if snap := w.ticks(s, 3); !snap.GPUs[0].Book.Accounts[0].Processes[0].Folded || len(snap.GPUs[1].Book.Accounts[0].Processes) != 1 {
 		t.Errorf("within the retention time: %+v, %+v", snap.GPUs[0].Book, snap.GPUs[1].Book)
 	}
 	w.now += 6 * time.Minute
 	snap := w.ticks(s, 3)
-	if ps := snap.GPUs[0].Book.Containers[0].Processes; len(ps) != 2 || ps[1].Folded {
+	if ps := snap.GPUs[0].Book.Accounts[0].Processes; len(ps) != 2 || ps[1].Folded {
 		t.Errorf("after it: %+v", ps)
 	}
 	other := all[1]

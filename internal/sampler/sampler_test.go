@@ -21,7 +21,7 @@ func TestSnapshot(t *testing.T) {
 	w.runs(first, 42, train)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.9, Memory: 0.25}}
 	w.allocations.List = []gpu.Allocation{{
-		Device: gpu.DeviceName{UUID: second}, Container: train, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+		Device: gpu.DeviceName{UUID: second}, Owner: train, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 	}}
 	snap := w.ticks(w.sampler(), 3)
 	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {
@@ -41,7 +41,7 @@ func TestSnapshot(t *testing.T) {
 	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].XIDs.Since.Equal(began) {
 		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].XIDs.Since, began)
 	}
-	key := gpu.AccountKey{Container: train}
+	key := gpu.AccountKey{Owner: train}
 	want := []gpu.Holder{{AccountKey: key, Sharing: gpu.SharingNone}}
 	if diff := cmp.Diff(want, snap.GPUs[0].Holders); diff != "" {
 		t.Errorf("uses without holding (-want +got):\n%s", diff)
@@ -54,10 +54,10 @@ func TestSnapshot(t *testing.T) {
 	if *p.SM != 0.9 || *p.Memory != 0.25 || *p.MemoryUsed != 1<<30 || p.Name != "python" {
 		t.Errorf("process: %+v", p)
 	}
-	if got := snap.GPUs[0].Book.Containers[0].Energy[gpu.Exclusive]; got != 200_000 {
+	if got := snap.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
 		t.Errorf("the process's container was charged %d mJ, want 200000", got)
 	}
-	if got := snap.GPUs[1].Book.Containers[0].Energy[gpu.Allocated]; got != 200_000 {
+	if got := snap.GPUs[1].Book.Accounts[0].Energy[gpu.Allocated]; got != 200_000 {
 		t.Errorf("the holder was charged %d mJ, want 200000", got)
 	}
 }
@@ -138,12 +138,12 @@ func TestInstances(t *testing.T) {
 	w.places = map[uint32]string{42: "1", 43: "2"}
 	w.instances = []gpu.InstanceSample{{Instance: "1", SM: 0.5}, {Instance: "2", SM: 0.25}, {Instance: "1", SM: 0.25}}
 	got := make(map[gpu.AccountKey]gpu.ByMethod)
-	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Containers {
+	for _, a := range w.ticks(w.sampler(), 3).GPUs[0].Book.Accounts {
 		got[a.AccountKey] = a.Energy
 	}
 	want := map[gpu.AccountKey]gpu.ByMethod{
-		{GPUInstance: "1", Container: train}: {gpu.Shared: 150_000},
-		{GPUInstance: "2", Container: serve}: {gpu.Shared: 50_000},
+		{GPUInstance: "1", Owner: train}: {gpu.Shared: 150_000},
+		{GPUInstance: "2", Owner: serve}: {gpu.Shared: 50_000},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)

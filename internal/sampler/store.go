@@ -54,10 +54,15 @@ type content struct {
 	books ledger.Builder
 }
 
-func (c *content) add(line json.RawMessage) error {
+func (c *content) add(version int, line json.RawMessage) error {
 	var r record
 	if err := json.Unmarshal(line, &r); err != nil {
 		return err
+	}
+	if version == 2 {
+		if err := r.upgrade(line); err != nil {
+			return err
+		}
 	}
 	if r.GPU == nil {
 		return c.books.Add(r.Record)

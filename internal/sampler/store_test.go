@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
@@ -109,7 +110,7 @@ func TestSaveBeforePublish(t *testing.T) {
 	w.write("state/ledger.json/stuck", "")
 	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
-	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Containers) != 1 || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
+	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Accounts) != 1 || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
 		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.XIDs.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
@@ -143,25 +144,43 @@ func TestStaleFromStart(t *testing.T) {
 // TestOversizedState: a file with a record without end means clean books, and is counted.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
-	w.write("state/ledger.json", `{"version":2,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
+	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
 	snap := w.ticks(w.sampler(), 3)
 	if st := stageOf(snap, stage.State); snap.GPUs[0].Book.Energy != 200_000 || st.Failures != 1 || st.Oversized != 1 || !st.Up {
 		t.Errorf("%d mJ, stage %+v; want clean books, one failure and up again", snap.GPUs[0].Book.Energy, st)
 	}
 }
 
+// TestOldState: the books of an exporter that wrote version 2 go on.
+func TestOldState(t *testing.T) {
+	saved, err := os.ReadFile(filepath.Join("testdata", "state-v2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.write("state/ledger.json", string(saved))
+	w.now += 5 * time.Second
+	w.runs(first, 42, train)
+	w.gives(first, train)
+	b := w.ticks(w.sampler(), 2).GPUs[0].Book
+	if len(b.Accounts) != 1 || b.Accounts[0].Owner != train || b.Accounts[0].Energy[gpu.Exclusive] != 600_000 || b.Energy != 600_000 || b.Accounts[0].Processes[0].Energy.Sum() != 600_000 {
+		t.Errorf("book %+v", b)
+	}
+}
+
 // TestCorruptState: a file that cannot be continued means clean books.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {
-		return `{"version":2,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
+		return `{"version":3,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
 	}
 	const lost = `{"gpu":{"uuid":"GPU-5d2f9a60-0000-4000-8000-000000000003"}}`
 	files := map[string]string{
 		"garbage":       "{",
 		"unbalanced":    of(`{"uuid":"` + first + `","book":{"energy":5}}`),
 		"null":          of(`{"uuid":"` + first + `","book":null}`),
-		"out of place":  of(`{"account":{"namespace":"ml"}}`),
+		"out of place":  of(`{"account":{"kind":"pod"}}`),
 		"no record":     of(`[1]`),
+		"unknown owner": of(`{"account":{"kind":"nobody"}}`),
 		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
 		"a line is cut": strings.TrimSuffix(of(lost+"\n"+lost), `{"records":1}`),
 	}

@@ -22,7 +22,7 @@ const (
 	second = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 )
 
-var train = gpu.Container{Namespace: "ml", Pod: "train-0", PodUID: "uid-train", Container: "main"}
+var train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
 
 // world is everything a sampler looks at: both its source and its mapper. Each of
 // its GPUs draws 100 W.
@@ -137,9 +137,9 @@ func (w *world) Allocations() gpu.Allocations {
 func (w *world) SeesHost() bool { return !w.private }
 
 // runs puts a process of a container on a GPU.
-func (w *world) runs(uuid string, pid uint32, c gpu.Container) {
+func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 	w.processes[pid] = gpu.Process{
-		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: c},
+		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: c,
 	}
 	w.owners[w.processes[pid].ID] = w.processes[pid].Owner
 	w.contexts[uuid] = append(w.contexts[uuid], pid)
@@ -181,12 +181,12 @@ func stageOf(s *gpu.Snapshot, name stage.Name) gpu.Stage {
 	return gpu.Stage{}
 }
 
-var serve = gpu.Container{Namespace: "web", Pod: "serve-0", PodUID: "uid-serve", Container: "model"}
+var serve = gpu.Owner{Kind: gpu.OwnerPod, Scope: "web", Name: "serve-0", UID: "uid-serve", Part: "model"}
 
 // gives has a container hold a GPU.
-func (w *world) gives(uuid string, c gpu.Container) {
+func (w *world) gives(uuid string, c gpu.Owner) {
 	w.allocations.List = append(w.allocations.List, gpu.Allocation{
-		Device: gpu.DeviceName{UUID: uuid}, Container: c, Resource: "nvidia.com/gpu",
+		Device: gpu.DeviceName{UUID: uuid}, Owner: c, Resource: "nvidia.com/gpu",
 		Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 	})
 }

@@ -9,7 +9,7 @@ type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
 	Process  gpu.ProcessID
-	gpu.Container
+	gpu.Owner
 	Percent int
 	// Holds is set for what is held.
 	Holds bool
@@ -24,7 +24,7 @@ func (w *world) activity() []Activity {
 			out = append(out, Activity{w.boards[i].UUID, l.instance, l.process.id, l.process.owner, l.percent, false})
 		}
 		for _, h := range holders[i] {
-			out = append(out, Activity{w.boards[i].UUID, h.instance, gpu.ProcessID{}, h.Container, 0, true})
+			out = append(out, Activity{w.boards[i].UUID, h.instance, gpu.ProcessID{}, h.Owner, 0, true})
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ func TestWatch(t *testing.T) {
 		rows = append(rows, row)
 		for _, a := range on {
 			if a.GPU == row.GPUs[1].UUID {
-				busy[a.Pod] += a.Percent
+				busy[a.Name] += a.Percent
 			}
 		}
 	})
@@ -30,8 +30,8 @@ func TestWatch(t *testing.T) {
 	}
 	const floor = 71 * 100 // mJ in one step
 	for _, c := range rows[29].GPUs[1].Containers {
-		if want := gpu.Millijoules(500*busy[c.Pod] + 30*floor/2); c.Energy != want {
-			t.Errorf("%s used %d mJ and was busy for %d, want %d mJ", c.Pod, c.Energy, busy[c.Pod], want)
+		if want := gpu.Millijoules(500*busy[c.Name] + 30*floor/2); c.Energy != want {
+			t.Errorf("%s used %d mJ and was busy for %d, want %d mJ", c.Name, c.Energy, busy[c.Name], want)
 		}
 	}
 }

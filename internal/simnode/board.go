@@ -152,8 +152,8 @@ func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 // charge adds energy to a process and to its container, if it has one.
 func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 	b.energy += e
-	b.containers.add(now, ProcessTruth{Container: p.owner, Energy: e})
-	b.processes.add(now, ProcessTruth{ProcessID: p.id, Name: p.comm, Container: p.owner, Energy: e})
+	b.containers.add(now, ProcessTruth{Owner: p.owner, Energy: e})
+	b.processes.add(now, ProcessTruth{ProcessID: p.id, Command: p.comm, Owner: p.owner, Energy: e})
 }
 
 // chargeHolder adds a share of the floor to a container, spread evenly over its
@@ -161,13 +161,13 @@ func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoules) {
 	var own []*process
 	for _, l := range loads {
-		if l.process.owner == h.Container {
+		if l.process.owner == h.Owner {
 			own = append(own, l.process)
 		}
 	}
 	if len(own) == 0 {
 		b.energy += e
-		b.containers.add(now, ProcessTruth{Container: h.Container, Energy: e})
+		b.containers.add(now, ProcessTruth{Owner: h.Owner, Energy: e})
 	}
 	for i, share := range split(e, len(own)) {
 		b.charge(now, own[i], share)
@@ -184,13 +184,13 @@ type tally struct {
 
 type accountKey struct {
 	process   gpu.ProcessID
-	container gpu.Container
+	container gpu.Owner
 }
 
 // add adds energy to the account with the same key, opening it if need be. The
 // host, which is no container, has no account among the containers.
 func (t *tally) add(now int64, e ProcessTruth) {
-	key := accountKey{e.ProcessID, e.Container}
+	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
 		return
 	}
@@ -211,7 +211,7 @@ func (t *tally) add(now int64, e ProcessTruth) {
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
-		if a.Container == (gpu.Container{}) { // else it is a part of its container
+		if a.Owner == (gpu.Owner{}) { // else it is a part of its container
 			b.retired += a.Energy
 		}
 	})
@@ -223,7 +223,7 @@ func (t *tally) retire(before int64, drop func(*account)) {
 			return false
 		}
 		drop(a)
-		delete(t.of, accountKey{a.ProcessID, a.Container})
+		delete(t.of, accountKey{a.ProcessID, a.Owner})
 		return true
 	})
 }
@@ -232,7 +232,7 @@ func (t *tally) retire(before int64, drop func(*account)) {
 func (b *board) truth() GPUTruth {
 	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Idle: b.idle, Retired: b.retired}
 	for _, a := range b.containers.list {
-		t.Containers = append(t.Containers, ContainerTruth{a.Container, a.Energy})
+		t.Containers = append(t.Containers, ContainerTruth{a.Owner, a.Energy})
 	}
 	for _, a := range b.processes.list {
 		t.Processes = append(t.Processes, a.ProcessTruth)

@@ -12,10 +12,10 @@ import (
 type logTree struct{ links, pods string }
 
 func (t logTree) start(c *container) error {
-	if err := os.MkdirAll(filepath.Join(t.pods, podDir(c), c.Container.Container), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(t.pods, podDir(c), c.Part), 0o755); err != nil {
 		return err
 	}
-	target := filepath.Join("/var/log/pods", podDir(c), c.Container.Container, "0.log")
+	target := filepath.Join("/var/log/pods", podDir(c), c.Part, "0.log")
 	return os.Symlink(target, t.link(c))
 }
 
@@ -27,11 +27,11 @@ func (t logTree) end(c *container) error {
 }
 
 // podDir is the name of a pod's directory of logs.
-func podDir(c *container) string { return c.Namespace + "_" + c.Pod + "_" + c.PodUID }
+func podDir(c *container) string { return c.Scope + "_" + c.Name + "_" + c.UID }
 
 // link is the path of a container's link. The kubelet cuts a name that is too long for a
 // file (pkg/kubelet/kuberuntime, legacyLogSymlink).
 func (t logTree) link(c *container) string {
-	name := c.Pod + "_" + c.Namespace + "_" + c.Container.Container + "-" + c.id
+	name := c.Name + "_" + c.Scope + "_" + c.Part + "-" + c.id
 	return filepath.Join(t.links, name[:min(len(name), 251)]+".log")
 }

@@ -20,7 +20,7 @@ type pod struct {
 
 // container is a container of a pod.
 type container struct {
-	gpu.Container
+	gpu.Owner
 	spec      *Container
 	id        string // 64 hex digits
 	processes []*process
@@ -32,7 +32,7 @@ type process struct {
 	parent uint32
 	comm   string
 	cgroup string
-	owner  gpu.Container // zero for the host
+	owner  gpu.Owner // zero for the host
 	work   []Work
 	born   int64         // a step
 	life   time.Duration // zero for no end
@@ -55,14 +55,14 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 
 func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *container {
 	c := &container{
-		Container: gpu.Container{Namespace: p.spec.Namespace, Pod: p.name, PodUID: p.uid, Container: spec.Name},
-		spec:      spec,
-		id:        hexID(p.uid, spec.Name),
+		Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: p.spec.Namespace, Name: p.name, UID: p.uid, Part: spec.Name},
+		spec:  spec,
+		id:    hexID(p.uid, spec.Name),
 	}
 	for _, s := range spec.Processes {
 		c.processes = append(c.processes, w.spawn(process{
 			parent: p.pause.parent, comm: s.Comm, cgroup: cgroupPath(p.spec.QoS, p.uid, c.id) + s.Below,
-			owner: c.Container, work: s.Work, life: s.Lifetime,
+			owner: c.Owner, work: s.Work, life: s.Lifetime,
 		}, began))
 	}
 	return c

@@ -16,7 +16,7 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 	g := history(t, n)[10*seconds].GPUs[position]
 	pods = make(map[string]gpu.Millijoules)
 	for _, c := range g.Containers {
-		pods[c.Pod] += c.Energy
+		pods[c.Name] += c.Energy
 	}
 	return pods, g.Energy, g.Idle
 }

@@ -143,8 +143,8 @@ func TestProcessesAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			names[stat.Comm] = true
-			if got := (gpu.ProcessID{PID: p.PID, Start: stat.Starttime}); got != p.ProcessID || stat.Comm != p.Name {
-				t.Errorf("/proc has %v %q, truth has %v %q", got, stat.Comm, p.ProcessID, p.Name)
+			if got := (gpu.ProcessID{PID: p.PID, Start: stat.Starttime}); got != p.ProcessID || stat.Comm != p.Command {
+				t.Errorf("/proc has %v %q, truth has %v %q", got, stat.Comm, p.ProcessID, p.Command)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ type GPUTruth struct {
 
 // ContainerTruth is what one container really used of a GPU or a module.
 type ContainerTruth struct {
-	gpu.Container
+	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
 }
 
@@ -54,8 +54,8 @@ type ContainerTruth struct {
 // for a process of the host.
 type ProcessTruth struct {
 	gpu.ProcessID
-	Name string `json:"name"`
-	gpu.Container
+	Command string `json:"name"`
+	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
 }
 
@@ -73,7 +73,7 @@ func (g *GPUTruth) Sum() gpu.Millijoules {
 		sum += c.Energy
 	}
 	for _, p := range g.Processes {
-		if p.Container == (gpu.Container{}) {
+		if p.Owner == (gpu.Owner{}) {
 			sum += p.Energy
 		}
 	}
@@ -81,14 +81,14 @@ func (g *GPUTruth) Sum() gpu.Millijoules {
 }
 
 // Since returns what each container used after an earlier row of the same GPU.
-func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Container]gpu.Millijoules {
-	used := make(map[gpu.Container]gpu.Millijoules)
+func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Owner]gpu.Millijoules {
+	used := make(map[gpu.Owner]gpu.Millijoules)
 	for _, c := range g.Containers {
-		used[c.Container] = c.Energy
+		used[c.Owner] = c.Energy
 	}
 	for _, c := range earlier.Containers {
-		if _, listed := used[c.Container]; listed {
-			used[c.Container] -= c.Energy
+		if _, listed := used[c.Owner]; listed {
+			used[c.Owner] -= c.Energy
 		}
 	}
 	return used

@@ -58,13 +58,13 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 // checkProcesses checks that a container's processes use no more than it does.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
-	used := make(map[gpu.Container]gpu.Millijoules)
+	used := make(map[gpu.Owner]gpu.Millijoules)
 	for _, p := range g.Processes {
-		used[p.Container] += p.Energy
+		used[p.Owner] += p.Energy
 	}
 	for _, c := range g.Containers {
-		if used[c.Container] > c.Energy {
-			t.Fatalf("%v: processes %d mJ, container %d", c.Container, used[c.Container], c.Energy)
+		if used[c.Owner] > c.Energy {
+			t.Fatalf("%v: processes %d mJ, container %d", c.Owner, used[c.Owner], c.Energy)
 		}
 	}
 }

@@ -336,7 +336,7 @@ func shared(gpus []GPUTruth) []string {
 func (m *ModuleTruth) add(g GPUTruth) {
 	m.Energy += g.Energy
 	for _, c := range g.Containers {
-		i := slices.IndexFunc(m.Containers, func(o ContainerTruth) bool { return o.Container == c.Container })
+		i := slices.IndexFunc(m.Containers, func(o ContainerTruth) bool { return o.Owner == c.Owner })
 		if i < 0 {
 			m.Containers = append(m.Containers, c)
 			continue

@@ -25,8 +25,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the format of the file. A file of another version is not read.
-const version = 2
+// version is the format of the records that are written. Files of the oldest version and
+// later ones are read.
+const (
+	version = 3
+	oldest  = 2
+)
 
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
@@ -150,11 +154,12 @@ func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close())
 
 func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
-// Load hands the records that were last saved in this boot to add, in their order.
+// Load hands the records that were last saved in this boot to add, in their order, with the
+// version of the file.
 // Without a file it returns an error that is fs.ErrNotExist, for one that cannot be
 // continued ErrUnusable; an error of add is one, too. After any error what was added
 // is worth nothing.
-func (d *Dir) Load(add func(record json.RawMessage) error) error {
+func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	// Opening a named pipe must not wait for its writer.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -200,7 +205,7 @@ func (r *shortReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
+func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	buffer := bufio.NewReaderSize(file, maxHeader)
 	first, err := buffer.ReadSlice('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -211,8 +216,8 @@ func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
 		return fmt.Errorf("read header: %w", err)
 	}
 	switch {
-	case h.Version != version:
-		return fmt.Errorf("version %d, this program writes %d", h.Version, version)
+	case h.Version < oldest || h.Version > version:
+		return fmt.Errorf("version %d, this program reads %d to %d", h.Version, oldest, version)
 	case h.BootID != d.boot:
 		return errors.New("written in another boot")
 	}
@@ -229,7 +234,7 @@ func (d *Dir) read(file io.Reader, add func(json.RawMessage) error) error {
 			return fmt.Errorf("read record %d: %w", n, err)
 		}
 		if n > 0 {
-			if err := add(last); err != nil {
+			if err := add(h.Version, last); err != nil {
 				return fmt.Errorf("read record %d: %w", n-1, err)
 			}
 		}

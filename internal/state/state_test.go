@@ -33,7 +33,7 @@ func lines(numbers ...int) iter.Seq[any] {
 
 // load returns the numbers that were saved.
 func load(d *state.Dir) (numbers []int, err error) {
-	err = d.Load(func(record json.RawMessage) error {
+	err = d.Load(func(_ int, record json.RawMessage) error {
 		numbers = append(numbers, 0)
 		return json.Unmarshal(record, &numbers[len(numbers)-1])
 	})
@@ -81,11 +81,11 @@ func TestLock(t *testing.T) {
 }
 
 func TestUnusable(t *testing.T) {
-	const header = `{"version":2,"boot_id":"boot-1"}` + "\n"
+	const header = `{"version":3,"boot_id":"boot-1"}` + "\n"
 	tests := []struct{ name, file, want string }{
 		{"empty", "", "read header: EOF"},
 		{"garbage", "\x00\x01\x02", "invalid character"},
-		{"truncated header", `{"version":2,"boot_id":"boo`, "read header: unexpected EOF"},
+		{"truncated header", `{"version":3,"boot_id":"boo`, "read header: unexpected EOF"},
 		{"truncated record", header + "1\n{", "read record 1: unexpected EOF"},
 		{"truncated footer", header + "1\n" + `{"records":1`, "read record 1: unexpected EOF"},
 		{"truncated after the header", header, "the file was cut off"},
@@ -94,9 +94,9 @@ func TestUnusable(t *testing.T) {
 		{"a footer of nothing", header + "null\n", "the file was cut off"},
 		{"something after it", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
 		{"two files", header + `{"records":0}` + "\n" + header + `{"records":0}`, "read record 0: json: cannot unmarshal object"},
-		{"another boot", `{"version":2,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
-		{"newer version", `{"version":3,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 3, this program writes 2"},
-		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "version 1, this program writes 2"},
+		{"another boot", `{"version":3,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
+		{"newer version", `{"version":4,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 4, this program reads 2 to 3"},
+		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "version 1, this program reads 2 to 3"},
 		{"a long header", `{"version":1,"boot_id":"boot-1","data":"` + strings.Repeat("x", 5000) + `"}` + "\n", "read header of at most 4096 bytes: bufio: buffer full"},
 		{"other content", header + "[1]\n" + `{"records":1}`, "read record 0: json: cannot unmarshal array"},
 	}

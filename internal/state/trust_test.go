@@ -124,7 +124,7 @@ func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
 	const size = 16 << 20
-	file := `{"version":2,"boot_id":"boot-1"}` + "\n\"" + strings.Repeat("x", size) + "\"\n" + `{"records":1}`
+	file := `{"version":3,"boot_id":"boot-1"}` + "\n\"" + strings.Repeat("x", size) + "\"\n" + `{"records":1}`
 	if err := os.WriteFile(filepath.Join(path, "ledger.json"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestLongFile(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Load(func(json.RawMessage) error { records++; return nil }); err != nil || records != 300 {
+	if err := d.Load(func(int, json.RawMessage) error { records++; return nil }); err != nil || records != 300 {
 		t.Errorf("%d records, %v", records, err)
 	}
 }

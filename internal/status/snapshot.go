@@ -93,8 +93,8 @@ func (g *GPU) measure(r *gpu.Reading) {
 // newEnergy adds up a book. Sums are taken in millijoules, so that they are exact.
 func newEnergy(b *gpu.Book) *Energy {
 	var charged gpu.ByMethod
-	for i := range b.Containers {
-		for m, e := range b.Containers[i].Energy {
+	for i := range b.Accounts {
+		for m, e := range b.Accounts[i].Energy {
 			charged[m] += e
 		}
 	}
@@ -131,8 +131,8 @@ func containers(g *gpu.GPU) []Container {
 	if g.Book == nil {
 		return out
 	}
-	for i := range g.Book.Containers {
-		a := &g.Book.Containers[i]
+	for i := range g.Book.Accounts {
+		a := &g.Book.Accounts[i]
 		j, holds := at[a.AccountKey]
 		if !holds {
 			j = len(out)
@@ -145,7 +145,7 @@ func containers(g *gpu.GPU) []Container {
 
 func newContainer(k gpu.AccountKey) Container {
 	return Container{
-		Namespace: shown(k.Namespace), Pod: shown(k.Pod), PodUID: shown(k.PodUID), Container: shown(k.Container.Container),
+		Namespace: shown(k.Scope), Pod: shown(k.Name), PodUID: shown(k.UID), Container: shown(k.Part),
 		GPUInstance: shown(k.GPUInstance),
 	}
 }

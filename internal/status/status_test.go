@@ -47,12 +47,12 @@ func busyNode() *gpu.Snapshot {
 		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
 		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
 		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},
-		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerContainer}}},
+		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerPod}}},
 	}
 
 	divided := newGPU(2, account("team-c", "slice-0", "main", gpu.ByMethod{gpu.Shared: 700_000_000}))
 	divided.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
-	divided.Book.Containers[0].GPUInstance = "5"
+	divided.Book.Accounts[0].GPUInstance = "5"
 	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
 	divided.Reading.Utilization = nil
 	divided.EnergyScope, divided.EnergySource = gpu.ScopeModule, gpu.EnergyDivided
@@ -118,14 +118,14 @@ func crowdedNode() *gpu.Snapshot {
 		a := account(namespace, pod(i), container, gpu.ByMethod{gpu.Shared: 123_456_789_012})
 		a.GPUInstance = id
 		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Instance{ID: id, Profile: "1g.23gb.me"})
-		divided.Book.Containers = append(divided.Book.Containers, a)
+		divided.Book.Accounts = append(divided.Book.Accounts, a)
 		divided.Holders = append(divided.Holders, hold(divided, i, gpu.SharingMIG, 1))
 	}
 	divided.Book.Energy = divided.Book.Sum()
 
 	crowd := newGPU(1)
 	for i := range 20 {
-		crowd.Book.Containers = append(crowd.Book.Containers, account("team-a", fmt.Sprintf("notebook-%d", i), "main", gpu.ByMethod{gpu.Shared: 1_000_000}))
+		crowd.Book.Accounts = append(crowd.Book.Accounts, account("team-a", fmt.Sprintf("notebook-%d", i), "main", gpu.ByMethod{gpu.Shared: 1_000_000}))
 		if i < 16 {
 			crowd.Holders = append(crowd.Holders, hold(crowd, i, gpu.SharingTimeSlicing, 1))
 		}
@@ -148,8 +148,8 @@ func emptyNode() *gpu.Snapshot {
 // hostileNode has a string in every place.
 func hostileNode(evil string) *gpu.Snapshot {
 	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
-	a := &g.Book.Containers[0]
-	a.GPUInstance, a.PodUID = evil, evil
+	a := &g.Book.Accounts[0]
+	a.GPUInstance, a.UID = evil, evil
 	g.Holders = []gpu.Holder{{AccountKey: a.AccountKey, Resource: evil, Claim: evil, Sharing: gpu.Sharing(evil)}}
 	g.UUID, g.PCIBusID, g.Model, g.Serial, g.BoardPartNumber, g.Platform.ChassisSerial = evil, evil, evil, evil, evil, evil
 	g.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: evil, Profile: evil}}}
@@ -171,8 +171,8 @@ func node(gpus ...gpu.GPU) *gpu.Snapshot {
 	}
 }
 
-func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
-	b := &gpu.Book{Opened: boot, Settled: at(time.Second), Containers: accounts}
+func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
+	b := &gpu.Book{Opened: boot, Settled: at(time.Second), Accounts: accounts}
 	b.Energy = b.Sum()
 	return gpu.GPU{
 		Device: gpu.Device{
@@ -189,14 +189,14 @@ func newGPU(i int, accounts ...gpu.ContainerAccount) gpu.GPU {
 	}
 }
 
-func account(namespace, pod, container string, energy gpu.ByMethod) gpu.ContainerAccount {
-	return gpu.ContainerAccount{Energy: energy, AccountKey: gpu.AccountKey{
-		Container: gpu.Container{Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod, Container: container},
+func account(namespace, pod, container string, energy gpu.ByMethod) gpu.Account {
+	return gpu.Account{Energy: energy, AccountKey: gpu.AccountKey{
+		Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: namespace, Name: pod, UID: "uid-of-" + pod, Part: container},
 	}}
 }
 
 func hold(g gpu.GPU, account int, sharing gpu.Sharing, replicas int) gpu.Holder {
-	return gpu.Holder{AccountKey: g.Book.Containers[account].AccountKey, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas}
+	return gpu.Holder{AccountKey: g.Book.Accounts[account].AccountKey, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas}
 }
 
 func charge(g *gpu.GPU, r gpu.Reason, e gpu.Millijoules) {

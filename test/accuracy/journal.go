@@ -72,8 +72,8 @@ func (j journal) between(from, to time.Duration) [rules]charges {
 
 // ownerName names an owner.
 func ownerName(o gpu.Owner) string {
-	if o.Kind == gpu.OwnerContainer {
-		return o.Container.Pod
+	if o.Kind == gpu.OwnerPod {
+		return o.Name
 	}
 	return "(" + o.Kind.String() + ")"
 }

@@ -8,8 +8,8 @@ type ledger struct{ last charges }
 // read takes in a book and returns what was charged since it was read last.
 func (l *ledger) read(b *gpu.Book) charges {
 	now := make(charges)
-	for _, a := range b.Containers {
-		now[a.Pod] += float64(a.Energy.Sum())
+	for _, a := range b.Accounts {
+		now[a.Name] += float64(a.Energy.Sum())
 	}
 	for reason, e := range b.Unattributed {
 		if e > 0 {

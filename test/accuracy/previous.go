@@ -23,7 +23,7 @@ func (r *previousRule) read(g *gpu.GPU) charges {
 	}
 	for _, h := range g.Holders {
 		if h.Replicas > 0 {
-			held[h.Pod] += float64(h.Replicas)
+			held[h.Name] += float64(h.Replicas)
 		}
 	}
 	present := make(charges)

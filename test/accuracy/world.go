@@ -38,14 +38,14 @@ func newWorld(sc simnode.Scenario) world {
 func (w *world) truth(row simnode.GPUTruth) charges {
 	used := make(charges)
 	for c, e := range row.Since(&w.last) {
-		used[c.Pod] = float64(e)
+		used[c.Name] = float64(e)
 	}
 	if idle := row.Idle - w.last.Idle; idle > 0 {
 		used["(idle)"] = float64(idle)
 	}
 	host := func(g *simnode.GPUTruth) (sum float64) {
 		for _, p := range g.Processes {
-			if p.Pod == "" {
+			if p.Name == "" {
 				sum += float64(p.Energy)
 			}
 		}
@@ -133,10 +133,10 @@ func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 
 // owner names whose an activity is.
 func owner(a simnode.Activity) string {
-	if a.Pod == "" {
+	if a.Name == "" {
 		return "(host)"
 	}
-	return a.Pod
+	return a.Name
 }
 
 // part returns the slices of an instance, 1 for a whole GPU.

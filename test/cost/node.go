@@ -70,10 +70,10 @@ func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))
 	joules := func() gpu.Millijoules { return gpu.Millijoules(r.IntN(1e9) + n*r.IntN(1e6)) }
 	duration := func() time.Duration { return time.Duration(r.Int64N(1e13)) + time.Duration(n)*time.Second }
-	a := gpu.ContainerAccount{
-		AccountKey: gpu.AccountKey{Container: gpu.Container{
-			Namespace: fmt.Sprintf("team-%d", r.IntN(40)), Pod: fmt.Sprintf("inference-%09x-%05x", r.IntN(1<<36), r.IntN(1<<20)),
-			PodUID: fmt.Sprintf("%08x-%04x-4%03x-9%03x-%012x", r.IntN(1<<32), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.IntN(1<<48)), Container: "server",
+	a := gpu.Account{
+		AccountKey: gpu.AccountKey{Owner: gpu.Owner{
+			Kind: gpu.OwnerPod, Scope: fmt.Sprintf("team-%d", r.IntN(40)), Name: fmt.Sprintf("inference-%09x-%05x", r.IntN(1<<36), r.IntN(1<<20)),
+			UID: fmt.Sprintf("%08x-%04x-4%03x-9%03x-%012x", r.IntN(1<<32), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.IntN(1<<48)), Part: "server",
 		}},
 		Opened: boot.Add(10 * time.Minute), Energy: gpu.ByMethod{gpu.Exclusive: joules(), gpu.Shared: joules()},
 		Idle: joules() / 3, Allocated: duration(), Active: duration(),
@@ -86,10 +86,10 @@ func (s size) fill(g *gpu.GPU, j, n int) {
 		}
 		a.Processes = append(a.Processes, q)
 		g.Processes = append(g.Processes, gpu.LiveProcess{
-			Process:    &gpu.Process{ID: q.ProcessID, Name: q.Name, Owner: gpu.Owner{Kind: gpu.OwnerContainer, Container: a.Container, ContainerID: id}},
+			Process:    &gpu.Process{ID: q.ProcessID, Name: q.Name, Owner: a.Owner},
 			MemoryUsed: new(uint64(r.Int64N(80 << 30))), SM: new(r.Float64()), Memory: new(r.Float64()),
 		})
 	}
 	g.Holders = append(g.Holders, gpu.Holder{AccountKey: a.AccountKey, Resource: "nvidia.com/gpu.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 1})
-	g.Book.Containers = append(g.Book.Containers, a)
+	g.Book.Accounts = append(g.Book.Accounts, a)
 }

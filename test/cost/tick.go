@@ -35,7 +35,7 @@ func newWorld(s size) *world {
 		}
 		for _, h := range g.Holders {
 			w.allocations.List = append(w.allocations.List, gpu.Allocation{
-				Container: h.Container, Device: gpu.DeviceName{UUID: g.UUID}, UUID: g.UUID, Resource: h.Resource, Sharing: h.Sharing, Replicas: h.Replicas, Live: true,
+				Owner: h.Owner, Device: gpu.DeviceName{UUID: g.UUID}, UUID: g.UUID, Resource: h.Resource, Sharing: h.Sharing, Replicas: h.Replicas, Live: true,
 			})
 		}
 	}
@@ -116,8 +116,8 @@ func tick(ctx context.Context, s size) (each usage, err error) {
 func processAccounts(s *gpu.Snapshot) int {
 	n := 0
 	for i := range s.GPUs {
-		for j := range s.GPUs[i].Book.Containers {
-			n += len(s.GPUs[i].Book.Containers[j].Processes)
+		for j := range s.GPUs[i].Book.Accounts {
+			n += len(s.GPUs[i].Book.Accounts[j].Processes)
 		}
 	}
 	return n

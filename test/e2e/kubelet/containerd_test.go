@@ -63,7 +63,7 @@ func ctr(args ...string) (string, error) {
 // running is what containerd says of a running container: the other side of what
 // gpuledger finds out without containerd.
 type running struct {
-	gpu.Container
+	gpu.Owner
 	ID      string
 	Sandbox bool     // the pod's pause container
 	PIDs    []uint32 // the container's first process first
@@ -93,9 +93,9 @@ func containers(t *testing.T) []running {
 // compareRunning orders by pod and container.
 func compareRunning(a, b running) int {
 	return cmp.Or(
-		cmp.Compare(a.Pod, b.Pod),
-		cmp.Compare(a.PodUID, b.PodUID),
-		cmp.Compare(a.Container.Container, b.Container.Container),
+		cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.UID, b.UID),
+		cmp.Compare(a.Part, b.Part),
 	)
 }
 
@@ -110,9 +110,9 @@ func inspect(id, pid string) (running, bool) {
 		return running{}, false
 	}
 	l := info.Labels
-	r := running{ID: id, Sandbox: l["io.cri-containerd.kind"] == "sandbox", Container: gpu.Container{
-		Namespace: l["io.kubernetes.pod.namespace"], Pod: l["io.kubernetes.pod.name"],
-		PodUID: l["io.kubernetes.pod.uid"], Container: l["io.kubernetes.container.name"],
+	r := running{ID: id, Sandbox: l["io.cri-containerd.kind"] == "sandbox", Owner: gpu.Owner{
+		Kind: gpu.OwnerPod, Scope: l["io.kubernetes.pod.namespace"], Name: l["io.kubernetes.pod.name"],
+		UID: l["io.kubernetes.pod.uid"], Part: l["io.kubernetes.container.name"],
 	}}
 	out, err = ctr("tasks", "ps", id)
 	if err != nil {

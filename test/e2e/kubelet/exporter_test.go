@@ -79,7 +79,7 @@ func inPod(t *testing.T) string {
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {
-		of := map[string]string{"namespace": r.Namespace, "pod": r.Pod, "pod_uid": r.PodUID, "container": r.Container.Container}
+		of := map[string]string{"namespace": r.Scope, "pod": r.Name, "pod_uid": r.UID, "container": r.Part}
 		for _, uuid := range r.Devices {
 			of["UUID"] = uuid
 			of["resource"], of["sharing"] = resource, "exclusive"
@@ -128,12 +128,12 @@ func holders(all []running) []running {
 }
 
 // charged returns the containers that have paid for energy they used alone.
-func charged(p page) map[gpu.Container]bool {
-	found := make(map[gpu.Container]bool)
+func charged(p page) map[gpu.Owner]bool {
+	found := make(map[gpu.Owner]bool)
 	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
 		l := exposition.Labels(m)
 		if m.GetCounter().GetValue() > 0 {
-			found[gpu.Container{Namespace: l["namespace"], Pod: l["pod"], PodUID: l["pod_uid"], Container: l["container"]}] = true
+			found[gpu.Owner{Kind: gpu.OwnerPod, Scope: l["namespace"], Name: l["pod"], UID: l["pod_uid"], Part: l["container"]}] = true
 		}
 	}
 	return found

@@ -75,7 +75,7 @@ func (n *node) testMapping(t *testing.T) {
 		}
 	}
 	for _, r := range all {
-		t.Logf("%s %s: %s", r.Pod, cmp.Or(r.Container.Container, "pause"), cgroupOf(t, r.PIDs[0]))
+		t.Logf("%s %s: %s", r.Name, cmp.Or(r.Part, "pause"), cgroupOf(t, r.PIDs[0]))
 	}
 }
 
@@ -84,9 +84,9 @@ func (n *node) testMapping(t *testing.T) {
 func checkProcesses(t *testing.T, m *podmapper.Mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
-		want := gpu.Owner{Kind: gpu.OwnerContainer, Container: r.Container, ContainerID: r.ID}
+		want := r.Owner
 		if r.Sandbox { // a process of the pod, and of no container that has a name
-			want = gpu.Owner{Kind: gpu.OwnerPending, ContainerID: r.ID}
+			want = gpu.Owner{Kind: gpu.OwnerPending}
 		}
 		for _, pid := range r.PIDs {
 			p, ok := m.Process(pid)
@@ -108,7 +108,7 @@ func checkAllocations(t *testing.T, m *podmapper.Mapper, all []running) {
 	for _, r := range all {
 		for _, uuid := range r.Devices {
 			want = append(want, gpu.Allocation{
-				Device: gpu.DeviceName{UUID: uuid}, Container: r.Container, Resource: resource,
+				Device: gpu.DeviceName{UUID: uuid}, Owner: r.Owner, Resource: resource,
 				Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 			})
 		}
@@ -132,7 +132,7 @@ func (n *node) testInit(t *testing.T) {
 	m := newMapper()
 	check(t, m.Refresh(t.Context()))
 	checkProcesses(t, m, containers(t))
-	if holder := holderOf(m, first[0].Devices[0]); holder.Container != "proxy" || holder.PodUID != p.uid {
+	if holder := holderOf(m, first[0].Devices[0]); holder.Part != "proxy" || holder.UID != p.uid {
 		t.Errorf("while the init container runs its device is held by %+v, want the native sidecar", holder)
 	}
 	check(t, syscall.Kill(int(first[0].PIDs[0]), syscall.SIGTERM))
@@ -143,13 +143,13 @@ func (n *node) testInit(t *testing.T) {
 }
 
 // holderOf returns who holds a GPU.
-func holderOf(m *podmapper.Mapper, uuid string) gpu.Container {
+func holderOf(m *podmapper.Mapper, uuid string) gpu.Owner {
 	for _, a := range m.Allocations().List {
 		if a.Device.UUID == uuid {
-			return a.Container
+			return a.Owner
 		}
 	}
-	return gpu.Container{}
+	return gpu.Owner{}
 }
 
 // testFinished: a pod that ran to its end holds nothing any more.
@@ -170,7 +170,7 @@ func (n *node) testFinished(t *testing.T) {
 	eventually(t, "the pause container is gone too", func() bool { return !runs(t, batch) })
 	check(t, m.Refresh(t.Context()))
 	for _, a := range m.Allocations().List {
-		if a.Container.Pod == batch.fullName() && a.Live {
+		if a.Owner.Name == batch.fullName() && a.Live {
 			t.Errorf("the finished pod still holds %s", a.Device.UUID)
 		}
 	}
@@ -185,7 +185,7 @@ func (n *node) testFinished(t *testing.T) {
 // runs reports whether any container of a pod runs, the pause container included.
 func runs(t *testing.T, p pod) bool {
 	t.Helper()
-	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Pod == p.fullName() })
+	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 }
 
 // listed reports whether the kubelet says that a pod holds devices.
@@ -215,7 +215,7 @@ func (n *node) testSameName(t *testing.T) {
 		check(t, m.Refresh(t.Context()))
 		ended = !alive(first[0].PIDs[0])
 		for _, a := range m.Allocations().List {
-			if uid := a.Container.PodUID; uid != "" && uid != old.uid && uid != again.uid {
+			if uid := a.Owner.UID; uid != "" && uid != old.uid && uid != again.uid {
 				t.Errorf("%s is held by a pod with UID %s", a.Device.UUID, uid)
 			}
 		}
@@ -225,10 +225,10 @@ func (n *node) testSameName(t *testing.T) {
 	check(t, m.Refresh(t.Context()))
 	checkProcesses(t, m, containers(t))
 	checkAllocations(t, m, containers(t))
-	if second[0].PodUID != again.uid || second[0].ID == first[0].ID {
+	if second[0].UID != again.uid || second[0].ID == first[0].ID {
 		t.Errorf("containerd runs %+v, want a new pod", second[0])
 	}
-	if got := m.Owner(before.ID); got != before.Owner || got.Container.PodUID != old.uid {
+	if got := m.Owner(before.ID); got != before.Owner || got.UID != old.uid {
 		t.Errorf("owner of the old pod's process: %+v, was %+v", got, before.Owner)
 	}
 }

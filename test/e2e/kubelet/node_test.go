@@ -49,7 +49,7 @@ func (n *node) await(t *testing.T, p pod) []running {
 	var up []running
 	eventually(t, p.fullName()+" runs", func() bool {
 		up = slices.DeleteFunc(containers(t), func(r running) bool {
-			return r.Sandbox || r.Pod != p.fullName() || p.uid != "" && r.PodUID != p.uid
+			return r.Sandbox || r.Name != p.fullName() || p.uid != "" && r.UID != p.uid
 		})
 		return len(up) == len(p.containers) && !slices.ContainsFunc(p.containers, func(c container) bool {
 			return !slices.ContainsFunc(up, c.isUp)
@@ -65,14 +65,14 @@ func (c container) isUp(r running) bool {
 	if c.withChild {
 		processes = 2
 	}
-	return r.Container.Container == c.name && len(r.PIDs) == processes && isLinked(r)
+	return r.Part == c.name && len(r.PIDs) == processes && isLinked(r)
 }
 
 func isLinked(r running) bool {
 	links, _ := os.ReadDir(containerLogs) // none before the first container
 	return slices.ContainsFunc(links, func(l os.DirEntry) bool {
 		log, _ := os.Readlink(filepath.Join(containerLogs, l.Name()))
-		return strings.HasSuffix(filepath.Dir(log), "_"+r.PodUID+"/"+r.Container.Container)
+		return strings.HasSuffix(filepath.Dir(log), "_"+r.UID+"/"+r.Part)
 	})
 }
 
@@ -99,6 +99,6 @@ func (n *node) remove(t *testing.T, p pod) {
 	t.Helper()
 	check(t, os.Remove(n.manifest(p)))
 	eventually(t, p.fullName()+" is gone", func() bool {
-		return !slices.ContainsFunc(containers(t), func(r running) bool { return r.Pod == p.fullName() })
+		return !slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 	})
 }

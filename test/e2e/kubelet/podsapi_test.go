@@ -103,8 +103,8 @@ func (n *node) apiContainers(t *testing.T) []running {
 				continue
 			}
 			r := running{ID: strings.TrimPrefix(c.ContainerID, "containerd://"), Devices: c.devices()}
-			r.Namespace, r.Pod, r.PodUID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
-			r.Container.Container = c.Name
+			r.Scope, r.Name, r.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
+			r.Part = c.Name
 			list = append(list, r)
 		}
 	}

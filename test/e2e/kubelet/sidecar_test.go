@@ -62,7 +62,7 @@ func pluginOf(t *testing.T, p pod) (running, bool) {
 	t.Helper()
 	all := containers(t)
 	i := slices.IndexFunc(all, func(r running) bool {
-		return r.Pod == p.fullName() && r.Container.Container == "plugin"
+		return r.Name == p.fullName() && r.Part == "plugin"
 	})
 	if i < 0 {
 		return running{}, false
