@@ -65,7 +65,7 @@ func (m *Mapper) fresh() bool {
 func (m *Mapper) dead(of witnesses) map[string]bool {
 	dead := make(map[string]bool)
 	for uid, list := range of {
-		if !m.proc.stillAlive(list) {
+		if !anyAlive(m.tree, list) {
 			dead[uid] = true
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unique"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup is what /proc/<pid>/cgroup says about a process. Its zero value is a
+// cgroup is what /proc/<pid>/cgroup reports about a process. Its zero value is a
 // process that belongs to a pod, or may belong to one, which cannot be named.
 type cgroup struct {
 	// podUID is empty for a container next to ours, seen from a private cgroup
@@ -19,13 +22,22 @@ type cgroup struct {
 	containerID string
 	// host is set if the process is in no pod.
 	host bool
-	// slurmJob is the id of the Slurm job that the process belongs to, on the host
-	// or inside a container; usually empty.
-	slurmJob string
 }
 
-// parseCgroup reads the file's lines <hierarchy>:<controllers>:<path>, one for
-// each hierarchy of cgroup v1 and one for v2. A line that names a pod decides,
+// readCgroup reads the cgroup of the process whose stat was just read, as [proc.Tree.Cgroup]
+// does. A thread of the kernel is the host's.
+func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
+	st, text, err := tree.Cgroup(pid, st)
+	c := cgroup{host: st.Kernel}
+	if err == nil && !st.Kernel {
+		if c, err = parseCgroup(text); err != nil {
+			err = fmt.Errorf("read %s: %w", tree.File(pid, "cgroup"), err)
+		}
+	}
+	return st, unique.Make(c), err
+}
+
+// parseCgroup reads the lines of the file. A line that names a pod decides,
 // since the kubelet need not use every hierarchy; lines that name different
 // containers name nobody; and a line that cannot be read might have named a pod,
 // so what remains is no proof of a host process. The answer is made of pieces of the
@@ -33,13 +45,16 @@ type cgroup struct {
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unread error
-	for line := range strings.Lines(file) {
-		c, err := parseCgroupLine(strings.TrimSuffix(line, "\n"))
+	for segments, err := range proc.Paths(file) {
+		c := parsePath(segments)
+		if err == nil && c == (cgroup{}) {
+			err = fmt.Errorf("no pod can be named from %.200q", strings.Join(segments, "/"))
+		}
 		switch {
 		case err != nil:
 			unread = err
 		case c.host:
-			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID), slurmJob: cmp.Or(host.slurmJob, c.slurmJob)}
+			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID)}
 		default:
 			if pod, err = pod.merge(c); err != nil {
 				return cgroup{}, err
@@ -64,39 +79,20 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 		return cgroup{}, fmt.Errorf("lines disagree: pod %q or %q, container %.12q or %.12q",
 			c.podUID, d.podUID, c.containerID, d.containerID)
 	}
-	return cgroup{podUID: uid, containerID: id, slurmJob: cmp.Or(c.slurmJob, d.slurmJob)}, nil
+	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parseCgroupLine reads one line.
-func parseCgroupLine(line string) (cgroup, error) {
-	hierarchy, rest, _ := strings.Cut(line, ":")
-	_, path, _ := strings.Cut(rest, ":")
-	if !isDigits(hierarchy) || !strings.HasPrefix(path, "/") {
-		return cgroup{}, fmt.Errorf("malformed line %.200q", line)
-	}
-	c := parseCgroupPath(path)
-	if (c == cgroup{}) {
-		return cgroup{}, fmt.Errorf("no pod can be named from %.200q", path)
-	}
-	return c, nil
-}
-
-// parseCgroupPath finds the pod and the container in a path. The first pod from
+// parsePath finds the pod and the container in a path. The first pod from
 // the root counts: what a container makes below itself is its own affair. Nothing
-// below the slice of a user is a pod or a job, since systemd lets users name their
-// own cgroups. A dead process's path may end in " (deleted)".
-func parseCgroupPath(path string) cgroup {
-	segments := strings.Split(strings.TrimSuffix(path, " (deleted)"), "/")[1:]
+// below the slice of a user is a pod.
+func parsePath(segments []string) cgroup {
 	var ofUser []string
-	if i := slices.IndexFunc(segments, isUserSlice); i >= 0 {
+	if i := slices.IndexFunc(segments, proc.IsUserSlice); i >= 0 {
 		segments, ofUser = segments[:i+1], segments[i+1:]
 	}
 	c := parseSegments(segments)
 	if c.host {
-		c.containerID = cmp.Or(c.containerID, firstContainerID(ofUser)) // rootless Docker or Podman
-	}
-	if (c != cgroup{}) {
-		c.slurmJob = slurmJobOf(segments)
+		c.containerID = cmp.Or(c.containerID, proc.ContainerIDIn(ofUser)) // rootless Docker or Podman
 	}
 	return c
 }
@@ -108,7 +104,7 @@ func parseSegments(segments []string) cgroup {
 		uid, isPod := podOfSegment(slice, segments[:i])
 		switch {
 		case isPod && validUID(uid):
-			return cgroup{podUID: uid, containerID: cmp.Or(containerIDOf(rest), firstContainerID(segments[i+1:]))}
+			return cgroup{podUID: uid, containerID: cmp.Or(proc.ContainerIDOf(rest), proc.ContainerIDIn(segments[i+1:]))}
 		case isPod:
 			return cgroup{}
 		}
@@ -160,17 +156,11 @@ func parsePodlessPath(segments []string) cgroup {
 	if up == len(segments) {
 		return cgroup{}
 	}
-	id := firstContainerID(segments)
-	if id != "" && (up > 0 && containerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimes)) {
+	id := proc.ContainerIDIn(segments)
+	if id != "" && (up > 0 && proc.ContainerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimes)) {
 		return cgroup{containerID: id}
 	}
 	return cgroup{host: true, containerID: id}
-}
-
-// isUserSlice reports whether a segment holds the processes of users: systemd's slice
-// of all users, or the manager of one of them.
-func isUserSlice(s string) bool {
-	return s == "user.slice" || strings.HasPrefix(s, "user@") && strings.HasSuffix(s, ".service")
 }
 
 // isRuntimes reports whether a segment is made by a runtime for containers of pods
@@ -179,21 +169,6 @@ func isUserSlice(s string) bool {
 func isRuntimes(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")
-}
-
-// slurmJobOf returns the id of the Slurm job in the segments, or "": that of job_<id>
-// below slurmstepd.scope with cgroup v2, below uid_<uid> with v1.
-func slurmJobOf(segments []string) string {
-	for i, s := range segments {
-		job, ok := strings.CutPrefix(s, "job_")
-		if !ok || i == 0 || !isDigits(job) {
-			continue
-		}
-		if above := segments[i-1]; strings.HasSuffix(above, "slurmstepd.scope") || strings.HasPrefix(above, "uid_") {
-			return job
-		}
-	}
-	return ""
 }
 
 // isKubepods reports whether the name of a slice says that it holds pods. Names
@@ -205,26 +180,4 @@ func isKubepods(slice string) bool {
 		}
 	}
 	return false
-}
-
-// firstContainerID returns the first container id in the segments, or "".
-func firstContainerID(segments []string) string {
-	for _, s := range segments {
-		if id := containerIDOf(s); id != "" {
-			return id
-		}
-	}
-	return ""
-}
-
-// containerIDOf returns the container id of a segment such as <id>,
-// cri-containerd-<id>.scope, crio-conmon-<id>.scope, cri-containerd:<id> or
-// kata_<id>, or "" if it holds none.
-func containerIDOf(segment string) string {
-	s := strings.TrimSuffix(segment, ".scope")
-	id := s[strings.LastIndexAny(s, "-:_")+1:]
-	if !validContainerID(id) {
-		return ""
-	}
-	return id
 }

@@ -10,6 +10,8 @@ import (
 	"unique"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 const (
@@ -79,12 +81,12 @@ func TestParseCgroup(t *testing.T) {
 		{"no cgroups for pods, containerd", "4:memory:/k8s.io/" + id, cgroup{containerID: id}},
 		{"no cgroups for pods, systemd", "0::/system.slice/cri-containerd-" + id + ".scope", cgroup{containerID: id}},
 		{"no cgroups for pods, cri-o", "0::/system.slice/crio-" + id + ".scope", cgroup{containerID: id}},
-		{"Slurm in a container", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", cgroup{podUID: uid, containerID: id, slurmJob: "4711"}},
-		{"Slurm in one hierarchy", "4:memory:/kubepods/pod" + uid + "/" + id + "/slurm/uid_1000/job_12/step_batch\n1:name=systemd:/kubepods/pod" + uid + "/" + id, cgroup{podUID: uid, containerID: id, slurmJob: "12"}},
+		{"Slurm in a container", "0::/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", cgroup{podUID: uid, containerID: id}},
+		{"Slurm in one hierarchy", "4:memory:/kubepods/pod" + uid + "/" + id + "/slurm/uid_1000/job_12/step_batch\n1:name=systemd:/kubepods/pod" + uid + "/" + id, cgroup{podUID: uid, containerID: id}},
 
-		{"Slurm on the host", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", cgroup{host: true, slurmJob: "4711"}},
-		{"Slurm on the host, second daemon", "0::/system.slice/node1_slurmstepd.scope/job_3/step_0", cgroup{host: true, slurmJob: "3"}},
-		{"Slurm on the host, v1", "9:devices:/slurm/uid_1000/job_12/step_0\n1:name=systemd:/system.slice/slurmd.service", cgroup{host: true, slurmJob: "12"}},
+		{"Slurm on the host", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", onHost},
+		{"Slurm on the host, second daemon", "0::/system.slice/node1_slurmstepd.scope/job_3/step_0", onHost},
+		{"Slurm on the host, v1", "9:devices:/slurm/uid_1000/job_12/step_0\n1:name=systemd:/system.slice/slurmd.service", onHost},
 		{"no Slurm job, at the root", "0::/job_12/step_0", onHost},
 		{"no Slurm job, a number", "0::/system.slice/slurmstepd.scope/4711", onHost},
 		{"no Slurm job", "0::/system.slice/job_12/step_0", onHost},
@@ -150,12 +152,12 @@ func TestParseCgroup(t *testing.T) {
 // TestCgroupForgetsFile: what is remembered of a process does not hold on to its file.
 func TestCgroupForgetsFile(t *testing.T) {
 	const files, size = 100, 64 << 10
-	tree := procTree{t.TempDir()}
-	if err := os.MkdirAll(filepath.Join(tree.root, "7"), 0o755); err != nil {
+	tree := proc.Tree{Root: t.TempDir()}
+	if err := os.MkdirAll(filepath.Join(tree.Root, "7"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	write := func(name, content string) {
-		if err := os.WriteFile(tree.file(7, name), []byte(content), 0o644); err != nil {
+		if err := os.WriteFile(tree.File(7, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,7 +166,7 @@ func TestCgroupForgetsFile(t *testing.T) {
 	before := heap()
 	for i := range kept {
 		write("cgroup", fmt.Sprintf("4:memory:/kubepods/pod%s/%064x%s", uid, i, strings.Repeat("/a", size/2)))
-		_, c, err := tree.cgroupOf(7, stat{start: 5})
+		_, c, err := readCgroup(tree, 7, proc.Stat{Start: 5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,14 +200,12 @@ func FuzzCgroup(f *testing.F) {
 		switch {
 		case c.podUID != "" && !validUID(c.podUID):
 			t.Errorf("UID %q is not well formed", c.podUID)
-		case c.containerID != "" && !validContainerID(c.containerID):
+		case c.containerID != "" && !proc.IsContainerID(c.containerID):
 			t.Errorf("container id %q is not well formed", c.containerID)
 		case c.host && c.podUID != "":
 			t.Errorf("%+v is on the host and in a pod", c)
 		case (err != nil) != (c == cgroup{}):
 			t.Errorf("%+v with error %v", c, err)
-		case c.slurmJob != "" && (!isDigits(c.slurmJob) || !strings.Contains(file, "job_"+c.slurmJob)):
-			t.Errorf("Slurm job %q is not in the file", c.slurmJob)
 		case c.podUID != "" && !strings.Contains(dashes.Replace(file), "pod"+c.podUID):
 			t.Errorf("UID %q is not in the file", c.podUID)
 		}

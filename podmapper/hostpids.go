@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -22,7 +23,7 @@ func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seesHost == nil {
-		m.seesHost = new(m.proc.checkHostPIDs() == nil)
+		m.seesHost = new(checkHostPIDs(m.tree) == nil)
 	}
 	return *m.seesHost
 }
@@ -30,7 +31,7 @@ func (m *Mapper) SeesHost() bool {
 // watchHostPIDs looks whose PIDs we see.
 func (m *Mapper) watchHostPIDs() bool {
 	began := m.cfg.Now()
-	err := m.proc.checkHostPIDs()
+	err := checkHostPIDs(m.tree)
 	m.cfg.Stages.Observe(stage.HostPIDs, began, err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,12 +41,12 @@ func (m *Mapper) watchHostPIDs() bool {
 
 // checkHostPIDs returns an error unless the tree shows the processes of the host, in
 // the PID namespace that is also ours.
-func (t procTree) checkHostPIDs() error {
-	namespace, err := os.Readlink(filepath.Join(t.root, "self", "ns", "pid"))
+func checkHostPIDs(t proc.Tree) error {
+	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
 		return fmt.Errorf("find our PID namespace: %w", err)
 	}
-	if namespace == initialPIDs || t.isOurs() && t.firstIsOutside() {
+	if namespace == initialPIDs || isOurs(t) && firstIsOutside(t) {
 		return nil
 	}
 	return fmt.Errorf("%s is not the host's: no process of another pod can be seen, and energy is charged by allocation only; "+
@@ -55,8 +56,8 @@ func (t procTree) checkHostPIDs() error {
 // isOurs reports whether the tree is of our own PID namespace, the host's or not. In
 // that of the host, mounted elsewhere, we have a second NSpid in our status
 // (proc_pid_status(5)), which kernels before 4.1 do not tell.
-func (t procTree) isOurs() bool {
-	status, err := os.ReadFile(filepath.Join(t.root, "self", "status"))
+func isOurs(t proc.Tree) bool {
+	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
@@ -72,16 +73,16 @@ func (t procTree) isOurs() bool {
 // the host is itself a container (kind). In a PID namespace of our own it is our
 // container's first process, or our pod's pause. From a private cgroup namespace
 // only what is outside begins with "/..".
-func (t procTree) firstIsOutside() bool {
-	first, err1 := readText(t.file(1, "cgroup"))
-	own, err2 := os.ReadFile(filepath.Join(t.root, "self", "cgroup"))
+func firstIsOutside(t proc.Tree) bool {
+	first, err1 := os.ReadFile(t.File(1, "cgroup"))
+	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))
 	if err1 != nil || err2 != nil {
 		return false
 	}
-	c, err := parseCgroup(first)
+	c, err := parseCgroup(string(first))
 	if err != nil || !c.host {
 		return false
 	}
 	self, _ := parseCgroup(string(own))
-	return self.podUID != "" || strings.Contains(first, ":/../")
+	return self.podUID != "" || strings.Contains(string(first), ":/../")
 }

@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // settleTime is how long a process is watched before its cgroup is taken for
@@ -30,7 +31,7 @@ type witnesses map[string][]gpu.ProcessID
 // the pause process included. A process that is the same as before (its start
 // time proves it) is not read again. It is not safe for concurrent use.
 type podScan struct {
-	proc procTree
+	tree proc.Tree
 	seen []sighting // in the last scan, by PID
 }
 
@@ -47,7 +48,7 @@ type sighting struct {
 // ctx ends, so does the scan, without a result: thousands of processes take longer
 // than the end of the program may.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, err error) {
-	pids, err := s.proc.pids()
+	pids, err := s.tree.PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
@@ -60,7 +61,7 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, 
 			return nil, err
 		}
 		p, err := s.look(pid, now)
-		if errors.Is(err, errGone) {
+		if errors.Is(err, proc.ErrGone) {
 			continue
 		}
 		if err != nil {
@@ -102,33 +103,33 @@ func (w witnesses) uids() map[string]bool {
 	return uids
 }
 
-// stillAlive reports whether one of the processes still lives.
-func (t procTree) stillAlive(list []gpu.ProcessID) bool {
+// anyAlive reports whether one of the processes still lives.
+func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
-		st, err := t.stat(id.PID)
-		return err == nil && !st.exiting && st.start == id.Start
+		st, err := tree.Stat(id.PID)
+		return err == nil && !st.Exiting && st.Start == id.Start
 	})
 }
 
 // look reads one process, as far as needed. One that is exiting counts as gone:
 // it keeps no pod alive.
 func (s *podScan) look(pid uint32, now time.Duration) (sighting, error) {
-	st, err := s.proc.stat(pid)
+	st, err := s.tree.Stat(pid)
 	if err != nil {
 		return sighting{}, err
 	}
-	if st.exiting {
-		return sighting{}, errGone
+	if st.Exiting {
+		return sighting{}, proc.ErrGone
 	}
-	old, ok := s.before(gpu.ProcessID{PID: pid, Start: st.start})
+	old, ok := s.before(gpu.ProcessID{PID: pid, Start: st.Start})
 	if ok && old.final {
 		return old, nil
 	}
-	st, c, err := s.proc.cgroupOf(pid, st)
+	st, c, err := readCgroup(s.tree, pid, st)
 	if err != nil {
 		return sighting{}, err
 	}
-	p := sighting{ProcessID: gpu.ProcessID{PID: pid, Start: st.start}, cgroup: c, first: now}
+	p := sighting{ProcessID: gpu.ProcessID{PID: pid, Start: st.Start}, cgroup: c, first: now}
 	if ok && old.ProcessID == p.ProcessID {
 		p.first = old.first
 		p.final = now-old.first >= settleTime

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // endsAfter is a context that ends when it was asked a number of times.
@@ -37,7 +39,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := podScan{proc: procTree{root}}
+	s := podScan{tree: proc.Tree{Root: root}}
 	ctx := &endsAfter{Context: context.Background(), times: 10}
 	live, err := s.scan(ctx, time.Hour)
 	if !errors.Is(err, context.Canceled) || live != nil || s.seen != nil {

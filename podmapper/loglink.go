@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // maxFileName is the longest name a file can have. The kubelet cuts longer link
@@ -47,7 +48,7 @@ func parseLogLink(name, target string) (logLink, bool) {
 	switch {
 	case !isLog:
 		return logLink{}, false
-	case hasID && validContainerID(id):
+	case hasID && proc.IsContainerID(id):
 		return logLink{c, strings.Clone(id)}, true // which is remembered, without the rest of the name
 	case len(name) != maxFileName:
 		return logLink{}, false

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 func TestParseLogLink(t *testing.T) {
@@ -80,7 +81,7 @@ func FuzzLogLink(f *testing.F) {
 		if !validUID(l.UID) || !validName(l.Scope) || !validName(l.Name) || !validName(l.Part) {
 			t.Errorf("%+v is not well formed", l)
 		}
-		if !validContainerID(l.id) && (len(name) != maxFileName || !isHex(l.id)) {
+		if !proc.IsContainerID(l.id) && (len(name) != maxFileName || !isHex(l.id)) {
 			t.Errorf("container id %q of link %q is not well formed", l.id, name)
 		}
 		if !strings.Contains(target, l.Scope+"_"+l.Name+"_"+l.UID+"/") {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -45,11 +46,11 @@ type Config struct {
 	Stages    *stage.Set
 }
 
-// Mapper maps processes and devices to containers. It is safe for concurrent
-// use.
+// Mapper maps processes and devices to containers. It is an [owner.Resolver], and safe for
+// concurrent use.
 type Mapper struct {
 	cfg   Config
-	proc  procTree
+	tree  proc.Tree
 	names *names
 	// extra asks Run for a poll out of turn.
 	extra chan struct{}
@@ -72,8 +73,6 @@ type Mapper struct {
 	// mu guards what the sampler asks for. It is never held during a call of the
 	// kubelet.
 	mu        sync.Mutex
-	processes map[gpu.ProcessID]*process
-	bootTime  time.Time // zero until needed
 	held      []gpu.Allocation
 	witnesses witnesses // of the pods that hold something
 	// lifeTold is set if the Pods API said who lives, not the processes.
@@ -91,19 +90,18 @@ func New(cfg Config) *Mapper {
 	if cfg.PodResources == "" {
 		cfg.ContainerLogs, cfg.PodLogs, cfg.PodsAPI = "", "", ""
 	}
-	proc := procTree{cfg.ProcFS}
+	tree := proc.Tree{Root: cfg.ProcFS}
 	return &Mapper{
 		cfg:        cfg,
-		proc:       proc,
+		tree:       tree,
 		names:      newNames(cfg),
 		extra:      make(chan struct{}, 1),
 		kubelet:    kubelet{socket: socket{cfg.PodResources, min(callTimeout, cfg.Poll)}},
 		podsAPI:    podsAPI{socket{cfg.PodsAPI, min(callTimeout, cfg.Poll)}},
-		scan:       podScan{proc: proc},
+		scan:       podScan{tree: tree},
 		identities: make(identities),
 		warned:     make(map[string]bool),
 		polled:     make(chan struct{}),
-		processes:  make(map[gpu.ProcessID]*process),
 	}
 }
 
@@ -169,7 +167,6 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	}
 	m.pods = cmp.Or(now, m.pods)
 	m.publish(asked, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
-	m.forgetProcesses()
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 

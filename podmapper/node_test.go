@@ -20,6 +20,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -37,6 +39,7 @@ type node struct {
 	stages *stage.Set
 	uptime atomic.Int64 // the clock, in nanoseconds since boot
 	*podmapper.Mapper
+	*owner.Chain
 }
 
 func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
@@ -59,6 +62,7 @@ func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 		c(&cfg)
 	}
 	n.Mapper = podmapper.New(cfg)
+	n.Chain = owner.NewChain(proc.Tree{Root: cfg.ProcFS}, n.now, n.Mapper)
 	n.write("proc/stat", fmt.Sprintf("cpu  1 2 3 4 5 6 7 8 9 10\nbtime %d\n", bootTime))
 	n.namespace(hostPIDs)
 	check(t, os.MkdirAll(n.path("containers"), 0o755))
@@ -125,7 +129,7 @@ func (n *node) link(c gpu.Owner, id string) string {
 	return name
 }
 
-// process asks the mapper for a process that must be there.
+// process asks the chain for a process that must be there.
 func (n *node) process(pid uint32) gpu.Process {
 	n.t.Helper()
 	p, ok := n.Process(pid)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // pod is what the kubelet's Pods API says about a pod, as far as it is used. The
@@ -166,7 +167,7 @@ func parseContainerStatus(data []byte) (s containerStatus, err error) {
 				return nil
 			})
 		case 8:
-			if _, id, ok := strings.Cut(string(value), "://"); ok && validContainerID(id) {
+			if _, id, ok := strings.Cut(string(value), "://"); ok && proc.IsContainerID(id) {
 				s.id = id
 			}
 		}

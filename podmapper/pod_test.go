@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // recorded reads a Pod that k8s.io/api v0.37.2 marshalled.
@@ -113,7 +114,7 @@ func FuzzPod(f *testing.F) {
 			return
 		}
 		for _, s := range p.statuses {
-			if s.id != "" && !validContainerID(s.id) {
+			if s.id != "" && !proc.IsContainerID(s.id) {
 				t.Errorf("container id %q is not well formed", s.id)
 			}
 		}

@@ -17,9 +17,5 @@ func validUUID(s string) bool {
 	return isHex(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
 }
 
-// validContainerID reports whether s is a container id as containerd, CRI-O and
-// Docker make them: 256 bits in hexadecimal digits.
-func validContainerID(s string) bool { return len(s) == 64 && isHex(s) }
-
 // isHex reports whether s consists of hexadecimal digits only.
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }

@@ -3,6 +3,8 @@ package podmapper
 import (
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
 // TestUIDs: every character of a UID counts.
@@ -14,7 +16,7 @@ func TestUIDs(t *testing.T) {
 		{"UUID", plainUUID, validUUID},
 		{"UID of a pod", uid, validUID},
 		{"UID of a static pod", hash, validUID},
-		{"container", id, validContainerID},
+		{"container", id, proc.IsContainerID},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/source"
@@ -57,7 +59,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Now: now, Log: log, Stages: stages,
 	})
 	return &Node{NVML: library, Source: drivers, Mapper: mapper, Sampler: sampler.New(sampler.Config{
-		Source: drivers, Mapper: mapper,
+		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, mapper), Mapper: mapper,
 		Host:     host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
 		NodeName: cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},

@@ -15,26 +15,27 @@ var never = []struct {
 	importers, imports []string
 	why                string
 }{
-	{[]string{"internal/gpu", "internal/labelvalue", "internal/state"}, []string{""}, "is used by all and knows nobody"},
+	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and knows nobody"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
+	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "knows its resolvers by their interface"},
 	{
-		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper"},
+		[]string{"internal/source", "internal/host", "podmapper"},
 		[]string{"internal/ledger", "internal/sampler", "internal/state", "internal/status", "internal/app", "collector"},
 		"reads, and does not know for whom",
 	},
 	{
 		[]string{"internal/sampler"},
-		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "podmapper", "internal/status", "internal/app", "collector"},
+		[]string{"internal/source", "internal/owner", "podmapper", "internal/status", "internal/app", "collector"},
 		"knows its sources by their interfaces, and not who shows what it saw",
 	},
 	{
 		[]string{"collector", "internal/status"},
-		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
+		[]string{"internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
 		"renders a snapshot and reads nothing",
 	},
 	{
 		[]string{"internal/reconciler", "internal/nodelabel"},
-		[]string{"internal/source/nvml", "internal/source/dcgm", "internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
+		[]string{"internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
 		"sees no GPU",
 	},
 	{
@@ -43,7 +44,7 @@ var never = []struct {
 		"is shared by those who use it",
 	},
 	{
-		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source/nvml", "internal/source/dcgm", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
+		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
 		[]string{"internal/simnode", "internal/gpu/gputest", "test", "docs", "dashboards"},
 		"ships, and nothing simulated ships",
 	},

@@ -11,7 +11,7 @@ import (
 // that is gone, so those seen lately are remembered. There may be thousands: all who
 // speak of a process refer to the one that is remembered here.
 type processes struct {
-	mapper Mapper
+	owners Owners
 	seen   map[uint32]remembered
 }
 
@@ -29,8 +29,8 @@ const (
 	lately = 10 * time.Second
 )
 
-func newProcesses(m Mapper) processes {
-	return processes{mapper: m, seen: make(map[uint32]remembered)}
+func newProcesses(o Owners) processes {
+	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
 // attendance is who was on one GPU at one reading.
@@ -63,7 +63,7 @@ func (p *processes) attend(r gpu.Reading, holds func(gpu.Owner) bool) attendance
 
 // present resolves a PID that is on the GPU now.
 func (p *processes) present(pid uint32, at gpu.Instant) *gpu.Process {
-	if process, alive := p.mapper.Process(pid); alive {
+	if process, alive := p.owners.Process(pid); alive {
 		return p.remember(process, at.Boot)
 	}
 	if process, seen := p.recall(pid); seen {
@@ -98,7 +98,7 @@ func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	if !seen {
 		return nil, false
 	}
-	return p.remember(*r.OwnedBy(p.mapper.Owner(r.ID)), r.at), true
+	return p.remember(*r.OwnedBy(p.owners.Owner(r.ID)), r.at), true
 }
 
 // forget drops the processes that were not seen for a while.
@@ -117,7 +117,7 @@ func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
 	for _, g := range who.present {
 		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}
 		if g.Owner.Kind == gpu.OwnerPending {
-			live.Process = g.OwnedBy(p.mapper.Owner(g.ID))
+			live.Process = g.OwnedBy(p.owners.Owner(g.ID))
 		}
 		if r.SamplesKnown && r.Sampled.Len() > 0 {
 			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)

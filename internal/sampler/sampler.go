@@ -20,21 +20,26 @@ type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Mapper knows whose a process is and which container holds which device.
-type Mapper interface {
+// Owners knows the owners of processes.
+type Owners interface {
 	// Process returns what is known of a process that is alive.
 	Process(pid uint32) (gpu.Process, bool)
-	// Owner returns the latest word on a process that Process returned before.
+	// Owner returns the owner of a process that Process returned before, as it is known now.
 	Owner(id gpu.ProcessID) gpu.Owner
-	// Allocations names devices in the kubelet's words.
+}
+
+// Mapper knows which container holds which device.
+type Mapper interface {
+	// Allocations names devices as the kubelet does.
 	Allocations() gpu.Allocations
-	// SeesHost reports whether the driver's PIDs are those of the mapper's /proc.
+	// SeesHost reports whether the driver's PIDs are those of our /proc.
 	SeesHost() bool
 }
 
 // Config wires a sampler.
 type Config struct {
 	Source Source
+	Owners Owners
 	Mapper Mapper
 	Host   host.Host
 	// NodeName is the name of the Kubernetes node; may be empty.
@@ -78,7 +83,7 @@ func New(cfg Config) *Sampler {
 		cfg:       cfg,
 		roster:    newRoster(cfg.Ledger.Retention),
 		modules:   modules{parts: make(map[string]float64)},
-		processes: newProcesses(cfg.Mapper),
+		processes: newProcesses(cfg.Owners),
 		tenancies: make(tenancies),
 		store:     store{cfg: cfg},
 		node:      gpu.Node{Name: cfg.NodeName},
@@ -176,7 +181,7 @@ func (s *Sampler) charge(v view) {
 	for _, r := range v.report.Readings {
 		l.Observe(observation(s.roster.device(r.UUID), r, v))
 	}
-	l.Settle(v.now, s.cfg.Mapper.Owner)
+	l.Settle(v.now, s.cfg.Owners.Owner)
 	l.Tidy(func(uuid string) (known, shown bool) {
 		e, known := s.roster.entries[uuid]
 		return known, known && s.roster.showsBook(e, v.now)

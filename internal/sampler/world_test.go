@@ -148,7 +148,7 @@ func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 func (w *world) sampler() *sampler.Sampler {
 	log := slog.New(slog.DiscardHandler)
 	return sampler.New(sampler.Config{
-		Source: w, Mapper: w, NodeName: "node-1",
+		Source: w, Owners: w, Mapper: w, NodeName: "node-1",
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"),
 		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},

@@ -62,7 +62,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	return r, nil
 }
 
-// Process implements [sampler.Mapper], and so do the methods below.
+// Process implements [sampler.Owners], and the methods below that and [sampler.Mapper].
 func (w *world) Process(pid uint32) (gpu.Process, bool) { p, ok := w.processes[pid]; return p, ok }
 
 // Owner is the latest word on a process.
@@ -88,7 +88,7 @@ func tick(ctx context.Context, s size) (each usage, err error) {
 	w := newWorld(s)
 	now, log := func() gpu.Instant { return w.now }, slog.New(slog.DiscardHandler)
 	sa := sampler.New(sampler.Config{
-		Source: w, Mapper: w, Host: host.Host{ProcFS: "/proc", SysFS: "/sys"},
+		Source: w, Owners: w, Mapper: w, Host: host.Host{ProcFS: "/proc", SysFS: "/sys"},
 		NodeName: w.snapshot.Node.Name, StatePath: filepath.Join(dir, "state"),
 		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 64},
 		Now:    now, Log: log, Stages: stage.New(log, now),

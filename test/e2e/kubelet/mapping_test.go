@@ -18,6 +18,8 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -39,13 +41,20 @@ func TestRealKubelet(t *testing.T) {
 	t.Run("replaced plugin pod", n.testReplacedPod)
 }
 
+// A mapper maps devices and processes.
+type mapper struct {
+	*podmapper.Mapper
+	*owner.Chain
+}
+
 // newMapper returns a mapper with the paths of production.
-func newMapper() *podmapper.Mapper {
+func newMapper() mapper {
 	log := slog.New(slog.DiscardHandler)
-	return podmapper.New(podmapper.Config{
+	m := podmapper.New(podmapper.Config{
 		ProcFS: "/proc", ContainerLogs: containerLogs, PodResources: podResources,
 		Now: host.Now, Log: log, Stages: stage.New(log, host.Now),
 	})
+	return mapper{m, owner.NewChain(proc.Tree{Root: "/proc"}, host.Now, m)}
 }
 
 // testMapping: every process and every allocation leads to its container, and the
@@ -81,7 +90,7 @@ func (n *node) testMapping(t *testing.T) {
 
 // checkProcesses holds what the mapper says of the containers' processes against
 // what containerd says.
-func checkProcesses(t *testing.T, m *podmapper.Mapper, all []running) {
+func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
 		want := r.Owner
@@ -102,7 +111,7 @@ func checkProcesses(t *testing.T, m *podmapper.Mapper, all []running) {
 
 // checkAllocations holds the allocations against what the device plugin put into
 // the containers' environment.
-func checkAllocations(t *testing.T, m *podmapper.Mapper, all []running) {
+func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
 	for _, r := range all {
@@ -143,7 +152,7 @@ func (n *node) testInit(t *testing.T) {
 }
 
 // holderOf returns who holds a GPU.
-func holderOf(m *podmapper.Mapper, uuid string) gpu.Owner {
+func holderOf(m mapper, uuid string) gpu.Owner {
 	for _, a := range m.Allocations().List {
 		if a.Device.UUID == uuid {
 			return a.Owner
@@ -273,7 +282,7 @@ func (n *node) testRestart(t *testing.T) {
 // awaitPolls polls until a number of allocations is known again, for no longer than
 // two polls of production take. A new kubelet answers at once, but with an empty
 // list until it has read its manifests.
-func (n *node) awaitPolls(t *testing.T, m *podmapper.Mapper, allocations int) {
+func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0
 	for len(m.Allocations().List) != allocations || polls == 0 {

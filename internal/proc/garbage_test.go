@@ -1,6 +1,6 @@
 //go:build !race
 
-package podmapper
+package proc
 
 import (
 	"os"
@@ -10,10 +10,10 @@ import (
 // TestStatLeavesLittle: thousands of processes are read in one poll, so the file's content
 // stays on the stack. What is left is three forms of its name, and the process's.
 func TestStatLeavesLittle(t *testing.T) {
-	tree := procTree{"/proc"}
+	tree := Tree{"/proc"}
 	pid := uint32(os.Getpid())
 	got := testing.AllocsPerRun(100, func() {
-		if _, err := tree.stat(pid); err != nil {
+		if _, err := tree.Stat(pid); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package podmapper
+package proc
 
 import (
 	"os"
@@ -13,23 +13,23 @@ func TestParseStat(t *testing.T) {
 	const rest = " S 1 7 7 0 -1 4194560 1450 0 3 0 12 7 0 0 20 0 1 0 9876 12845056 2210 18446744073709551615 1 1"
 	tests := []struct {
 		name, line string
-		want       stat
+		want       Stat
 		ok         bool
 	}{
-		{"plain", "7 (python3)" + rest, stat{name: "python3", start: 9876}, true},
-		{"name with parentheses", "7 (a) S 1 (b)" + rest, stat{name: "a) S 1 (b", start: 9876}, true},
-		{"name with other bytes", "7 (\n\xff\"\\)" + rest, stat{name: "\n\xff\"\\", start: 9876}, true},
-		{"name empty", "7 ()" + rest, stat{start: 9876}, true},
-		{"exiting", "7 (x) D 1 7 7 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", stat{name: "x", exiting: true, start: 5}, true},
+		{"plain", "7 (python3)" + rest, Stat{Name: "python3", Start: 9876}, true},
+		{"name with parentheses", "7 (a) S 1 (b)" + rest, Stat{Name: "a) S 1 (b", Start: 9876}, true},
+		{"name with other bytes", "7 (\n\xff\"\\)" + rest, Stat{Name: "\n\xff\"\\", Start: 9876}, true},
+		{"name empty", "7 ()" + rest, Stat{Start: 9876}, true},
+		{"exiting", "7 (x) D 1 7 7 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", Stat{Name: "x", Exiting: true, Start: 5}, true},
 
-		{"kernel thread", "7 (kswapd0) S 2 0 0 0 -1 2359360 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", stat{name: "kswapd0", kernel: true, start: 5}, true},
+		{"kernel thread", "7 (kswapd0) S 2 0 0 0 -1 2359360 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", Stat{Name: "kswapd0", Kernel: true, Start: 5}, true},
 
-		{"cut after the name", "7 (x)", stat{}, false},
-		{"cut before the start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", stat{}, false},
-		{"start time negative", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0", stat{}, false},
-		{"flags are no number", "7 (x) S 1 7 7 0 -1 f 0 0 0 0 0 0 0 0 20 0 1 0 5 0", stat{}, false},
-		{"parentheses turned round", ")(", stat{}, false},
-		{"empty", "", stat{}, false},
+		{"cut after the name", "7 (x)", Stat{}, false},
+		{"cut before the start time", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0", Stat{}, false},
+		{"start time negative", "7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 -5 0", Stat{}, false},
+		{"flags are no number", "7 (x) S 1 7 7 0 -1 f 0 0 0 0 0 0 0 0 20 0 1 0 5 0", Stat{}, false},
+		{"parentheses turned round", ")(", Stat{}, false},
+		{"empty", "", Stat{}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestParseStat(t *testing.T) {
 			if (err == nil) != tt.ok {
 				t.Fatalf("parseStat(%q) error = %v, want ok = %v", tt.line, err, tt.ok)
 			}
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(stat{})); diff != "" {
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("parseStat(%q) (-want +got):\n%s", tt.line, diff)
 			}
 		})
@@ -64,7 +64,7 @@ func FuzzStat(f *testing.F) {
 	f.Add([]byte("7 (x)"))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		s, err := parseStat(line)
-		if err != nil && s != (stat{}) {
+		if err != nil && s != (Stat{}) {
 			t.Errorf("parseStat(%q) = %+v with error %v", line, s, err)
 		}
 	})

@@ -1,0 +1,173 @@
+package owner
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// keepProcesses is how long a process is remembered after it was last asked for: longer
+// than any interval waits for its settlement.
+const keepProcesses = time.Minute
+
+// A Resolver finds the owners of one kind.
+type Resolver interface {
+	// Resolve returns a function that returns the owner of a process as far as it is known
+	// now, or nil if the owner is of another kind. The function is called until its answer
+	// is final.
+	Resolve(p Process) func() Answer
+}
+
+// A Process as a resolver sees it.
+type Process struct {
+	gpu.ProcessID
+	// First is when the process was first seen, on the boot clock.
+	First time.Duration
+	// Cgroup is the content of /proc/<pid>/cgroup. It may be long: a resolver keeps copies
+	// of what it needs of it.
+	Cgroup string
+}
+
+// An Answer is what a resolver knows of a process.
+type Answer struct {
+	Owner gpu.Owner
+	// ContainerID is the container runtime's id, 64 hex digits; may be empty.
+	ContainerID string
+	// Final is set if the answer will not change.
+	Final bool
+}
+
+// Chain maps processes to owners. It is used by one goroutine.
+type Chain struct {
+	tree      proc.Tree
+	now       gpu.Clock
+	resolvers []Resolver
+	processes map[gpu.ProcessID]*process
+	swept     time.Duration
+	bootTime  time.Time // zero until needed
+}
+
+// process is a process that uses, or used, a GPU.
+type process struct {
+	gpu.Process
+	// first and asked are when the process was first and last seen, on the boot clock.
+	first, asked time.Duration
+	resolve      func() Answer // nil once the owner is final
+}
+
+// NewChain returns a chain that asks the resolvers in order. A process that is of none of
+// them is the host's.
+func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
+	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
+}
+
+// Process returns what /proc reports now about a process that uses a GPU, or false
+// if there is no such process. Its start time is read on every call, its name and its cgroup
+// only once, unless its owner is unmapped. A process whose stat cannot be read is unmapped,
+// and its ID has no start time.
+func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
+	now := c.now().Boot
+	c.forget(now)
+	st, err := c.tree.Stat(pid)
+	if errors.Is(err, proc.ErrGone) {
+		return gpu.Process{}, false
+	}
+	if err != nil {
+		return gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, true
+	}
+	p := c.processes[gpu.ProcessID{PID: pid, Start: st.Start}]
+	if p == nil || p.Owner.Kind == gpu.OwnerUnmapped {
+		if p = c.read(pid, st); p == nil {
+			return gpu.Process{}, false
+		}
+	}
+	p.asked = now
+	p.update()
+	return p.Process, true
+}
+
+// Owner returns the owner of a process that Process has returned, also for a minute after
+// it was last asked for. The owner is pending while it is not known yet, and unmapped if the
+// process was never seen. It has no part until that is known.
+func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
+	c.forget(c.now().Boot)
+	p := c.processes[id]
+	if p == nil {
+		return gpu.Owner{Kind: gpu.OwnerUnmapped}
+	}
+	p.update()
+	return p.Owner
+}
+
+// update asks for an owner that is not final.
+func (p *process) update() {
+	if p.resolve == nil {
+		return
+	}
+	a := p.resolve()
+	p.Owner, p.ContainerID = a.Owner, a.ContainerID
+	if a.Final {
+		p.resolve = nil
+	}
+}
+
+// read remembers the process whose stat was just read, or returns nil if it ended. With an
+// unreadable cgroup it is unmapped, to be read again.
+func (c *Chain) read(pid uint32, st proc.Stat) *process {
+	st, cgroup, err := c.tree.Cgroup(pid, st)
+	if errors.Is(err, proc.ErrGone) {
+		return nil
+	}
+	now := c.now().Boot
+	id := gpu.ProcessID{PID: pid, Start: st.Start}
+	p := &process{first: now, Process: gpu.Process{ID: id, Name: st.Name, StartTime: c.startTime(st.Start)}}
+	switch {
+	case err != nil:
+		p.Owner.Kind = gpu.OwnerUnmapped
+	case st.Kernel:
+		p.Owner.Kind = gpu.OwnerHost
+	default:
+		p.resolve = c.resolver(Process{ProcessID: id, First: now, Cgroup: cgroup})
+	}
+	c.processes[id] = p
+	return p
+}
+
+// resolver returns the answer of the first resolver that has one.
+func (c *Chain) resolver(p Process) func() Answer {
+	for _, r := range c.resolvers {
+		if resolve := r.Resolve(p); resolve != nil {
+			return resolve
+		}
+	}
+	id := proc.ContainerID(p.Cgroup)
+	return func() Answer { return Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true} }
+}
+
+// startTime turns ticks since boot into a wall-clock time. It is zero while the boot time
+// cannot be read.
+func (c *Chain) startTime(ticks uint64) time.Time {
+	if c.bootTime.IsZero() {
+		var err error
+		if c.bootTime, err = c.tree.BootTime(); err != nil {
+			return time.Time{}
+		}
+	}
+	return c.bootTime.Add(time.Duration(ticks) * (time.Second / proc.UserHZ))
+}
+
+// sweepEvery is how often old processes are dropped.
+const sweepEvery = 10 * time.Second
+
+// forget drops the processes that were not asked for lately, and the boot time, which
+// follows the wall clock when that is set.
+func (c *Chain) forget(now time.Duration) {
+	if now-c.swept < sweepEvery {
+		return
+	}
+	c.swept, c.bootTime = now, time.Time{}
+	maps.DeleteFunc(c.processes, func(_ gpu.ProcessID, p *process) bool { return now-p.asked > keepProcesses })
+}

@@ -1,0 +1,139 @@
+package owner_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// word is a resolver of the processes whose cgroup holds a word.
+type word struct {
+	word   string
+	asked  int
+	answer func(n int) owner.Answer // by the number of the question
+}
+
+func (w *word) Resolve(p owner.Process) func() owner.Answer {
+	if !strings.Contains(p.Cgroup, w.word) {
+		return nil
+	}
+	return func() owner.Answer {
+		w.asked++
+		return w.answer(w.asked)
+	}
+}
+
+// machine is a /proc tree.
+type machine struct {
+	t   *testing.T
+	dir string
+	now time.Duration
+	*owner.Chain
+}
+
+func newMachine(t *testing.T, resolvers ...owner.Resolver) *machine {
+	m := &machine{t: t, dir: t.TempDir(), now: time.Hour}
+	clock := func() gpu.Instant { return gpu.Instant{Wall: time.Unix(2_000_000_000, 0).Add(m.now), Boot: m.now} }
+	m.Chain = owner.NewChain(proc.Tree{Root: m.dir}, clock, resolvers...)
+	m.write("stat", "btime 2000000000\n")
+	return m
+}
+
+func (m *machine) write(name, content string) {
+	m.t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// start makes a process that began after some ticks.
+func (m *machine) start(pid uint32, ticks int, flags int, cgroup string) gpu.ProcessID {
+	m.write(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", pid, flags, ticks))
+	m.write(fmt.Sprintf("%d/cgroup", pid), cgroup)
+	return gpu.ProcessID{PID: pid, Start: uint64(ticks)}
+}
+
+func final(o gpu.Owner) func(int) owner.Answer {
+	return func(int) owner.Answer { return owner.Answer{Owner: o, Final: true} }
+}
+
+var (
+	pod  = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid", Part: "main"}
+	host = gpu.Owner{Kind: gpu.OwnerHost}
+)
+
+// TestOrder: the first resolver that knows a process names its owner, and the host owns what
+// none knows.
+func TestOrder(t *testing.T) {
+	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
+	m := newMachine(t, one, two)
+	id := strings.Repeat("0", 64)
+	m.start(10, 5, 0, "0::/one")
+	m.start(11, 5, 0, "0::/two")
+	m.start(12, 5, 0, "0::/system.slice/"+id)
+	m.start(13, 5, 0x200000, "0::/one") // a thread of the kernel
+	for pid, want := range map[uint32]gpu.Process{
+		10: {Owner: pod}, 11: {Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, 12: {Owner: host, ContainerID: id}, 13: {Owner: host},
+	} {
+		want.ID, want.Name, want.StartTime = gpu.ProcessID{PID: pid, Start: 5}, "x", time.Unix(2_000_000_000, 0).Add(50*time.Millisecond)
+		got, ok := m.Process(pid)
+		if diff := cmp.Diff(want, got); diff != "" || !ok {
+			t.Errorf("process %d (-want +got):\n%s", pid, diff)
+		}
+	}
+}
+
+// TestFinal: a resolver is asked until its answer is final, also for a process that ended.
+func TestFinal(t *testing.T) {
+	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}
+	w := &word{word: "pod", answer: func(n int) owner.Answer { return answers[n-1] }}
+	m := newMachine(t, w)
+	id := m.start(10, 5, 0, "0::/pod")
+	if p, ok := m.Process(10); !ok || p.Owner != (gpu.Owner{}) {
+		t.Errorf("process %+v, %v", p, ok)
+	}
+	if err := os.RemoveAll(filepath.Join(m.dir, "10")); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := m.Process(10); ok {
+		t.Error("a process that ended is there")
+	}
+	for _, want := range []gpu.Owner{pod.Group(), pod, pod} {
+		if got := m.Owner(id); got != want {
+			t.Errorf("owner %+v, want %+v", got, want)
+		}
+	}
+	if w.asked != 3 {
+		t.Errorf("asked %d times", w.asked)
+	}
+	m.now += 2 * time.Minute
+	if got := m.Owner(id); got.Kind != gpu.OwnerUnmapped {
+		t.Errorf("after two minutes the owner is %+v", got)
+	}
+}
+
+// TestUnmappedAgain: an unmapped process is read again.
+func TestUnmappedAgain(t *testing.T) {
+	m := newMachine(t, &word{word: "?", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})})
+	m.start(10, 5, 0, "?")
+	if p, _ := m.Process(10); p.Owner.Kind != gpu.OwnerUnmapped {
+		t.Errorf("owner %+v", p.Owner)
+	}
+	m.start(10, 5, 0, "0::/system.slice")
+	if p, _ := m.Process(10); p.Owner != host {
+		t.Errorf("then the owner is %+v", p.Owner)
+	}
+}
