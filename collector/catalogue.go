@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // The families.
@@ -18,11 +20,11 @@ const (
 	familyRecord    = "Placement and allocations"
 )
 
-// metric indexes the catalogue.
-type metric uint16
+// metricID indexes the catalogue.
+type metricID uint16
 
 const (
-	gpuInfo metric = iota
+	gpuInfo metricID = iota
 	gpuPresent
 	gpuFabric
 	migInfo
@@ -103,7 +105,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-var catalogue = [numMetrics]Metric{
+var catalogue = [numMetrics]metric.Metric{
 	gpuInfo: {
 		Family: familyIdentity, Name: "gpuledger_gpu_info", Type: gauge,
 		Labels: []string{

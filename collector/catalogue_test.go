@@ -12,12 +12,13 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
 // shape is what a page shows of a metric.
 type shape struct {
-	Page             collector.Page
+	Page             metric.Page
 	Type, Unit, Help string
 	Labels           []string
 }
@@ -44,7 +45,7 @@ func TestCatalogueMatchesPages(t *testing.T) {
 	}
 }
 
-func shapeOf(p collector.Page, mf *dto.MetricFamily) shape {
+func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	s := shape{Page: p, Type: strings.ToLower(mf.GetType().String()), Unit: mf.GetUnit(), Help: mf.GetHelp()}
 	for _, l := range mf.Metric[0].Label {
 		s.Labels = append(s.Labels, l.GetName())
@@ -57,7 +58,7 @@ func shapeOf(p collector.Page, mf *dto.MetricFamily) shape {
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string
-		page   collector.Page
+		page   metric.Page
 		opts   collector.Options
 		hidden string
 	}{
@@ -136,7 +137,7 @@ func TestStageLabel(t *testing.T) {
 		want = append(want, string(n))
 	}
 	labels := collector.Labels()
-	i := slices.IndexFunc(labels, func(l collector.Label) bool { return l.Name == "stage" })
+	i := slices.IndexFunc(labels, func(l metric.Label) bool { return l.Name == "stage" })
 	if diff := cmp.Diff(want, labels[i].Values); diff != "" {
 		t.Errorf("stages (-package stage +catalogue):\n%s", diff)
 	}
@@ -145,11 +146,11 @@ func TestStageLabel(t *testing.T) {
 // TestCardinality counts what one more GPU, container, process, XID and stage
 // add to a page, and compares it with the contract in the docs.
 func TestCardinality(t *testing.T) {
-	more := func(page collector.Page, with, without *gpu.Snapshot) int {
+	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)
 	}
 	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Drivers: make([]gpu.Driver, 1), PCIGPUs: new(0), DriverGPUs: new(0)}
-	got := map[collector.Page]map[string]int{
+	got := map[metric.Page]map[string]int{
 		collector.MainPage: {
 			"node":                  count(t, collector.MainPage, bare),
 			"GPU":                   more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
@@ -164,9 +165,9 @@ func TestCardinality(t *testing.T) {
 			"pod and GPU": more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
 		},
 	}
-	contract := map[collector.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
+	contract := map[metric.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
 	for _, m := range collector.Catalogue() {
-		contract[m.Page][m.Per()] += m.Series()
+		contract[m.Page][m.Per()] += m.Series(collector.Labels())
 	}
 	if diff := cmp.Diff(contract, got); diff != "" {
 		t.Errorf("series for one more (-contract +counted):\n%s", diff)
@@ -179,7 +180,7 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
-func count(t testing.TB, page collector.Page, s *gpu.Snapshot) int {
+func count(t testing.TB, page metric.Page, s *gpu.Snapshot) int {
 	t.Helper()
 	families := gatherRecord(t, s)
 	if page == collector.MainPage {

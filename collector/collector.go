@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // Options choose what is shown.
@@ -18,7 +19,7 @@ type Options struct {
 }
 
 // hides reports whether the options hide a metric for good.
-func (o Options) hides(m Metric) bool {
+func (o Options) hides(m metric.Metric) bool {
 	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
@@ -32,7 +33,7 @@ func (o Options) hides(m Metric) bool {
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
-	on     Page
+	on     metric.Page
 	render func(*page, *gpu.Snapshot)
 	descs  [numMetrics]*prometheus.Desc
 
@@ -54,8 +55,8 @@ func NewRecord(latest func() *gpu.Snapshot) *Collector {
 }
 
 func newCollector(c *Collector) *Collector {
-	for i, m := range catalogue {
-		c.descs[i] = prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(m.Labels), nil, prometheus.WithUnit(m.Unit))
+	for i := range catalogue {
+		c.descs[i] = catalogue[i].NewDesc()
 	}
 	c.page.opts = c.opts
 	return c
@@ -72,14 +73,15 @@ func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 			c.mu.Unlock()
 		}
 	}()
-	if c.write(&c.page) {
+	changed, err := c.write(&c.page)
+	if changed {
 		c.families = families(&c.page.series)
 	}
-	return c.families, c.mu.Unlock, nil
+	return c.families, c.mu.Unlock, err
 }
 
 // write renders the latest snapshot, and reports whether the page has other series now.
-func (c *Collector) write(p *page) (changed bool) {
+func (c *Collector) write(p *page) (changed bool, err error) {
 	p.begin()
 	if s := c.latest(); s != nil {
 		c.render(p, s)
@@ -100,7 +102,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	p := page{opts: c.opts} // a registry says not when it has read what it was given
-	c.write(&p)
+	if _, err := c.write(&p); err != nil {
+		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
+	}
 	for i := range p.series.len {
 		s := p.series.at(i)
 		ch <- sample{c.descs[s.metric], s}
@@ -119,7 +123,7 @@ func (p *page) main(s *gpu.Snapshot) {
 
 // gpu renders all there is about one GPU.
 func (p *page) gpu(g *gpu.GPU) {
-	uuid := p.labels(g.UUID)
+	uuid := p.labels("UUID", g.UUID)
 	if !p.first(gpuInfo, uuid) {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 // account returns the labels that key the series of a pod's container on a GPU.
 func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
-	return p.labels(uuid, k.GPUInstance, k.Scope, k.Name, k.UID, k.Part)
+	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }
 
 // holders renders who holds or uses the GPU now. A container has one row per
@@ -20,7 +20,7 @@ func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 		if !p.first(containerInfo, who) {
 			continue
 		}
-		p.info(containerInfo, p.and(who, h.Resource, h.Claim, string(h.Sharing)))
+		p.info(containerInfo, p.and(who, "resource", h.Resource, "claim", h.Claim, "sharing", string(h.Sharing)))
 		p.gauge(containerReplicas, float64(h.Replicas), who)
 	}
 	optional(p, gpuStrays, g.Strays, uuid)
@@ -50,7 +50,7 @@ func (p *page) containers(g *gpu.GPU) {
 // container renders one account. All methods are always there.
 func (p *page) container(a *gpu.Account, who *labelSet) {
 	for m, e := range a.Energy {
-		p.counter(containerEnergy, e.Joules(), a.Opened, p.and(who, gpu.Method(m).String()))
+		p.counter(containerEnergy, e.Joules(), a.Opened, p.and(who, "method", gpu.Method(m).String()))
 	}
 	p.counter(containerIdleEnergy, a.Idle.Joules(), a.Opened, who)
 	p.counter(containerAllocated, a.Allocated.Seconds(), a.Opened, who)

@@ -18,17 +18,9 @@ func families(all *list[series]) []*dto.MetricFamily {
 	for i, s := range order {
 		metrics[i] = &s.Metric
 		if i == 0 || order[i-1].metric != s.metric {
-			grouped, first = append(grouped, newFamily(&catalogue[s.metric])), i
+			grouped, first = append(grouped, catalogue[s.metric].NewFamily(nil)), i
 		}
 		grouped[len(grouped)-1].Metric = metrics[first : i+1]
 	}
 	return grouped
-}
-
-func newFamily(m *Metric) *dto.MetricFamily {
-	f := &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: m.Type.ToDTO()}
-	if m.Unit != "" {
-		f.Unit = &m.Unit
-	}
-	return f
 }

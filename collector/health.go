@@ -17,7 +17,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
 	}
 	for _, code := range slices.Sorted(maps.Keys(g.XIDs.Last)) {
-		p.moment(xidLast, g.XIDs.Last[code], p.and(uuid, strconv.FormatUint(code, 10)))
+		p.moment(xidLast, g.XIDs.Last[code], p.and(uuid, "xid", strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
 	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {
@@ -29,7 +29,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 // stages renders what the exporter depends on, as far as it was tried.
 func (p *page) stages(stages []gpu.Stage) {
 	for _, s := range stages {
-		name := p.labels(s.Name)
+		name := p.labels("stage", s.Name)
 		if !p.first(stageFailures, name) {
 			continue
 		}
@@ -54,6 +54,6 @@ func (p *page) processCounts(gpus []gpu.GPU) {
 			}
 		}
 	}
-	p.gauge(processCount, float64(mapped), p.labels("true"))
-	p.gauge(processCount, float64(unmapped), p.labels("false"))
+	p.gauge(processCount, float64(mapped), p.labels("mapped", "true"))
+	p.gauge(processCount, float64(unmapped), p.labels("mapped", "false"))
 }

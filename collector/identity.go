@@ -10,23 +10,23 @@ import (
 // is what the operator needs then.
 func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	p.info(gpuInfo, p.and(uuid,
-		strconv.Itoa(g.Index),
-		g.PCIBusID,
-		g.DeviceNode,
-		gpu.Identity(g.Model),
-		gpu.Identity(g.Vendor),
-		gpu.Identity(g.Serial),
-		gpu.Identity(g.BoardPartNumber),
-		gpu.Identity(g.VBIOSVersion),
-		gpu.Identity(g.Platform.ChassisSerial),
-		decimal(g.Platform.Slot),
-		decimal(g.Platform.Tray),
-		decimal(g.Platform.HostID),
-		decimal(g.Platform.ModuleID),
+		"gpu", strconv.Itoa(g.Index),
+		"pci_bus_id", g.PCIBusID,
+		"device", g.DeviceNode,
+		"model", gpu.Identity(g.Model),
+		"vendor", gpu.Identity(g.Vendor),
+		"serial", gpu.Identity(g.Serial),
+		"board_part_number", gpu.Identity(g.BoardPartNumber),
+		"vbios_version", gpu.Identity(g.VBIOSVersion),
+		"chassis_serial", gpu.Identity(g.Platform.ChassisSerial),
+		"chassis_slot", decimal(g.Platform.Slot),
+		"tray_index", decimal(g.Platform.Tray),
+		"host_id", decimal(g.Platform.HostID),
+		"module_id", decimal(g.Platform.ModuleID),
 	))
 	p.flag(gpuPresent, g.Present, uuid)
 	if f := g.Fabric; f != nil {
-		p.info(gpuFabric, p.and(uuid, gpu.Identity(f.ClusterUUID), strconv.FormatUint(uint64(f.CliqueID), 10), f.State))
+		p.info(gpuFabric, p.and(uuid, "cluster_uuid", gpu.Identity(f.ClusterUUID), "clique_id", strconv.FormatUint(uint64(f.CliqueID), 10), "state", f.State))
 	}
 	p.mig(g.MIG, uuid)
 }
@@ -38,7 +38,7 @@ func (p *page) mig(m *gpu.MIG, uuid *labelSet) {
 	}
 	for _, i := range m.Instances {
 		for _, device := range i.Devices {
-			if l := p.and(uuid, device.UUID, i.ID, i.Profile, strconv.Itoa(i.Slices)); p.first(migInfo, l) {
+			if l := p.and(uuid, "mig_uuid", device.UUID, "GPU_I_ID", i.ID, "GPU_I_PROFILE", i.Profile, "slices", strconv.Itoa(i.Slices)); p.first(migInfo, l) {
 				p.info(migInfo, l)
 			}
 		}

@@ -1,10 +1,13 @@
 package collector
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/metric"
+)
 
 // labelCatalogue describes every label, in the order in which docs/metrics.md
 // lists them.
-var labelCatalogue = []Label{
+var labelCatalogue = []metric.Label{
 	{Name: "UUID", Help: "The GPU's UUID, as dcgm-exporter spells the label. It is the key of every series of a GPU."},
 	{Name: "gpu", Help: "The driver's index of the GPU. It shifts when a GPU is lost: show it, never join on it."},
 	{Name: "pci_bus_id", Help: "PCI address as the driver prints it."},

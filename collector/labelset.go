@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,35 +9,44 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// labelSet is the label values of a series in the order of the catalogue, or the first of
-// them. It is not changed once it is made.
+// labelSet is the labels of a series, or some of them. It is not changed once it is made.
 type labelSet struct {
 	base  *labelSet
-	given []string // what follows those of base, as it was given
+	given []string // names and values beside those of base, as they were given
 }
 
 func (l *labelSet) is(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// values appends all values to a list, as they can be exposed. Only so do they reach a
-// page, and none can break it.
-func (l *labelSet) values(list []string) []string {
-	if l == nil {
-		return list
+// all returns names and values, those of base first.
+func (l *labelSet) all() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		if l == nil {
+			return
+		}
+		for name, value := range l.base.all() {
+			if !yield(name, value) {
+				return
+			}
+		}
+		for i := 0; i < len(l.given); i += 2 {
+			if !yield(l.given[i], l.given[i+1]) {
+				return
+			}
+		}
 	}
-	list = l.base.values(list)
-	for _, s := range l.given {
-		list = append(list, labelvalue.Valid(s))
-	}
-	return list
 }
 
-// key returns a string that equal values share and different ones do not: the separator
-// is no valid UTF-8.
+// key returns a string that labels which are shown alike share and different ones do not:
+// the separator is no valid UTF-8.
 func (l *labelSet) key() string {
-	var room [16]string
-	return strings.Join(l.values(room[:0]), "\xff")
+	var b strings.Builder
+	for _, value := range l.all() {
+		b.WriteString(labelvalue.Valid(value))
+		b.WriteByte(0xff)
+	}
+	return b.String()
 }
 
 // decimal returns an optional number, empty if it is not known.

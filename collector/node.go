@@ -10,7 +10,13 @@ func (p *page) node(s *gpu.Snapshot) {
 	}
 	for i := range s.Drivers {
 		d := &s.Drivers[i]
-		p.info(driverInfo, p.labels(d.Name, d.Version, d.Details["nvml_version"], d.Details["dcgm_version"], d.Details["dcgm_library_version"]))
+		p.info(driverInfo, p.labels(
+			"source", d.Name,
+			"driver_version", d.Version,
+			"nvml_version", d.Details["nvml_version"],
+			"dcgm_version", d.Details["dcgm_version"],
+			"dcgm_library_version", d.Details["dcgm_library_version"],
+		))
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)
@@ -19,14 +25,14 @@ func (p *page) node(s *gpu.Snapshot) {
 // machine renders the machine as its firmware describes it.
 func (p *page) machine(n gpu.Node) {
 	p.info(nodeInfo, p.labels(
-		n.Name,
-		gpu.Identity(n.SysVendor),
-		gpu.Identity(n.ProductName),
-		gpu.Identity(n.ProductSerial),
-		gpu.Identity(n.BoardSerial),
-		gpu.Identity(n.BoardAssetTag),
-		gpu.Identity(n.ChassisSerial),
-		gpu.Identity(n.ChassisAssetTag),
-		gpu.Identity(n.SystemUUID),
+		"node", n.Name,
+		"sys_vendor", gpu.Identity(n.SysVendor),
+		"product_name", gpu.Identity(n.ProductName),
+		"product_serial", gpu.Identity(n.ProductSerial),
+		"board_serial", gpu.Identity(n.BoardSerial),
+		"board_asset_tag", gpu.Identity(n.BoardAssetTag),
+		"chassis_serial", gpu.Identity(n.ChassisSerial),
+		"chassis_asset_tag", gpu.Identity(n.ChassisAssetTag),
+		"system_uuid", gpu.Identity(n.SystemUUID),
 	))
 }

@@ -24,14 +24,14 @@ type page struct {
 
 // question is what [page.first] was asked, and its answer.
 type question struct {
-	metric metric
+	metric metricID
 	labels *labelSet
 	first  bool
 }
 
 // seriesKey names one series of a metric.
 type seriesKey struct {
-	metric metric
+	metric metricID
 	labels string
 }
 
@@ -42,17 +42,16 @@ func (p *page) begin() {
 }
 
 // end gives new series their labels, and reports whether there are other series than
-// before this rendering.
-func (p *page) end() (changed bool) {
+// before this rendering. The error is that of label.
+func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
-		return false
+		return false, nil
 	}
 	p.seen = nil
 	p.sets.end()
 	p.asked.end()
 	p.series.end()
-	label(&p.series)
-	return true
+	return true, label(&p.series)
 }
 
 // differ ends the comparison with the last rendering.
@@ -67,10 +66,10 @@ func (p *page) differ() {
 	}
 }
 
-// labels returns a set of label values.
+// labels returns a set of labels, given as names and values.
 func (p *page) labels(given ...string) *labelSet { return p.and(nil, given...) }
 
-// and returns the values of base with more at their end.
+// and returns the labels of base with more, given as names and values.
 func (p *page) and(base *labelSet, given ...string) *labelSet {
 	if old := p.sets.old(); p.same && old != nil && (*old).is(base, given) {
 		p.sets.next++
@@ -85,7 +84,7 @@ func (p *page) and(base *labelSet, given ...string) *labelSet {
 // first reports whether these labels are new on the page. One duplicate would
 // fail the whole scrape, and strings that differ can become equal when they are
 // made valid; then the first one stands and the caller drops the later ones.
-func (p *page) first(m metric, l *labelSet) bool {
+func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
 		return old.first
@@ -103,13 +102,13 @@ func (p *page) first(m metric, l *labelSet) bool {
 func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.key()} }
 
 // info writes a series that is there for its labels.
-func (p *page) info(m metric, l *labelSet) { p.gauge(m, 1, l) }
+func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
-func (p *page) gauge(m metric, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
+func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
 // counter writes a counter that began at 0 at the given moment, if that is
 // known. Prometheus can then count what came before its first scrape.
-func (p *page) counter(m metric, v float64, since time.Time, l *labelSet) {
+func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.is(m, since, l) {
 		old.value = v
 		p.series.next++
@@ -135,21 +134,21 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 }
 
 // optional writes a gauge unless it could not be read.
-func optional[T ~float64 | ~uint64 | ~int](p *page, m metric, v *T, l *labelSet) {
+func optional[T ~float64 | ~uint64 | ~int](p *page, m metricID, v *T, l *labelSet) {
 	if v != nil {
 		p.gauge(m, float64(*v), l)
 	}
 }
 
 // moment writes a point in time as a gauge, unless it never came.
-func (p *page) moment(m metric, t time.Time, l *labelSet) {
+func (p *page) moment(m metricID, t time.Time, l *labelSet) {
 	if !t.IsZero() {
 		p.gauge(m, float64(t.UnixMilli())/1000, l)
 	}
 }
 
 // flag writes a condition as 1 or 0.
-func (p *page) flag(m metric, on bool, l *labelSet) {
+func (p *page) flag(m metricID, on bool, l *labelSet) {
 	v := 0.0
 	if on {
 		v = 1

@@ -11,8 +11,8 @@ import (
 func (p *page) record(s *gpu.Snapshot) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		board := p.labels(s.Node.Name, g.UUID, gpu.Identity(g.Serial))
-		if !p.first(boardEnergy, p.labels(g.UUID)) {
+		board := p.labels("node", s.Node.Name, "UUID", g.UUID, "serial", gpu.Identity(g.Serial))
+		if !p.first(boardEnergy, p.labels("UUID", g.UUID)) {
 			continue
 		}
 		if g.Present {
@@ -20,7 +20,7 @@ func (p *page) record(s *gpu.Snapshot) {
 		}
 		if g.Book != nil {
 			p.counter(boardEnergy, g.Book.Energy.Joules(), began(g, g.Book.Opened), board)
-			p.allocations(g, p.and(board, gpu.Identity(g.Platform.ChassisSerial)))
+			p.allocations(g, p.and(board, "chassis_serial", gpu.Identity(g.Platform.ChassisSerial)))
 		}
 	}
 }
@@ -28,15 +28,15 @@ func (p *page) record(s *gpu.Snapshot) {
 // placement renders where a GPU sits.
 func (p *page) placement(n *gpu.Node, g *gpu.GPU) {
 	p.info(placement, p.labels(
-		n.Name,
-		gpu.Identity(n.SystemUUID),
-		g.UUID,
-		gpu.Identity(g.Serial),
-		gpu.Identity(g.Platform.ChassisSerial),
-		decimal(g.Platform.Slot),
-		decimal(g.Platform.Tray),
-		g.PCIBusID,
-		gpu.Identity(g.Model),
+		"node", n.Name,
+		"system_uuid", gpu.Identity(n.SystemUUID),
+		"UUID", g.UUID,
+		"serial", gpu.Identity(g.Serial),
+		"chassis_serial", gpu.Identity(g.Platform.ChassisSerial),
+		"chassis_slot", decimal(g.Platform.Slot),
+		"tray_index", decimal(g.Platform.Tray),
+		"pci_bus_id", g.PCIBusID,
+		"model", gpu.Identity(g.Model),
 	))
 }
 
@@ -47,7 +47,7 @@ func (p *page) allocations(g *gpu.GPU, board *labelSet) {
 		if a.Kind != gpu.OwnerPod || !a.Known() {
 			continue
 		}
-		who := p.and(board, a.Scope, a.Name, a.UID)
+		who := p.and(board, "namespace", a.Scope, "pod", a.Name, "pod_uid", a.UID)
 		if !p.first(allocationEnergy, who) {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // series is a series with its value. There are thousands, so neighbours share what is the
@@ -17,11 +19,11 @@ type series struct {
 	dto.Metric
 	labels *labelSet
 	value  float64
-	metric metric
+	metric metricID
 }
 
 // write writes a series over another, whose room it takes. It has no labels by name yet.
-func (s *series) write(m metric, v float64, created *timestamppb.Timestamp, l *labelSet) {
+func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l *labelSet) {
 	s.metric, s.value, s.labels, s.Label = m, v, l, nil
 	if catalogue[m].Type != counter {
 		s.Counter = nil
@@ -38,7 +40,7 @@ func (s *series) write(m metric, v float64, created *timestamppb.Timestamp, l *l
 	s.Counter.Value, s.Counter.CreatedTimestamp = &s.value, created
 }
 
-func (s *series) is(m metric, since time.Time, l *labelSet) bool {
+func (s *series) is(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
@@ -51,11 +53,6 @@ func (s *series) began(since time.Time) bool {
 	return created.Seconds == since.Unix() && int(created.Nanos) == since.Nanosecond()
 }
 
-// sameLabels reports whether two series have the same labels and values.
-func (s *series) sameLabels(o *series) bool {
-	return s.labels == o.labels && slices.Equal(catalogue[s.metric].Labels, catalogue[o.metric].Labels)
-}
-
 // compare orders series as a registry does: by the names of their families, then by the
 // values of their labels.
 func (s *series) compare(o *series) int {
@@ -65,49 +62,28 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label gives the series that have none their labels by name.
-func label(all *list[series]) {
-	known := pairs{known: make(map[[2]string]*dto.LabelPair)}
+// label gives the series that have none their labels by name. The error is of the first that
+// has other labels than its metric, which only a mistake in this package can cause.
+func label(all *list[series]) (err error) {
+	var pairs metric.Pairs
 	var before *series
 	for i := range all.len {
 		s := all.at(i)
-		switch {
-		case s.Label != nil:
-		case before != nil && s.sameLabels(before):
-			s.Label = before.Label
-		default:
-			s.Label = known.of(s)
+		if s.Label == nil {
+			if before != nil && s.labels == before.labels {
+				s.Label = before.Label
+			} else {
+				s.Label = make([]*dto.LabelPair, 0, len(catalogue[s.metric].Labels))
+				for name, value := range s.labels.all() {
+					s.Label = append(s.Label, pairs.Shared(name, value))
+				}
+				metric.Sort(s.Label)
+			}
+			err = cmp.Or(err, catalogue[s.metric].Check(s.Label))
 		}
 		before = s
 	}
-}
-
-// pairs are labels that series share.
-type pairs struct {
-	known  map[[2]string]*dto.LabelPair
-	values []string // of the last series
-}
-
-// of returns the labels of a series, by name.
-func (p *pairs) of(s *series) []*dto.LabelPair {
-	names := catalogue[s.metric].Labels
-	p.values = s.labels.values(p.values[:0])
-	l := make([]*dto.LabelPair, len(names))
-	for i := range names {
-		l[i] = p.pair(&names[i], p.values[i])
-	}
-	slices.SortFunc(l, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
-	return l
-}
-
-func (p *pairs) pair(name *string, value string) *dto.LabelPair {
-	key := [2]string{*name, value}
-	known, ok := p.known[key]
-	if !ok {
-		known = &dto.LabelPair{Name: name, Value: new(value)}
-		p.known[key] = known
-	}
-	return known
+	return err
 }
 
 // sample is a series for a registry.

@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -19,7 +20,7 @@ var metricsTemplate string
 // family is the metrics under one heading.
 type family struct {
 	Name    string
-	Metrics []collector.Metric
+	Metrics []metric.Metric
 }
 
 // cost is how many series one more of something adds.
@@ -40,7 +41,7 @@ type exporterPage struct {
 // part is the metrics of one part of the reconciler, and what their labels mean there.
 type part struct {
 	Families []family
-	Labels   []collector.Label
+	Labels   []metric.Label
 }
 
 // metricsPage is docs/metrics.md, from the catalogues of both programs and the template.
@@ -52,7 +53,7 @@ func metricsPage() ([]byte, error) {
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
 		"Main": pageOf(collector.MainPage), "Record": pageOf(collector.RecordPage), "Labels": append(collector.Labels(), serve.Label), "Parts": parts(),
-		"Serving": families([]collector.Metric{serve.Metric}),
+		"Serving": families([]metric.Metric{serve.Metric}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill template: %w", err)
@@ -60,8 +61,8 @@ func metricsPage() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func pageOf(p collector.Page) exporterPage {
-	metrics := slices.DeleteFunc(collector.Catalogue(), func(m collector.Metric) bool { return m.Page != p })
+func pageOf(p metric.Page) exporterPage {
+	metrics := slices.DeleteFunc(collector.Catalogue(), func(m metric.Metric) bool { return m.Page != p })
 	return exporterPage{families(metrics), costs(metrics)}
 }
 
@@ -73,7 +74,7 @@ func parts() []part {
 	return ps
 }
 
-func families(metrics []collector.Metric) []family {
+func families(metrics []metric.Metric) []family {
 	var fs []family
 	for _, m := range metrics {
 		if len(fs) == 0 || fs[len(fs)-1].Name != m.Family {
@@ -85,7 +86,7 @@ func families(metrics []collector.Metric) []family {
 	return fs
 }
 
-func costs(metrics []collector.Metric) []cost {
+func costs(metrics []metric.Metric) []cost {
 	var cs []cost
 	at := make(map[string]int)
 	for _, m := range metrics {
@@ -95,9 +96,9 @@ func costs(metrics []collector.Metric) []cost {
 			at[m.Per()] = i
 			cs = append(cs, cost{Per: m.Per()})
 		}
-		cs[i].Series += m.Series()
+		cs[i].Series += m.Series(collector.Labels())
 		if m.Flag != "" {
-			cs[i].Hidden += m.Series()
+			cs[i].Hidden += m.Series(collector.Labels())
 			cs[i].Flag = m.Flag
 		}
 	}

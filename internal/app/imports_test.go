@@ -17,6 +17,7 @@ var never = []struct {
 }{
 	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and knows nobody"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
+	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "knows no metric of its own"},
 	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "knows its resolvers by their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
@@ -35,7 +36,7 @@ var never = []struct {
 	},
 	{
 		[]string{"internal/reconciler", "internal/nodelabel"},
-		[]string{"internal/source", "internal/host", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app"},
+		[]string{"internal/source", "internal/host", "internal/owner", "internal/proc", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app", "collector"},
 		"sees no GPU",
 	},
 	{

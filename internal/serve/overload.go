@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // The values of the metric's label.
@@ -20,14 +20,14 @@ const (
 var actions = []string{connectionClosed, connectionRefused, requestRefused}
 
 // Metric counts what the limits of the server do.
-var Metric = collector.Metric{
+var Metric = metric.Metric{
 	Family: "Serving", Name: "gpuledger_http_overload_total", Type: prometheus.CounterValue,
 	Labels: []string{"action"},
 	Help:   "Connections closed or refused, and requests refused, because --web.max-connections or --web.max-requests was reached.",
 }
 
 // Label is its label.
-var Label = collector.Label{
+var Label = metric.Label{
 	Name: "action", Values: actions, Complete: true,
 	Help: "What happened: a connection that waited for its client was closed for a new one, a new connection was refused, a request got status 503.",
 }

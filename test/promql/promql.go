@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -71,7 +72,7 @@ func Known(others ...string) func(name string) bool {
 	}
 	return func(name string) bool {
 		for _, one := range alternatives(name) {
-			ours := slices.ContainsFunc(metrics, func(m collector.Metric) bool { return m.Name == one })
+			ours := slices.ContainsFunc(metrics, func(m metric.Metric) bool { return m.Name == one })
 			if !ours && !slices.Contains(others, one) {
 				return false
 			}

@@ -14,29 +14,29 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 const gauge = prometheus.GaugeValue
 
 var (
-	boardInfo = collector.Metric{
+	boardInfo = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_board_info", Type: gauge,
 		Labels: []string{"node", "serial", "chassis_slot", "pci_bus_id"},
 		Help:   "A GPU board of the site's own list, and where it should be. Shown with `--expected-inventory`.",
 	}
-	errorCount = collector.Metric{
+	errorCount = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_inventory_errors", Type: gauge,
 		Help: "Lines and files of the list that could not be used; the log says why. Shown with `--expected-inventory`.",
 	}
 )
 
 // Catalogue returns every metric of this package.
-func Catalogue() []collector.Metric { return []collector.Metric{boardInfo, errorCount} }
+func Catalogue() []metric.Metric { return []metric.Metric{boardInfo, errorCount} }
 
 // Labels returns every label of the catalogue's metrics.
-func Labels() []collector.Label {
-	return []collector.Label{
+func Labels() []metric.Label {
+	return []metric.Label{
 		{Name: "node", Help: "Name of the Node, as the list has it."},
 		{Name: "serial", Help: "Serial number of the board."},
 		{Name: "chassis_slot", Help: "Slot in the chassis; empty where the list does not say."},
@@ -64,7 +64,7 @@ type state struct {
 
 // New returns the list at a path, which was not read yet.
 func New(path string, log *slog.Logger) *Inventory {
-	desc := func(m collector.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
+	desc := func(m metric.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 	return &Inventory{path: path, log: log, boards: desc(boardInfo), errors: desc(errorCount)}
 }
 

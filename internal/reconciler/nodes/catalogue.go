@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
 )
 
@@ -14,11 +14,11 @@ const (
 	familyLabels = "Health of the labels"
 )
 
-// metric indexes the catalogue.
-type metric int
+// metricID indexes the catalogue.
+type metricID int
 
 const (
-	nodeExpected metric = iota
+	nodeExpected metricID = iota
 	nodeMachine
 	nodeRefused
 
@@ -37,7 +37,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-var catalogue = [numMetrics]collector.Metric{
+var catalogue = [numMetrics]metric.Metric{
 	nodeExpected: {
 		Family: familyNodes, Name: "gpuledger_node_expected", Type: gauge,
 		Labels: []string{"node", "reason"},
@@ -86,9 +86,9 @@ var catalogue = [numMetrics]collector.Metric{
 }
 
 // Catalogue returns every metric of this package.
-func Catalogue() []collector.Metric { return slices.Clone(catalogue[:]) }
+func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 
-var labelCatalogue = []collector.Label{
+var labelCatalogue = []metric.Label{
 	{Name: "node", Help: "Name of the Node."},
 	{
 		Name: "reason", Help: "Why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, a label of `--expected-labels`.",
@@ -111,7 +111,7 @@ var labelCatalogue = []collector.Label{
 }
 
 // Labels returns every label of the catalogue's metrics.
-func Labels() []collector.Label { return slices.Clone(labelCatalogue) }
+func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
 func states() []string {
 	var names []string
@@ -123,6 +123,6 @@ func states() []string {
 
 // valuesOf returns the closed list of a label's values.
 func valuesOf(label string) []string {
-	i := slices.IndexFunc(labelCatalogue, func(l collector.Label) bool { return l.Name == label })
+	i := slices.IndexFunc(labelCatalogue, func(l metric.Label) bool { return l.Name == label })
 	return labelCatalogue[i].Values
 }

@@ -25,7 +25,7 @@ func newCounts() *counts {
 	return c
 }
 
-func counterOf(m metric) *prometheus.CounterVec {
+func counterOf(m metricID) *prometheus.CounterVec {
 	row := catalogue[m]
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: row.Name, Help: row.Help}, row.Labels)
 	for _, value := range valuesOf(row.Labels[0]) {
@@ -53,7 +53,7 @@ func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
 
 // collect renders what this term knows of the cluster.
 func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
-	show := func(m metric, value float64, labels ...string) {
+	show := func(m metricID, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(t.counts.descs[m], gauge, value, labels...)
 	}
 	known := make(map[string]bool)

@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // The resources that are watched.
@@ -30,14 +30,14 @@ const (
 var resources = []string{DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices}
 
 // Metric is the metric of the failures.
-var Metric = collector.Metric{
+var Metric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_watch_failures_total", Type: prometheus.CounterValue,
 	Labels: []string{"resource"},
 	Help:   "Attempts to list or watch a resource that did not succeed.",
 }
 
 // Label is its label.
-var Label = collector.Label{Name: "resource", Help: "What could not be listed or watched.", Values: resources, Complete: true}
+var Label = metric.Label{Name: "resource", Help: "What could not be listed or watched.", Values: resources, Complete: true}
 
 // quiet is after how long without a failure the same one is news again. The informers'
 // waits are shorter.

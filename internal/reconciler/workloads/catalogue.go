@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 const family = "Workloads of GPU pods"
@@ -16,11 +16,11 @@ const (
 	flagPodAnnotations = "--pod-annotations"
 )
 
-// metric indexes the catalogue.
-type metric int
+// metricID indexes the catalogue.
+type metricID int
 
 const (
-	podInfo metric = iota
+	podInfo metricID = iota
 	podRequests
 	podLabels
 	podAnnotations
@@ -42,7 +42,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-var catalogue = [numMetrics]collector.Metric{
+var catalogue = [numMetrics]metric.Metric{
 	podInfo: {
 		Family: family, Name: "gpuledger_pod_info", Type: gauge,
 		Labels: plus(ofPod, "node", "owner_kind", "owner_name", "workload_kind", "workload_name", "workload_uid"),
@@ -90,11 +90,11 @@ var catalogue = [numMetrics]collector.Metric{
 }
 
 // Catalogue returns every metric of this package.
-func Catalogue() []collector.Metric { return slices.Clone(catalogue[:]) }
+func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 
 // Labels returns every label of the catalogue's metrics.
-func Labels() []collector.Label {
-	return []collector.Label{
+func Labels() []metric.Label {
+	return []metric.Label{
 		{Name: "namespace", Help: "The pod's or workload's namespace; empty for a workload that has none."},
 		{Name: "pod", Help: "The pod's name."},
 		{Name: "pod_uid", Help: "The pod's UID, `uid` in kube-state-metrics."},

@@ -14,21 +14,16 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 		pg := b.page()
 		for m, samples := range pg.samples {
 			if len(samples) > 0 {
-				families = append(families, newFamily(metric(m), samples))
+				families = append(families, catalogue[m].NewFamily(samples))
 			}
 		}
 	}
 	return families, func() {}, err
 }
 
-func newFamily(m metric, samples []*dto.Metric) *dto.MetricFamily {
-	c := &catalogue[m]
-	return &dto.MetricFamily{Name: &c.Name, Help: &c.Help, Type: c.Type.ToDTO(), Metric: samples}
-}
-
 // newCounter returns a counter of the catalogue. Each value of its label is there from
 // the start, so that no increase is lost in a series that appears late.
-func newCounter(m metric, values []string) *prometheus.CounterVec {
+func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {
 		c.WithLabelValues(v)

@@ -12,7 +12,7 @@ type page struct {
 	levels  map[levelKey]*level
 }
 
-func (pg *page) add(m metric, samples ...*dto.Metric) {
+func (pg *page) add(m metricID, samples ...*dto.Metric) {
 	for _, s := range samples {
 		if s != nil {
 			pg.samples[m] = append(pg.samples[m], s)
@@ -78,7 +78,7 @@ func (b *book) addOwners(pg *page) {
 		}
 	}
 	for at, n := range stops {
-		pg.add(walksStopped, b.render.gauge(float64(n), b.render.common("kind", at.kind), b.render.common("reason", string(at.why))))
+		pg.add(walksStopped, b.render.gauge(float64(n), b.render.pairs.Shared("kind", at.kind), b.render.pairs.Shared("reason", string(at.why))))
 	}
 	pg.add(walksWaiting, b.render.gauge(float64(waiting)))
 }

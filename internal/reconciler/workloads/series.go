@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,40 +8,24 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // renderer makes samples of what is in the book. A sample is made once and not at
 // every scrape, for a large cluster has a hundred thousand of them; and samples share
 // what they have in common, for the same reason. It is used under the book's lock.
 type renderer struct {
-	// names are the names of all labels, so that each is there once.
-	names map[string]*string
 	// labels and annotations are the label names of the allow-lists.
 	labels, annotations []string
 
-	shared map[pair]*dto.LabelPair
+	pairs  metric.Pairs
 	values map[float64]*dto.Gauge
 }
 
-type pair struct{ name, value string }
-
 func newRenderer(opts Options) *renderer {
-	r := &renderer{
-		names:  make(map[string]*string),
+	return &renderer{
 		labels: labelNames("label_", opts.PodLabels), annotations: labelNames("annotation_", opts.PodAnnotations),
-		shared: make(map[pair]*dto.LabelPair), values: make(map[float64]*dto.Gauge),
-	}
-	for _, m := range catalogue {
-		r.name(m.Labels)
-	}
-	r.name(r.labels)
-	r.name(r.annotations)
-	return r
-}
-
-func (r *renderer) name(labels []string) {
-	for i := range labels {
-		r.names[labels[i]] = &labels[i]
+		values: make(map[float64]*dto.Gauge),
 	}
 }
 
@@ -64,33 +47,10 @@ func labelNames(prefix string, keys []string) []string {
 	return names
 }
 
-func (r *renderer) label(name, value string) *dto.LabelPair {
-	value = labelvalue.Valid(value)
-	return &dto.LabelPair{Name: r.names[name], Value: &value}
-}
-
-// maxShared bounds the labels that are kept to be shared: nodes come and go, and pods
-// can name any kind.
-const maxShared = 20_000
-
-// common returns a label that many samples have.
-func (r *renderer) common(name, value string) *dto.LabelPair {
-	k := pair{name, labelvalue.Valid(value)}
-	if l, ok := r.shared[k]; ok {
-		return l
-	}
-	if len(r.shared) >= maxShared {
-		clear(r.shared)
-	}
-	l := r.label(name, value)
-	r.shared[k] = l
-	return l
-}
-
 func (r *renderer) info(labels ...*dto.LabelPair) *dto.Metric { return r.gauge(1, labels...) }
 
 func (r *renderer) gauge(value float64, labels ...*dto.LabelPair) *dto.Metric {
-	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+	metric.Sort(labels)
 	g, ok := r.values[value]
 	if !ok {
 		g = &dto.Gauge{Value: &value}
@@ -145,15 +105,15 @@ func (r *renderer) owner(l *lineage) *above {
 func (r *renderer) level(at reference, parent string, whole bool) level {
 	k := levelKey{labelvalue.Valid(at.kind), labelvalue.Valid(at.namespace), labelvalue.Valid(at.name), labelvalue.Valid(string(at.uid))}
 	return level{key: k, parent: parent, whole: whole, sample: r.info(
-		r.common("kind", k.kind), r.common("namespace", k.namespace), r.label("name", k.name), r.label("uid", k.uid),
-		r.label("parent_uid", parent),
+		r.pairs.Shared("kind", k.kind), r.pairs.Shared("namespace", k.namespace), r.pairs.Own("name", k.name), r.pairs.Own("uid", k.uid),
+		r.pairs.Own("parent_uid", parent),
 	)}
 }
 
 func (r *renderer) belonging(direct, root reference) belonging {
 	return belonging{
-		r.common("owner_kind", direct.kind), r.label("owner_name", direct.name),
-		r.common("workload_kind", root.kind), r.label("workload_name", root.name), r.label("workload_uid", string(root.uid)),
+		r.pairs.Shared("owner_kind", direct.kind), r.pairs.Own("owner_name", direct.name),
+		r.pairs.Shared("workload_kind", root.kind), r.pairs.Own("workload_name", root.name), r.pairs.Own("workload_uid", string(root.uid)),
 	}
 }
 
@@ -174,15 +134,15 @@ type podSamples struct {
 // pod renders a pod that belongs to a workload.
 func (r *renderer) pod(e *entry, of belonging) *podSamples {
 	p := e.pod
-	id := []*dto.LabelPair{r.common("namespace", p.namespace), r.label("pod", p.name), r.label("pod_uid", string(p.uid))}
+	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.Own("pod", p.name), r.pairs.Own("pod_uid", string(p.uid))}
 	s := &podSamples{
-		info:        r.info(slices.Concat(id, belonging{r.common("node", p.node)}, of)...),
+		info:        r.info(slices.Concat(id, belonging{r.pairs.Shared("node", p.node)}, of)...),
 		labels:      r.listed(id, r.labels, p.labels),
 		annotations: r.listed(id, r.annotations, p.annotations),
 		requests:    make([]*dto.Metric, 0, len(e.asks)),
 	}
 	for _, a := range e.asks {
-		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.common("resource", a.resource)})...))
+		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.pairs.Shared("resource", a.resource)})...))
 	}
 	return s
 }
@@ -194,7 +154,7 @@ func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metr
 	}
 	labels := slices.Clone(id)
 	for i, name := range names {
-		labels = append(labels, r.label(name, values[i]))
+		labels = append(labels, r.pairs.Own(name, values[i]))
 	}
 	return r.info(labels...)
 }

@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
@@ -121,7 +122,7 @@ func (l *life) addExporter(h *history) {
 func (h *history) device(t *testing.T, name string, labels map[string]string, value float64, minute int) {
 	t.Helper()
 	all := collector.Catalogue()
-	i := slices.IndexFunc(all, func(m collector.Metric) bool { return m.Name == name })
+	i := slices.IndexFunc(all, func(m metric.Metric) bool { return m.Name == name })
 	if i < 0 {
 		t.Fatalf("%s is no metric of the exporter", name)
 	}

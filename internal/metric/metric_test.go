@@ -1,0 +1,88 @@
+package metric_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/metric"
+)
+
+// text writes out labels.
+func text(labels []*dto.LabelPair) (out []string) {
+	for _, l := range labels {
+		out = append(out, l.GetName()+"="+l.GetValue())
+	}
+	return out
+}
+
+// TestPairs: a shared pair is there once, an own pair every time, and both are valid.
+func TestPairs(t *testing.T) {
+	var p metric.Pairs
+	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.Own("pod", "x\xff"), p.Shared("name", "x")
+	if a != b || a == c || a == d || a.Name != c.Name {
+		t.Error("pairs are not shared as they should be")
+	}
+	if diff := cmp.Diff([]string{"pod=x\ufffd", "pod=x\ufffd", "pod=x\ufffd", "name=x"}, text([]*dto.LabelPair{a, b, c, d})); diff != "" {
+		t.Errorf("pairs (-want +got):\n%s", diff)
+	}
+}
+
+// TestManyPairs: what is shared stays bounded, and right.
+func TestManyPairs(t *testing.T) {
+	var p metric.Pairs
+	for i := range 50_000 {
+		if v := p.Shared("n", fmt.Sprint(i)).GetValue(); v != fmt.Sprint(i) {
+			t.Fatalf("value %q of %d", v, i)
+		}
+	}
+}
+
+// TestCheck: a missing label, a surplus one and one of another name are found.
+func TestCheck(t *testing.T) {
+	m := metric.Metric{Name: "x_info", Labels: []string{"UUID", "gpu"}}
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"gpu", "UUID"}, ""},
+		{[]string{"UUID"}, "x_info has the labels UUID, and must have UUID, gpu"},
+		{[]string{"UUID", "gpu", "device"}, "x_info has the labels UUID, device, gpu, and must have UUID, gpu"},
+		{[]string{"UUID", "GPU"}, "x_info has the labels GPU, UUID, and must have UUID, gpu"},
+		{nil, "x_info has the labels , and must have UUID, gpu"},
+	} {
+		var p metric.Pairs
+		var labels []*dto.LabelPair
+		for _, name := range tt.names {
+			labels = append(labels, p.Shared(name, "v"))
+		}
+		metric.Sort(labels)
+		if err := m.Check(labels); fmt.Sprint(err) != fmt.Sprint(errorOf(tt.want)) {
+			t.Errorf("%v: error %v, want %q", tt.names, err, tt.want)
+		}
+	}
+}
+
+func errorOf(text string) error {
+	if text == "" {
+		return nil
+	}
+	return fmt.Errorf("%s", text)
+}
+
+func TestMetric(t *testing.T) {
+	labels := []metric.Label{{Name: "method", Values: []string{"a", "b", "c"}, Complete: true}, {Name: "pod", Values: []string{"x"}}}
+	m := metric.Metric{Name: "x", Unit: "joules", Labels: []string{"container", "pod", "method"}}
+	if n, per := m.Series(labels), m.Per(); n != 3 || per != "container and GPU" {
+		t.Errorf("%d series per %s", n, per)
+	}
+	if f := m.NewFamily(nil); f.GetName() != "x" || f.GetUnit() != "joules" {
+		t.Errorf("family %v", f)
+	}
+	if !slices.Equal([]string{metric.MainPage.Path(), metric.Page("/other").Path()}, []string{"/metrics", "/other"}) {
+		t.Error("paths of pages")
+	}
+}
