@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
@@ -58,15 +59,12 @@ const (
 	processMemoryUsed
 	processStart
 
-	gpuPower
-	gpuTemperature
-	gpuUtilization
-	gpuMemoryUsed
-	gpuMemoryTotal
-	gpuSMClock
-	gpuMemoryClock
+	// firstGauge is the first of [gpu.GaugeInfos], which follow in their order.
+	firstGauge
+)
 
-	xidErrors
+const (
+	xidErrors = firstGauge + metricID(gpu.NumGauges) + iota
 	xidLast
 	lastReading
 	rowRemapPending
@@ -105,7 +103,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-var catalogue = [numMetrics]metric.Metric{
+var catalogue = withGauges([numMetrics]metric.Metric{
 	gpuInfo: {
 		Family: familyIdentity, Name: "gpuledger_gpu_info", Type: gauge,
 		Labels: []string{
@@ -261,42 +259,6 @@ var catalogue = [numMetrics]metric.Metric{
 		Help:   "When the process started, in seconds since the Unix epoch.",
 	},
 
-	gpuPower: {
-		Family: familyGauges, Name: "gpuledger_gpu_power_watts", Type: gauge, Unit: "watts", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "Power draw, averaged by the driver over a second or less.",
-	},
-	gpuTemperature: {
-		Family: familyGauges, Name: "gpuledger_gpu_temperature_celsius", Type: gauge, Unit: "celsius", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "Temperature of the GPU.",
-	},
-	gpuUtilization: {
-		Family: familyGauges, Name: "gpuledger_gpu_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "Part of the driver's last sample period in which a kernel ran.",
-	},
-	gpuMemoryUsed: {
-		Family: familyGauges, Name: "gpuledger_gpu_memory_used_bytes", Type: gauge, Unit: "bytes", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "GPU memory in use.",
-	},
-	gpuMemoryTotal: {
-		Family: familyGauges, Name: "gpuledger_gpu_memory_total_bytes", Type: gauge, Unit: "bytes", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "GPU memory installed.",
-	},
-	gpuSMClock: {
-		Family: familyGauges, Name: "gpuledger_gpu_sm_clock_hertz", Type: gauge, Unit: "hertz", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "Clock of the streaming multiprocessors.",
-	},
-	gpuMemoryClock: {
-		Family: familyGauges, Name: "gpuledger_gpu_memory_clock_hertz", Type: gauge, Unit: "hertz", Flag: FlagGauges,
-		Labels: ofGPU,
-		Help:   "Clock of the GPU memory.",
-	},
-
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
@@ -383,4 +345,16 @@ var catalogue = [numMetrics]metric.Metric{
 		Labels: []string{"node", "UUID", "serial"},
 		Help:   "All energy of a GPU, whoever it is charged to: it equals gpuledger_gpu_energy_joules_total.",
 	},
+})
+
+// withGauges adds a row for each gauge.
+func withGauges(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
+	for i, g := range gpu.GaugeInfos {
+		rows[firstGauge+metricID(i)] = metric.Metric{
+			Family: familyGauges, Name: "gpuledger_gpu_" + g.Name + "_" + g.Unit, Type: gauge, Unit: g.Unit, Flag: FlagGauges,
+			Labels: ofGPU,
+			Help:   g.Help,
+		}
+	}
+	return rows
 }

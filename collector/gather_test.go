@@ -100,7 +100,7 @@ func TestChange(t *testing.T) {
 		"serial learnt":   func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
 		"start unknown":   func(s *gpu.Snapshot) { s.GPUs[2].Renamed = now },
 		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].XIDs.Last[13] = now },
-		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Temperature = nil },
+		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Gauges[gpu.Temperature] = nil },
 		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
 		"only values":     func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },
 		"stage was tried": func(s *gpu.Snapshot) { s.Stages = append(s.Stages, gpu.Stage{Name: "state"}) },

@@ -9,11 +9,7 @@ func (p *page) gauges(g *gpu.GPU, uuid *labelSet) {
 	if !p.opts.Gauges || !g.Present || r == nil {
 		return
 	}
-	optional(p, gpuPower, r.Power, uuid)
-	optional(p, gpuTemperature, r.Temperature, uuid)
-	optional(p, gpuUtilization, r.Utilization, uuid)
-	optional(p, gpuMemoryUsed, r.MemoryUsed, uuid)
-	optional(p, gpuMemoryTotal, r.MemoryTotal, uuid)
-	optional(p, gpuSMClock, r.SMClock, uuid)
-	optional(p, gpuMemoryClock, r.MemoryClock, uuid)
+	for i, v := range r.Gauges {
+		optional(p, firstGauge+metricID(i), v, uuid)
+	}
 }

@@ -156,7 +156,7 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 		s.Stages = append(s.Stages, gpu.Stage{Name: u, Failures: uint64(n), Duration: time.Duration(n), LastSuccess: time.Unix(n, n)})
 		g := gpu.GPU{
 			Device:  gpu.Device{UUID: u, Serial: a, Model: b, Fabric: &gpu.Fabric{ClusterUUID: c, State: a}, EnergySource: gpu.EnergySource(b)},
-			Present: true, Reading: &gpu.Reading{Power: new(gpu.Watts(x)), Temperature: &x},
+			Present: true, Reading: &gpu.Reading{Gauges: gpu.Gauges{gpu.Power: &x, gpu.Temperature: &x}},
 			XIDs: gpu.XIDs{Since: time.Unix(n, 0), Last: map[uint64]time.Time{uint64(n): time.Unix(0, n)}},
 			Book: &gpu.Book{Opened: time.Unix(0, n), Energy: gpu.Millijoules(n)},
 		}

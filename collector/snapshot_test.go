@@ -166,9 +166,11 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		},
 		Present: true,
 		Reading: &gpu.Reading{
-			Power: new(gpu.Watts(412.345)), Temperature: new(61.0), Utilization: new(0.97),
-			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),
-			SMClock: new(1.965e9), MemoryClock: new(3.996e9), RowRemap: &gpu.RowRemap{Pending: true},
+			Gauges: gpu.Gauges{
+				gpu.Power: new(412.345), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97), gpu.MemoryUsed: new(68.0 * (1 << 30)),
+				gpu.MemoryTotal: new(180.0 * (1 << 30)), gpu.SMClock: new(1.965e9), gpu.MemoryClock: new(3.996e9),
+			},
+			RowRemap: &gpu.RowRemap{Pending: true},
 		},
 		LastReading: now,
 		XIDs:        gpu.XIDs{Since: boot},

@@ -39,14 +39,8 @@ type Reading struct {
 	ModulePower ModulePower
 	Part        float64
 
-	Power       *Watts
-	PowerLimit  *Watts   // enforced limit
-	Temperature *float64 // degrees Celsius
-	Utilization *float64 // 0 to 1: part of the last sample period with a kernel running
-	MemoryUsed  *uint64  // bytes
-	MemoryTotal *uint64  // bytes
-	SMClock     *float64 // hertz
-	MemoryClock *float64 // hertz
+	Gauges     Gauges
+	PowerLimit *Watts // enforced limit
 	// RowRemap is nil where the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
 

@@ -97,7 +97,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		}
 		reading := gpu.Reading{
 			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
-			Utilization: new(w.utilization), ModulePower: w.modulePower[d.UUID], ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
+			Gauges: gpu.Gauges{gpu.Utilization: new(w.utilization)}, ModulePower: w.modulePower[d.UUID], ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
 		}
 		for _, pid := range w.contexts[d.UUID] {
 			reading.Contexts = append(reading.Contexts, gpu.Context{PID: pid, GPUInstance: w.places[pid], MPS: w.mps[pid], MemoryUsed: new(uint64(1 << 30))})

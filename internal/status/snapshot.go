@@ -81,10 +81,18 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 	return out
 }
 
+// bytes returns an amount of memory as a whole number.
+func bytes(v *float64) *uint64 {
+	if v == nil {
+		return nil
+	}
+	return new(uint64(*v))
+}
+
 func (g *GPU) measure(r *gpu.Reading) {
-	g.PowerWatts, g.PowerLimitWatts = (*float64)(r.Power), (*float64)(r.PowerLimit)
-	g.TemperatureCelsius, g.UtilizationRatio = r.Temperature, r.Utilization
-	g.MemoryUsedBytes, g.MemoryTotalBytes = r.MemoryUsed, r.MemoryTotal
+	g.PowerWatts, g.PowerLimitWatts = r.Gauges[gpu.Power], (*float64)(r.PowerLimit)
+	g.TemperatureCelsius, g.UtilizationRatio = r.Gauges[gpu.Temperature], r.Gauges[gpu.Utilization]
+	g.MemoryUsedBytes, g.MemoryTotalBytes = bytes(r.Gauges[gpu.MemoryUsed]), bytes(r.Gauges[gpu.MemoryTotal])
 	if r.RowRemap != nil {
 		g.RowRemapPending, g.RowRemapFailed = &r.RowRemap.Pending, &r.RowRemap.Failed
 	}

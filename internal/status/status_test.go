@@ -54,7 +54,7 @@ func busyNode() *gpu.Snapshot {
 	divided.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
 	divided.Book.Accounts[0].GPUInstance = "5"
 	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
-	divided.Reading.Utilization = nil
+	divided.Reading.Gauges[gpu.Utilization] = nil
 	divided.EnergyScope, divided.EnergySource = gpu.ScopeModule, gpu.EnergyDivided
 
 	stray := newGPU(3, account("team-d", "stray-0", "main", gpu.ByMethod{}))
@@ -183,8 +183,11 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		},
 		Present: true, LastReading: at(500 * time.Millisecond).Wall, Strays: new(0), HoldersKnown: true, Book: b,
 		Reading: &gpu.Reading{
-			Power: new(gpu.Watts(412.345)), PowerLimit: new(gpu.Watts(1000)), Temperature: new(61.0), Utilization: new(0.97),
-			MemoryUsed: new(uint64(68 << 30)), MemoryTotal: new(uint64(180 << 30)),
+			PowerLimit: new(gpu.Watts(1000)),
+			Gauges: gpu.Gauges{
+				gpu.Power: new(412.345), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97),
+				gpu.MemoryUsed: new(68.0 * (1 << 30)), gpu.MemoryTotal: new(180.0 * (1 << 30)),
+			},
 		},
 	}
 }

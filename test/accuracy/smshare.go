@@ -18,7 +18,7 @@ type smShareRule struct {
 
 // read takes in a reading and returns what it adds.
 func (r *smShareRule) read(g *gpu.GPU) charges {
-	watts := float64(*g.Reading.Power)
+	watts := *g.Reading.Gauges[gpu.Power]
 	if len(g.Processes) == 0 && (r.idle == nil || watts < *r.idle) {
 		r.idle = &watts
 	}

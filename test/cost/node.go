@@ -52,9 +52,11 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 		},
 		Present: true, LastReading: at, XIDs: gpu.XIDs{Since: boot}, Strays: new(0), Unused: new(0),
 		Reading: &gpu.Reading{
-			Power: new(gpu.Watts(412.345 + float64(n))), Temperature: new(61.0), Utilization: new(0.97),
-			MemoryUsed: new(uint64(68<<30 + n)), MemoryTotal: new(uint64(80 << 30)),
-			SMClock: new(1.965e9), MemoryClock: new(2.619e9), RowRemap: new(gpu.RowRemap),
+			Gauges: gpu.Gauges{
+				gpu.Power: new(412.345 + float64(n)), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97),
+				gpu.MemoryUsed: new(float64(68<<30 + n)), gpu.MemoryTotal: new(float64(80 << 30)), gpu.SMClock: new(1.965e9), gpu.MemoryClock: new(2.619e9),
+			},
+			RowRemap: new(gpu.RowRemap),
 		},
 		Book: &gpu.Book{Opened: boot, Energy: joules * 1000, Unsampled: new(time.Duration)},
 	}

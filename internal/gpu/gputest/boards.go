@@ -23,12 +23,10 @@ func Full(i int) GPU {
 	}
 	g.Device.XIDEvents = true
 	g.Reading.PowerLimit = new(gpu.Watts(1000))
-	g.Reading.Temperature = new(float64(41 + i))
-	g.Reading.Utilization = new(0.0)
-	g.Reading.MemoryUsed = new(uint64(1 << 30))
-	g.Reading.MemoryTotal = new(uint64(192 << 30))
-	g.Reading.SMClock = new(1.965e9)
-	g.Reading.MemoryClock = new(3.996e9)
+	for k := range gpu.NumGauges {
+		g.Reading.Gauges[k] = new(Value(k, i))
+	}
+	g.Reading.Gauges[gpu.Power] = new(187.25)
 	g.Reading.RowRemap = &gpu.RowRemap{Pending: i == 1, Failed: i == 2}
 	g.Reading.ContextsKnown = true
 	g.Reading.Contexts = []gpu.Context{
@@ -37,6 +35,18 @@ func Full(i int) GPU {
 	}
 	g.Reading.SamplesKnown = true
 	return g
+}
+
+// Value is the value of a gauge of [Full]. Each gauge has another one.
+func Value(g gpu.Gauge, i int) float64 {
+	n := float64(41 + i + 5*int(g-gpu.Temperature))
+	switch gpu.GaugeInfos[g].Unit {
+	case "ratio":
+		return n / 100
+	case "hertz":
+		return n * 1e6
+	}
+	return n
 }
 
 // Divided returns GPU i in MIG mode, where there is neither utilisation nor a word on
@@ -48,7 +58,7 @@ func Divided(i int) GPU {
 		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
 		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.MIGDevice{{UUID: mig(i, 2), Index: 2}}},
 	}}
-	g.Reading.Utilization, g.Reading.SamplesKnown, g.Reading.RowRemap = nil, false, nil
+	g.Reading.Gauges[gpu.Utilization], g.Reading.SamplesKnown, g.Reading.RowRemap = nil, false, nil
 	g.Reading.Contexts[0].GPUInstance, g.Reading.Contexts[1].GPUInstance = "9", "2"
 	return g
 }
@@ -74,7 +84,7 @@ func Plain(i int) GPU {
 	g.Device.EnergyScope = gpu.ScopeUnknown
 	g.Device.MaxPower = 1200
 	g.Reading.Energy = new(gpu.Millijoules(1_000_000_007 * (i + 1)))
-	g.Reading.Power = new(gpu.Watts(187.25))
+	g.Reading.Gauges[gpu.Power] = new(187.25)
 	return g
 }
 

@@ -30,21 +30,18 @@ func testAbsent(t *testing.T, open Open) {
 		"XID events":     func(g *GPU) { g.Device.XIDEvents = false },
 		"fabric":         func(g *GPU) { g.Device.Fabric = nil },
 		"power limit":    func(g *GPU) { g.Reading.PowerLimit = nil },
-		"temperature":    func(g *GPU) { g.Reading.Temperature = nil },
-		"utilisation":    func(g *GPU) { g.Reading.Utilization = nil },
-		"memory":         func(g *GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil },
-		"SM clock":       func(g *GPU) { g.Reading.SMClock = nil },
-		"memory clock":   func(g *GPU) { g.Reading.MemoryClock = nil },
 		"row remapping":  func(g *GPU) { g.Reading.RowRemap = nil },
 		"process lists":  func(g *GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false },
 		"process memory": func(g *GPU) { g.Reading.Contexts = []gpu.Context{{PID: 7}} },
 		"no process":     func(g *GPU) { g.Reading.Contexts = nil },
 		"samples":        func(g *GPU) { g.Reading.Samples, g.Reading.SamplesKnown = nil, false },
-		"power":          func(g *GPU) { g.Reading.Power = nil },
 		"energy, power": func(g *GPU) {
 			g.Device.EnergySource, g.Device.EnergyScope = gpu.EnergyNone, ""
-			g.Reading.Energy, g.Reading.Power = nil, nil
+			g.Reading.Energy, g.Reading.Gauges[gpu.Power] = nil, nil
 		},
+	}
+	for _, info := range gpu.GaugeInfos { // those that one call reads go together
+		tests[info.Call] = func(g *GPU) { DropGauges(g, info.Call) }
 	}
 	for name, takeAway := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,6 +51,15 @@ func testAbsent(t *testing.T, open Open) {
 			s, _ := open(t, n, NewClock().Now)
 			Check(t, Read(t, s), n)
 		})
+	}
+}
+
+// DropGauges removes the gauges that a call reads.
+func DropGauges(g *GPU, call string) {
+	for i, info := range gpu.GaugeInfos {
+		if info.Call == call {
+			g.Reading.Gauges[i] = nil
+		}
 	}
 }
 

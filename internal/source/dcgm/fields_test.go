@@ -183,7 +183,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("told %d times: %s", n, e.said.String())
 	}
 
-	e.node.GPUs[1].Reading.Temperature = new(77.0)
+	e.node.GPUs[1].Reading.Gauges[gpu.Temperature] = new(77.0)
 	e.pass(9 * time.Second)
 	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 42 {
 		t.Error("the page is read more often than every ten seconds")

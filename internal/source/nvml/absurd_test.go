@@ -65,9 +65,9 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 			t.Errorf("instances were busy: %+v", r.Instances)
 		case r.Energy != nil && *r.Energy < 0:
 			t.Errorf("energy is %d mJ", *r.Energy)
-		case r.Utilization != nil && (*r.Utilization < 0 || *r.Utilization > 1):
-			t.Errorf("utilisation is %v", *r.Utilization)
-		case r.Temperature != nil && *r.Temperature > 1e6, r.Power != nil && *r.Power > 1e6, r.SMClock != nil && *r.SMClock > 1e15:
+		case above(r, gpu.Utilization, 1):
+			t.Errorf("utilisation is %v", *r.Gauges[gpu.Utilization])
+		case above(r, gpu.Temperature, 1e6), above(r, gpu.Power, 1e6), above(r, gpu.SMClock, 1e15):
 			t.Errorf("gauges of a number that is not there: %+v", r)
 		case slices.ContainsFunc(r.Contexts, func(c gpu.Context) bool { return c.PID == 0 }):
 			t.Errorf("a process has PID 0: %+v", r.Contexts)
@@ -111,4 +111,10 @@ func (d *driver) rewrite(change func(state string) string) {
 	if err := os.Rename(next, d.path); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// above reports whether a gauge is above a limit, or below 0.
+func above(r gpu.Reading, g gpu.Gauge, limit float64) bool {
+	v := r.Gauges[g]
+	return v != nil && (*v < 0 || *v > limit)
 }

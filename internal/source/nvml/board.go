@@ -1,7 +1,6 @@
 package nvml
 
 import (
-	"math"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -55,47 +54,3 @@ func (b *board) read() (*gpu.Reading, error) {
 	}
 	return r, nil
 }
-
-func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
-	h := b.handle
-	if mw, err := ask(q, "nvmlDeviceGetEnforcedPowerLimit", func() (uint32, ret) { return available(h.GetEnforcedPowerLimit()) }); err == nil {
-		r.PowerLimit = new(watts(mw))
-	}
-	if c, err := ask(q, "nvmlDeviceGetTemperature", func() (uint32, ret) { return available(h.GetTemperature(gonvml.TEMPERATURE_GPU)) }); err == nil {
-		r.Temperature = new(float64(c))
-	}
-	if u, err := ask(q, "nvmlDeviceGetUtilizationRates", h.GetUtilizationRates); err == nil && u.Gpu <= 100 {
-		r.Utilization = new(float64(u.Gpu) / 100)
-	}
-	if m, err := ask(q, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo); err == nil && max(m.Used, m.Total) < math.MaxUint64 {
-		r.MemoryUsed, r.MemoryTotal = &m.Used, &m.Total
-	}
-	r.SMClock = b.clock(q, gonvml.CLOCK_SM)
-	r.MemoryClock = b.clock(q, gonvml.CLOCK_MEM)
-	if rows, err := ask(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
-		_, _, pending, failed, r := h.GetRemappedRows()
-		return gpu.RowRemap{Pending: pending, Failed: failed}, r
-	}); err == nil {
-		r.RowRemap = &rows
-	}
-}
-
-// clock returns a clock in hertz; the driver counts in MHz.
-func (b *board) clock(q *inquiry, which gonvml.ClockType) *float64 {
-	mhz, err := ask(q, "nvmlDeviceGetClockInfo", func() (uint32, ret) { return available(b.handle.GetClockInfo(which)) })
-	if err != nil {
-		return nil
-	}
-	return new(float64(mhz) * 1e6)
-}
-
-// available refuses what the driver fills with ones (NVML_VALUE_NOT_AVAILABLE).
-func available(n uint32, r ret) (uint32, ret) {
-	if r == gonvml.SUCCESS && n == math.MaxUint32 {
-		return 0, gonvml.ERROR_NO_DATA
-	}
-	return n, r
-}
-
-// watts converts from milliwatts, the driver's unit of power.
-func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }

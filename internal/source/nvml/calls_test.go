@@ -41,18 +41,21 @@ type effect func(*gputest.GPU)
 // nothing is the effect of a call that fails and is not missed.
 func nothing(*gputest.GPU) {}
 
-// calls is every function of the driver that the program calls, but for four that
-// cannot be broken here: nvmlErrorString, nvmlDeviceGetGpuFabricInfo, which is called
-// on an older library only (TestOldDriver), nvmlDeviceGetAccountingPids and
-// nvmlDeviceGetAccountingStats, which are where accounting is on
-// (TestAccountingFallsBack).
-var calls = map[string]struct {
+// A call is a function of the driver, with what is missing while it fails.
+type call struct {
 	// gpu is one that takes the call, none if it is not about a GPU.
 	gpu int
 	// first is the effect on a GPU that was not seen before, nil if the call is not
 	// made then; later is that on one that was, nil if the call is not made again.
 	first, later effect
-}{
+}
+
+// calls is every function of the driver that the program calls, but for four that
+// cannot be broken here: nvmlErrorString, nvmlDeviceGetGpuFabricInfo, which is called
+// on an older library only (TestOldDriver), nvmlDeviceGetAccountingPids and
+// nvmlDeviceGetAccountingStats, which are where accounting is on
+// (TestAccountingFallsBack).
+var calls = withGauges(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
 	"nvmlSystemGetDriverVersion": {gpu: none},
@@ -78,12 +81,7 @@ var calls = map[string]struct {
 
 	"nvmlDeviceGetTotalEnergyConsumption": {plain, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
 	"nvmlDeviceGetFieldValues":            {scoped, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
-	"nvmlDeviceGetPowerUsage":             always(plain, func(g *gputest.GPU) { g.Reading.Power = nil }),
 	"nvmlDeviceGetEnforcedPowerLimit":     always(plain, func(g *gputest.GPU) { g.Reading.PowerLimit = nil }),
-	"nvmlDeviceGetTemperature":            always(plain, func(g *gputest.GPU) { g.Reading.Temperature = nil }),
-	"nvmlDeviceGetUtilizationRates":       always(plain, func(g *gputest.GPU) { g.Reading.Utilization = nil }),
-	"nvmlDeviceGetMemoryInfo":             always(plain, func(g *gputest.GPU) { g.Reading.MemoryUsed, g.Reading.MemoryTotal = nil, nil }),
-	"nvmlDeviceGetClockInfo":              always(plain, func(g *gputest.GPU) { g.Reading.SMClock, g.Reading.MemoryClock = nil, nil }),
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
@@ -106,18 +104,18 @@ var calls = map[string]struct {
 	"nvmlGpmSampleFree":                   {gpu: none},
 	"nvmlGpmMigSampleGet":                 always(parted, nothing), // nobody knows in a first reading
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
+})
+
+// withGauges adds the calls that read gauges.
+func withGauges(calls map[string]call) map[string]call {
+	for _, info := range gpu.GaugeInfos {
+		calls[info.Call] = always(plain, func(g *gputest.GPU) { gputest.DropGauges(g, info.Call) })
+	}
+	return calls
 }
 
 // always is a call on a GPU that has the same effect first and later.
-func always(i int, e effect) struct {
-	gpu          int
-	first, later effect
-} {
-	return struct {
-		gpu          int
-		first, later effect
-	}{i, e, e}
-}
+func always(i int, e effect) call { return call{i, e, e} }
 
 func lost(g *gputest.GPU) { g.Lost = true }
 
@@ -155,7 +153,12 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats")
 	slices.Sort(want)
-	if diff := cmp.Diff(want, named(t)); diff != "" {
+	source := named(t)
+	for _, info := range gpu.GaugeInfos {
+		source = append(source, info.Call)
+	}
+	slices.Sort(source)
+	if diff := cmp.Diff(want, slices.Compact(source)); diff != "" {
 		t.Errorf("calls (-table +source):\n%s", diff)
 	}
 }

@@ -34,7 +34,7 @@ const maxTries = 3
 func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 	mw, powerErr := ask(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
 	if powerErr == nil {
-		r.Power = new(watts(mw))
+		r.Gauges[gpu.Power] = new(float64(watts(mw)))
 	}
 	if b.meter.kind == undecided {
 		b.choose(q, powerErr)

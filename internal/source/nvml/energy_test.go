@@ -77,7 +77,7 @@ func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
 	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
-	g.Reading.Temperature = new(30.0) // to tell even without power
+	g.Reading.Gauges[gpu.Temperature] = new(30.0) // to tell even without power
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	s := d.open(clock.Now)
 	steps := []struct {
@@ -98,7 +98,7 @@ func TestIntegral(t *testing.T) {
 	}
 	for _, tt := range steps {
 		clock.Advance(tt.after)
-		d.node.GPUs[0].Reading.Power = new(tt.watts)
+		d.node.GPUs[0].Reading.Gauges[gpu.Power] = new(float64(tt.watts))
 		d.write()
 		r := gputest.Read(t, s).Readings[0]
 		if r.Energy == nil || *r.Energy != tt.want {

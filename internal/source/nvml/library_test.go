@@ -67,9 +67,9 @@ func TestOldDriver(t *testing.T) {
 			"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
 			"nvmlDeviceGetMigMode",
 		}, func(g *gputest.GPU) {
-			temperature := g.Reading.Temperature
+			temperature := g.Reading.Gauges[gpu.Temperature]
 			*g = gputest.Bare(g.Device.Index)
-			g.Reading.Temperature = temperature
+			g.Reading.Gauges[gpu.Temperature] = temperature
 		}},
 		{"MIG", divided, []string{
 			"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",

@@ -68,7 +68,7 @@ func wantPair(t *testing.T, report gpu.Report) {
 		if d.UUID != whole.Device.UUID || d.Serial != "" && d.Serial != whole.Device.Serial {
 			t.Errorf("device %d is %+v", i, d)
 		}
-		for name, read := range map[string]*float64{"temperature": report.Readings[i].Temperature, "SM clock": report.Readings[i].SMClock} {
+		for name, read := range map[string]*float64{"temperature": report.Readings[i].Gauges[gpu.Temperature], "SM clock": report.Readings[i].Gauges[gpu.SMClock]} {
 			if read != nil && *read == 0 {
 				t.Errorf("%s could not be read and is 0", name)
 			}

@@ -67,7 +67,7 @@ func TestStaleReading(t *testing.T) {
 			d.lines = nil
 			now := &d.node.GPUs[1].Reading
 			d.node.GPUs[1].SampledAt = began.Wall.Add(max(0, age-9*time.Second) + time.Millisecond)
-			now.Power, now.Contexts = new(gpu.Watts(900)), []gpu.Context{{PID: 77}}
+			now.Gauges[gpu.Power], now.Contexts = new(900.0), []gpu.Context{{PID: 77}}
 			now.Samples = []gpu.Sample{{PID: 77, SM: 1}}
 			d.fault(d.node.GPUs[1].Device.UUID, "nvmlDeviceGetTemperature", "delay:200")
 			report := gputest.Eventually(t, gputest.Hasty(s), "it answers again", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 })

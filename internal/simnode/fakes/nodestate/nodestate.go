@@ -90,7 +90,10 @@ func instances(g gputest.GPU) (lines []string) {
 	return lines
 }
 
-// reading writes what a GPU says now.
+// units are how many of the driver's units one base unit is: it counts in mW, percent and MHz.
+var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
+
+// reading writes what a GPU reports now.
 func reading(g gputest.GPU) (f []string) {
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
 	r := g.Reading
@@ -101,14 +104,10 @@ func reading(g gputest.GPU) (f []string) {
 		}
 		number(add, key, r.Energy, 1)
 	}
-	number(add, "power", r.Power, 1000)
+	for i, info := range gpu.GaugeInfos {
+		number(add, info.Name, r.Gauges[i], units[info.Unit])
+	}
 	number(add, "power_limit", r.PowerLimit, 1000)
-	number(add, "temperature", r.Temperature, 1)
-	number(add, "utilization", r.Utilization, 100)
-	number(add, "memory_used", r.MemoryUsed, 1)
-	number(add, "memory_total", r.MemoryTotal, 1)
-	number(add, "sm_clock", r.SMClock, 1e-6)
-	number(add, "memory_clock", r.MemoryClock, 1e-6)
 	if rows := r.RowRemap; rows != nil {
 		add("remap_pending", bit(rows.Pending))
 		add("remap_failed", bit(rows.Failed))
@@ -164,10 +163,6 @@ func bit(on bool) int {
 // number adds a key whose value is known, in the driver's unit.
 func number[T ~int | ~int64 | ~uint64 | ~float64](add func(string, any), key string, value *T, unit float64) {
 	if value == nil {
-		return
-	}
-	if unit == 1 {
-		add(key, fmt.Sprintf("%v", *value))
 		return
 	}
 	add(key, fmt.Sprintf("%.0f", float64(*value)*unit))

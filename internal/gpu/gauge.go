@@ -1,0 +1,58 @@
+package gpu
+
+// Gauge is one of the gauges of a GPU. Reading, fakes and pages are loops over [GaugeInfos].
+type Gauge int
+
+// The gauges.
+const (
+	Power Gauge = iota
+	Temperature
+	Utilization
+	MemoryUsed
+	MemoryTotal
+	SMClock
+	MemoryClock
+	NumGauges
+)
+
+// Gauges are the values of the gauges in base units; nil where a GPU reports none.
+type Gauges [NumGauges]*float64
+
+// GaugeInfo describes a gauge. Its metric is gpuledger_gpu_<Name>_<Unit>.
+type GaugeInfo struct {
+	Name, Unit, Help string
+	// Call is the function of NVML that reads it.
+	Call string
+}
+
+// GaugeInfos has a row for each gauge.
+var GaugeInfos = [NumGauges]GaugeInfo{
+	Power: {
+		Name: "power", Unit: "watts", Call: "nvmlDeviceGetPowerUsage",
+		Help: "Power draw, averaged by the driver over a second or less.",
+	},
+	Temperature: {
+		Name: "temperature", Unit: "celsius", Call: "nvmlDeviceGetTemperature",
+		Help: "Temperature of the GPU.",
+	},
+	Utilization: {
+		Name: "utilization", Unit: "ratio", Call: "nvmlDeviceGetUtilizationRates",
+		Help: "Part of the driver's last sample period in which a kernel ran.",
+	},
+	MemoryUsed: {
+		Name: "memory_used", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
+		Help: "GPU memory in use.",
+	},
+	MemoryTotal: {
+		Name: "memory_total", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
+		Help: "GPU memory installed.",
+	},
+	SMClock: {
+		Name: "sm_clock", Unit: "hertz", Call: "nvmlDeviceGetClockInfo",
+		Help: "Clock of the streaming multiprocessors.",
+	},
+	MemoryClock: {
+		Name: "memory_clock", Unit: "hertz", Call: "nvmlDeviceGetClockInfo",
+		Help: "Clock of the GPU memory.",
+	},
+}

@@ -1,0 +1,77 @@
+package nvml
+
+import (
+	"math"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// gaugeCalls reads the gauges, in base units, with one call for those that share it. Power
+// is read with the energy.
+var gaugeCalls = [...]struct {
+	gauges []gpu.Gauge
+	read   func(device) ([2]float64, ret) // values in the order of gauges
+}{
+	{[]gpu.Gauge{gpu.Temperature}, func(h device) ([2]float64, ret) {
+		celsius, r := available(h.GetTemperature(gonvml.TEMPERATURE_GPU))
+		return [2]float64{float64(celsius)}, r
+	}},
+	{[]gpu.Gauge{gpu.Utilization}, func(h device) ([2]float64, ret) {
+		u, r := h.GetUtilizationRates()
+		if r == gonvml.SUCCESS && u.Gpu > 100 {
+			r = gonvml.ERROR_NO_DATA
+		}
+		return [2]float64{float64(u.Gpu) / 100}, r
+	}},
+	{[]gpu.Gauge{gpu.MemoryUsed, gpu.MemoryTotal}, func(h device) ([2]float64, ret) {
+		m, r := h.GetMemoryInfo()
+		if r == gonvml.SUCCESS && max(m.Used, m.Total) == math.MaxUint64 {
+			r = gonvml.ERROR_NO_DATA
+		}
+		return [2]float64{float64(m.Used), float64(m.Total)}, r
+	}},
+	{[]gpu.Gauge{gpu.SMClock}, clock(gonvml.CLOCK_SM)},
+	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
+}
+
+// clock reads a clock, which the driver counts in MHz.
+func clock(which gonvml.ClockType) func(device) ([2]float64, ret) {
+	return func(h device) ([2]float64, ret) {
+		mhz, r := available(h.GetClockInfo(which))
+		return [2]float64{float64(mhz) * 1e6}, r
+	}
+}
+
+func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
+	for i := range gaugeCalls {
+		c := &gaugeCalls[i]
+		values, err := ask(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([2]float64, ret) { return c.read(b.handle) })
+		if err != nil {
+			continue
+		}
+		for k, g := range c.gauges {
+			r.Gauges[g] = new(values[k])
+		}
+	}
+	if mw, err := ask(q, "nvmlDeviceGetEnforcedPowerLimit", func() (uint32, ret) { return available(b.handle.GetEnforcedPowerLimit()) }); err == nil {
+		r.PowerLimit = new(watts(mw))
+	}
+	if rows, err := ask(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
+		_, _, pending, failed, r := b.handle.GetRemappedRows()
+		return gpu.RowRemap{Pending: pending, Failed: failed}, r
+	}); err == nil {
+		r.RowRemap = &rows
+	}
+}
+
+// available refuses what the driver fills with ones (NVML_VALUE_NOT_AVAILABLE).
+func available(n uint32, r ret) (uint32, ret) {
+	if r == gonvml.SUCCESS && n == math.MaxUint32 {
+		return 0, gonvml.ERROR_NO_DATA
+	}
+	return n, r
+}
+
+// watts converts from milliwatts, the driver's unit of power.
+func watts(mw uint32) gpu.Watts { return gpu.Watts(mw) / 1000 }
