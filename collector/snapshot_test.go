@@ -166,10 +166,10 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		},
 		Present: true,
 		Reading: &gpu.Reading{
-			Gauges: gpu.Gauges{
+			Gauges: allGauges(gpu.Gauges{
 				gpu.Power: new(412.345), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97), gpu.MemoryUsed: new(68.0 * (1 << 30)),
 				gpu.MemoryTotal: new(180.0 * (1 << 30)), gpu.SMClock: new(1.965e9), gpu.MemoryClock: new(3.996e9),
-			},
+			}),
 			RowRemap: &gpu.RowRemap{Pending: true},
 		},
 		LastReading: now,
@@ -221,4 +221,14 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 		},
 		MemoryUsed: new(uint64(8 << 30)), SM: new(0.5), Memory: new(0.25),
 	}
+}
+
+// allGauges adds a value of the gauges that have none.
+func allGauges(g gpu.Gauges) gpu.Gauges {
+	for i := range g {
+		if g[i] == nil {
+			g[i] = new(float64(i))
+		}
+	}
+	return g
 }

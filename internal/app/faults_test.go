@@ -15,24 +15,34 @@ import (
 // gpuCalls are the driver calls about a GPU or one of its MIG devices, driverCalls the
 // other ones. TestDriverFaults fails if the exporter makes a call that is in neither.
 var (
-	gpuCalls = []string{
-		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetClockInfo",
+	gpuCalls = withGauges(
+		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
 		"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetFieldValues",
 		"nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuInstanceById", "nvmlDeviceGetGpuInstanceId",
 		"nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetHandleByIndex",
-		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMemoryInfo",
+		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMaxMigDeviceCount",
 		"nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetMigMode", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetName",
 		"nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetPowerManagementLimitConstraints",
-		"nvmlDeviceGetPowerUsage", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSerial",
-		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTemperature", "nvmlDeviceGetTotalEnergyConsumption",
-		"nvmlDeviceGetUUID", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
+		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSerial",
+		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTotalEnergyConsumption",
+		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
 		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
-	}
+	)
 	driverCalls = []string{
 		"nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
 		"nvmlInit", "nvmlShutdown", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
 	}
 )
+
+// withGauges adds the calls that read gauges.
+func withGauges(calls ...string) []string {
+	for _, info := range gpu.GaugeInfos {
+		if !slices.Contains(calls, info.Call) {
+			calls = append(calls, info.Call)
+		}
+	}
+	return calls
+}
 
 // The faults of a call about one GPU, and of a call about none.
 var (
