@@ -11,8 +11,8 @@ import (
 // publish makes the result of a poll visible. After a failed call, or an answer that
 // was not taken, asked is nil, and the one before stands until it is too old, but a pod
 // that died since is not live. lifeTold says that the Pods API told who lives.
-func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found witnesses, lifeTold bool) {
-	of := make(witnesses)
+func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found podProcesses, lifeTold bool) {
+	of := make(podProcesses)
 	for _, a := range held {
 		if list := found[a.Owner.UID]; a.Live && len(list) > 0 {
 			of[a.Owner.UID] = list
@@ -20,7 +20,7 @@ func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found witn
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.witnesses, m.lifeTold = held, of, lifeTold
+	m.held, m.podProcesses, m.lifeTold = held, of, lifeTold
 	m.asked = cmp.Or(asked, m.asked)
 }
 
@@ -36,7 +36,7 @@ func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found witn
 // their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
-	held, of, fresh, asked := m.held, m.witnesses, m.fresh(), m.asked
+	held, of, fresh, asked := m.held, m.podProcesses, m.fresh(), m.asked
 	lifeTold := m.lifeTold
 	m.mu.Unlock()
 	switch {
@@ -61,8 +61,8 @@ func (m *Mapper) fresh() bool {
 	return m.asked != nil && m.cfg.Now().Boot-*m.asked <= freshPolls*m.cfg.Poll
 }
 
-// dead returns the UIDs of the pods whose witnesses are gone.
-func (m *Mapper) dead(of witnesses) map[string]bool {
+// dead returns the UIDs of the pods whose processes are gone.
+func (m *Mapper) dead(of podProcesses) map[string]bool {
 	dead := make(map[string]bool)
 	for uid, list := range of {
 		if !anyAlive(m.tree, list) {

@@ -1,7 +1,7 @@
 // Package podmapper answers two questions: which container owns this process,
 // and which container was given which device?
 //
-// It asks witnesses on the node and none outside it. A process's cgroup
+// It reads sources on the node and none outside it. A process's cgroup
 // (/proc/<pid>/cgroup) names the pod's UID and the container's id. The kubelet's
 // pod-resources socket says which device ids a container holds, from device plugins
 // and from DRA drivers, but knows no UIDs. In between stand, in this order:
@@ -21,5 +21,5 @@
 // privileged may use any GPU.
 //
 // What cannot be proved is left open: an owner is named only if its UID is well
-// formed and the witnesses agree, and nothing is ever guessed.
+// formed and the sources agree, and nothing is ever guessed.
 package podmapper

@@ -6,10 +6,10 @@ import (
 )
 
 // identities finds the UIDs of the pods in the kubelet's answers, which know
-// names only. A name may pass to another pod while a process of its last bearer
+// names only. A name may pass to another pod while a process of its last pod
 // still hangs in the driver. So the devices are remembered with which a pod was
 // named: a pod keeps its devices for life, and once others are listed under its
-// name, that name has a new bearer.
+// name, that name belongs to another pod.
 //
 // Pod-resources can tell no more than that. Until a pod has a log link, it cannot
 // be told from a predecessor that had the very same devices, or that was never
@@ -24,11 +24,11 @@ type identity struct {
 	uid string
 }
 
-// bearers are the pods that bear a name, or bore it.
-type bearers map[podName][]bearer
+// candidates are the pods that bear a name, or bore it.
+type candidates map[podName][]candidate
 
-// bearer is a pod of a given name.
-type bearer struct {
+// candidate is a pod of a given name.
+type candidate struct {
 	uid string
 	// logs is set if the pod has links, or a directory of logs, now; without, it had
 	// links once.
@@ -36,27 +36,27 @@ type bearer struct {
 }
 
 // add adds a pod that bears a name and may have logs now.
-func (b bearers) add(name podName, uid string, logs bool) {
+func (b candidates) add(name podName, uid string, logs bool) {
 	if i := b.index(name, uid); i >= 0 {
 		b[name][i].logs = b[name][i].logs || logs
 		return
 	}
-	b[name] = append(b[name], bearer{uid, logs})
+	b[name] = append(b[name], candidate{uid, logs})
 }
 
-// index returns where among the bearers of a name a pod is, or -1.
-func (b bearers) index(name podName, uid string) int {
-	return slices.IndexFunc(b[name], func(p bearer) bool { return p.uid == uid })
+// index returns where among the candidates for a name a pod is, or -1.
+func (b candidates) index(name podName, uid string) int {
+	return slices.IndexFunc(b[name], func(p candidate) bool { return p.uid == uid })
 }
 
 // find returns the UIDs of the listed pods, of those for which it can be told.
 // The answer must be younger than what is known of links, and live younger still.
-func (s identities) find(listed map[podName]devices, known bearers, live map[string]bool) map[podName]string {
+func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
-		heirs := slices.Clone(known[name])
-		heirs = slices.DeleteFunc(heirs, func(p bearer) bool { return s.lost(identity{name, p.uid}, held) })
-		if uid, ok := podUID(heirs, live); ok {
+		remaining := slices.Clone(known[name])
+		remaining = slices.DeleteFunc(remaining, func(p candidate) bool { return s.lost(identity{name, p.uid}, held) })
+		if uid, ok := podUID(remaining, live); ok {
 			uids[name] = uid
 			s[identity{name, uid}] = held
 		}
@@ -86,7 +86,7 @@ func (held devices) equal(others devices) bool {
 // podUID chooses among the pods that may bear a name: the one that lives, else
 // the one that still has log links. With none, or several, it cannot be told
 // which pod is meant.
-func podUID(known []bearer, live map[string]bool) (string, bool) {
+func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {
 		switch {

@@ -222,7 +222,7 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 // finished pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
-	holders := claimants(holdings)
+	holders := countHolders(holdings)
 	list := make([]gpu.Allocation, len(holdings))
 	for i, h := range holdings {
 		uid := uids[h.podName]
@@ -237,9 +237,9 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 	return list
 }
 
-// claimants counts the containers that hold each claimed device, by its id. The list
+// countHolders counts the containers that hold each claimed device, by its id. The list
 // is sorted.
-func claimants(list []holding) map[string]int {
+func countHolders(list []holding) map[string]int {
 	n := make(map[string]int)
 	for i, h := range list {
 		again := i > 0 && list[i-1].podName == h.podName && list[i-1].container == h.container && list[i-1].id == h.id

@@ -18,14 +18,14 @@ import (
 // container and moved there before it runs the container's program.
 const settleTime = 5 * time.Second
 
-// maxWitnesses is how many processes of a pod are remembered as witnesses of its
+// maxPodProcesses is how many processes of a pod are remembered as proof of its
 // life.
-const maxWitnesses = 8
+const maxPodProcesses = 8
 
-// witnesses are processes, oldest first, whose life proves that of their pod, by its
+// podProcesses are processes, oldest first, whose life proves that of their pod, by its
 // UID. The first is the pause process, where there is one, which lives as long as
 // its pod.
-type witnesses map[string][]gpu.ProcessID
+type podProcesses map[string][]gpu.ProcessID
 
 // podScan finds the pods that are alive: those that some process's cgroup names,
 // the pause process included. A process that is the same as before (its start
@@ -47,12 +47,12 @@ type sighting struct {
 // that cannot be read does not hurt the others; the error tells of the first. If
 // ctx ends, so does the scan, without a result: thousands of processes take longer
 // than the end of the program may.
-func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, err error) {
+func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	live = make(witnesses)
+	live = make(podProcesses)
 	seen := make([]sighting, 0, len(pids))
 	var unread int
 	var first error
@@ -84,18 +84,18 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live witnesses, 
 }
 
 // add adds a process of a pod, unless there are many that are older.
-func (w witnesses) add(uid string, id gpu.ProcessID) {
+func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
 	})
-	if i < maxWitnesses {
-		w[uid] = slices.Insert(list[:min(len(list), maxWitnesses-1)], i, id)
+	if i < maxPodProcesses {
+		w[uid] = slices.Insert(list[:min(len(list), maxPodProcesses-1)], i, id)
 	}
 }
 
 // uids returns the UIDs of the pods.
-func (w witnesses) uids() map[string]bool {
+func (w podProcesses) uids() map[string]bool {
 	uids := make(map[string]bool, len(w))
 	for uid := range w {
 		uids[uid] = true

@@ -28,7 +28,7 @@ const (
 	freshPolls = 3
 )
 
-// Config says where the witnesses are.
+// Config lists what the mapper reads.
 type Config struct {
 	ProcFS        string // such as /proc
 	ContainerLogs string // such as /var/log/containers
@@ -72,9 +72,9 @@ type Mapper struct {
 
 	// mu guards what the sampler asks for. It is never held during a call of the
 	// kubelet.
-	mu        sync.Mutex
-	held      []gpu.Allocation
-	witnesses witnesses // of the pods that hold something
+	mu           sync.Mutex
+	held         []gpu.Allocation
+	podProcesses podProcesses // of the pods that hold something
 	// lifeTold is set if the Pods API said who lives, not the processes.
 	lifeTold bool
 	// asked is when the kubelet was asked for its last answer (boot clock), nil if it never
@@ -134,7 +134,7 @@ func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 // came of it.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh asks all witnesses once. Each may fail on its own; the error joins what
+// Refresh reads everything once. Each may fail on its own; the error joins what
 // the stages were told. The links come before the kubelet's list: a pod that has
 // links was admitted before, so that the list is about it or a successor, never
 // about its predecessor. The Pods API comes after it.
@@ -144,7 +144,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	defer m.endPoll()
 	seesHost := m.watchHostPIDs()
 	namesErr := m.names.refresh(ctx)
-	known := m.names.bearers()
+	known := m.names.candidates()
 	asked, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)
 	found, scanErr := m.scanProcesses(ctx)
@@ -172,7 +172,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 
 // identify finds the UIDs of the pods in the kubelet's list. What the Pods API said
 // is remembered for when it does not answer.
-func (m *Mapper) identify(now *pods, known bearers, live map[string]bool) {
+func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
 		m.uids = m.identities.find(held, known, live)
@@ -197,7 +197,7 @@ func (m *Mapper) lastPods() *pods {
 // listedNow returns the UIDs of the pods that have logs. Where no process of theirs
 // can be seen they count as alive if the kubelet lists them too: a finished pod
 // then lives on, by the word of a kubelet older than 1.34.
-func listedNow(known bearers) map[string]bool {
+func listedNow(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
 		for _, p := range pods {
@@ -276,7 +276,7 @@ func (m *Mapper) doubts(next listing) bool {
 }
 
 // scanProcesses finds the pods that have processes.
-func (m *Mapper) scanProcesses(ctx context.Context) (witnesses, error) {
+func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
 	if ctx.Err() != nil { // nobody's fault

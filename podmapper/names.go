@@ -253,11 +253,11 @@ func (n *names) findCut(podUID, id string) (found *link) {
 // podName is how the kubelet names a pod.
 type podName struct{ namespace, pod string }
 
-// bearers returns the pods known for each name.
-func (n *names) bearers() bearers {
+// candidates returns the pods known for each name.
+func (n *names) candidates() candidates {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	pods := make(bearers, len(n.links))
+	pods := make(candidates, len(n.links))
 	for _, l := range n.links {
 		pods.add(podName{l.Scope, l.Name}, l.UID, n.current(l))
 	}

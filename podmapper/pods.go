@@ -11,9 +11,9 @@ import (
 // pods is an answer of the Pods API. Nil is no answer.
 type pods struct {
 	byUID map[string]*pod
-	// bearers holds, for each name, the pods that bear it.
-	bearers map[podName][]*pod
-	asked   time.Duration // when it was asked for, on the boot clock
+	// byName holds, for each name, the pods that bear it.
+	byName map[podName][]*pod
+	asked  time.Duration // when it was asked for, on the boot clock
 }
 
 func newPods(list []pod, asked time.Duration) *pods {
@@ -21,18 +21,18 @@ func newPods(list []pod, asked time.Duration) *pods {
 	for i := range list {
 		p := &list[i]
 		ps.byUID[p.uid] = p
-		ps.bearers[p.podName] = append(ps.bearers[p.podName], p)
+		ps.byName[p.podName] = append(ps.byName[p.podName], p)
 	}
 	return ps
 }
 
 // uids returns the UIDs of the listed pods. The list is older than this answer and
-// younger than the one before. So a name is not told if it had another bearer then:
+// younger than the one before. So a name is not told if it had another pod then:
 // the list may speak of either.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
-		p := ps.bearer(name)
+		p := ps.named(name)
 		if p == nil || before != nil && !before.allowed(name, p.uid) {
 			continue
 		}
@@ -41,10 +41,10 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// bearer returns the pod that bears a name, or nil if it cannot be told which one
+// named returns the pod that bears a name, or nil if it cannot be told which one
 // does. A pod that has ended may still be there beside its successor.
-func (ps *pods) bearer(name podName) *pod {
-	found := ps.bearers[name]
+func (ps *pods) named(name podName) *pod {
+	found := ps.byName[name]
 	var alive []*pod
 	for _, p := range found {
 		if p.alive() {
@@ -60,10 +60,10 @@ func (ps *pods) bearer(name podName) *pod {
 	return nil
 }
 
-// allowed reports whether the name's bearer was the given pod, or nobody who lived.
+// allowed reports whether the name's pod was the given one, or nobody who lived.
 func (ps *pods) allowed(name podName, uid string) bool {
-	b := ps.bearer(name)
-	return len(ps.bearers[name]) == 0 || b != nil && b.uid == uid
+	b := ps.named(name)
+	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
 }
 
 // live returns the UIDs of the pods that hold their devices.
@@ -92,7 +92,7 @@ func (ps *pods) overrule(live map[string]bool) {
 }
 
 // addTo adds the pods to those that may bear their names.
-func (ps *pods) addTo(known bearers) {
+func (ps *pods) addTo(known candidates) {
 	if ps == nil {
 		return
 	}

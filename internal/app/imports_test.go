@@ -82,7 +82,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import the standard library only.
-var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/verdict"}
+var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()

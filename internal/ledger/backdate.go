@@ -69,7 +69,7 @@ func (b *book) bury(a Activity, left time.Duration) {
 // may come.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
-		return m.At.Boot-at > patience || m.has(id)
+		return m.At.Boot-at > settleTimeout || m.has(id)
 	})
 	if b.last == nil || !m.listed {
 		return

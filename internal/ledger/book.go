@@ -19,9 +19,9 @@ type book struct {
 	last *Mark
 	// pending are the intervals not settled yet, oldest first.
 	pending []interval
-	// since gathers what was seen after last, or after suspect if there is one.
-	since   sighting
-	suspect *suspect
+	// since gathers what was seen after last, or after pendingReset if there is one.
+	since        sighting
+	pendingReset *pendingReset
 	// restored marks a book whose last mark was made by an earlier exporter.
 	restored bool
 	// list is the newest list of processes; listed is the boot clock of that
@@ -61,9 +61,9 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 	return found
 }
 
-// A suspect is a reading that is not plausible after the last mark. The next one
+// A pendingReset is a reading that is not plausible after the last mark. The next one
 // decides whether it was a glitch or the counter really starts anew.
-type suspect struct {
+type pendingReset struct {
 	Mark
 	before sighting // what was seen between the last mark and this reading
 }
@@ -86,8 +86,8 @@ func newBook() *book {
 	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
 }
 
-// own makes the accounts the book's own, before it changes them.
-func (b *book) own() {
+// copyOnWrite makes the accounts the book's copyOnWrite, before it changes them.
+func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
 	}
@@ -126,8 +126,8 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 
 // sinceWhen returns the moment from which on since gathers.
 func (b *book) sinceWhen() gpu.Instant {
-	if b.suspect != nil {
-		return b.suspect.At
+	if b.pendingReset != nil {
+		return b.pendingReset.At
 	}
 	return b.last.At
 }
@@ -138,7 +138,7 @@ func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
 	}
-	if b.listed == 0 || o.At.Boot-b.listed > patience {
+	if b.listed == 0 || o.At.Boot-b.listed > settleTimeout {
 		return nil, false
 	}
 	return b.list, true
@@ -161,7 +161,7 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
 		return
 	}
-	if o.At.Sub(b.last.At) <= patience+gapAfter {
+	if o.At.Sub(b.last.At) <= settleTimeout+gapAfter {
 		b.openHolders(o.Allocations)
 	}
 	for i := range b.pending {
@@ -172,50 +172,50 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// accept judges a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
+// accept checks a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
 // is longer where the first reading took its time: its value may be that much older, but
 // by no more than a gap, after which nobody can be charged for it.
 // A counter that stands still was not refreshed, since a board that is on draws power:
 // such a reading is as good as none, and what the counter then catches up is of all the
 // time since it moved.
 // A reading outside is held back. If the next one is plausible after the last mark,
-// it was a glitch; if not, but plausible after the suspect, the counter really
+// it was a glitch; if not, but plausible after the pending reset, the counter really
 // started anew, and what was consumed between the two is not known: nothing is added.
 func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
-	switch s := b.suspect; {
+	switch s := b.pendingReset; {
 	case !b.open():
 		b.Opened, b.Settled = m.At.Wall, m.At
 		b.begin(m)
 	case plausible(*b.last, m, maxPower):
-		b.acquit()
+		b.discardOutlier()
 		if m.Energy > b.last.Energy || m.At.Sub(b.last.At) >= stillFor(gapAfter) {
 			b.append(m, m.Energy-b.last.Energy, gapAfter)
 		}
 	case s != nil && plausible(s.Mark, m, maxPower):
 		after := b.since
-		b.since, b.suspect = s.before, nil
+		b.since, b.pendingReset = s.before, nil
 		b.append(s.Mark, 0, gapAfter)
 		b.pending[len(b.pending)-1].reset = true
 		b.since = after
 		b.append(m, m.Energy-s.Energy, gapAfter)
 	default:
-		b.acquit()
+		b.discardOutlier()
 		if m.At.Sub(b.last.At) > gapAfter {
 			b.since = b.since.end(m)
 		}
-		b.suspect = &suspect{Mark: m, before: b.since}
+		b.pendingReset = &pendingReset{Mark: m, before: b.since}
 		b.since = b.after(m)
 	}
 }
 
-// acquit drops a suspect that was a glitch.
-func (b *book) acquit() {
-	if b.suspect == nil {
+// discardOutlier drops a pending reset that was a glitch.
+func (b *book) discardOutlier() {
+	if b.pendingReset == nil {
 		return
 	}
 	b.Rejected++
-	b.suspect.before.merge(b.since)
-	b.since, b.suspect = b.suspect.before, nil
+	b.pendingReset.before.merge(b.since)
+	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
 // stillFor is how long a counter may stand still until that counts: so long that the next
@@ -286,7 +286,7 @@ func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
 		parts := iv.divide(st.owners)
-		final := st.now.Sub(iv.to.At) >= patience
+		final := st.now.Sub(iv.to.At) >= settleTimeout
 		if !final && slices.ContainsFunc(parts, func(p part) bool { return p.waits() }) {
 			return
 		}

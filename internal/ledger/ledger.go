@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// patience is how long an interval waits for a process to be resolved or for the
+// settleTimeout is how long an interval waits for a process to be resolved or for the
 // kubelet's word, and how long a list of processes counts that is not renewed. After
 // that what is missing is final.
-const patience = 10 * time.Second
+const settleTimeout = 10 * time.Second
 
 // Config sets the ledger's rules that are not fixed.
 type Config struct {
@@ -115,7 +115,7 @@ func (l *Ledger) Observe(o Observation) {
 		b = newBook()
 		l.books[o.UUID] = b
 	}
-	b.own()
+	b.copyOnWrite()
 	b.observe(o, l.cfg.gapAfter())
 }
 
@@ -137,7 +137,7 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	st := &settlement{now: now, owners: owners, room: l.room()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
-		b.own()
+		b.copyOnWrite()
 		b.settle(st)
 		b.retire(l.cfg.Retention)
 	}
@@ -154,7 +154,7 @@ func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 		case !known:
 			delete(l.books, uuid)
 		case !shown:
-			b.own()
+			b.copyOnWrite()
 			b.dropProcesses()
 		}
 	}

@@ -10,18 +10,18 @@ import (
 
 // usage is who holds a GPU, and who uses it.
 type usage struct {
-	held    []gpu.Allocation // live
-	tenants []guest          // processes of containers
+	held  []gpu.Allocation // live
+	users []gpuProcess     // processes of containers
 	// known is set while the kubelet says who was given what.
 	known bool
-	// unheard reports whether the kubelet was not asked since a container came.
-	unheard func(gpu.Owner) bool
+	// unlisted reports whether the kubelet was not asked since a container came.
+	unlisted func(gpu.Owner) bool
 	// unplaced are the allocations of which it cannot be told what GPU they are of.
 	unplaced []gpu.Allocation
 }
 
 // uses reports whether a container's process is on what its pod was given.
-func (g guest) uses(a gpu.Allocation) bool {
+func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
@@ -29,14 +29,14 @@ func (g guest) uses(a gpu.Allocation) bool {
 // word, when that is not known to be true any more, the allocations of those pods count
 // that use them: they live, and a pod keeps for life what it was given.
 func (s *Sampler) usage(uuid string, v view) usage {
-	present := v.attendance[uuid].present
-	u := usage{known: v.givenKnown, unplaced: s.given[""], tenants: make([]guest, 0, len(present))}
+	present := v.processes[uuid].present
+	u := usage{known: v.givenKnown, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
 	for _, g := range present {
 		if g.Owner.Kind.HasAccount() {
-			u.tenants = append(u.tenants, g)
+			u.users = append(u.users, g)
 		}
 	}
-	u.unheard = func(c gpu.Owner) bool { return s.tenancies[c].first > s.asked }
+	u.unlisted = func(c gpu.Owner) bool { return s.seen[c].first > s.asked }
 	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
 		counts := u.known && a.Live || !u.known && u.used(a)
 		return a.Owner.UID == "" || !counts
@@ -58,20 +58,20 @@ func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 
 // used reports whether the pod of an allocation is on what it was given.
 func (u *usage) used(a gpu.Allocation) bool {
-	return slices.ContainsFunc(u.tenants, func(t guest) bool { return t.uses(a) })
+	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// tenancies are when each container was first seen on a GPU, and last (boot clock).
-type tenancies map[gpu.Owner]tenancy
+// ownersSeen are when each container was first seen on a GPU, and last (boot clock).
+type ownersSeen map[gpu.Owner]seenSpan
 
-type tenancy struct{ first, last time.Duration }
+type seenSpan struct{ first, last time.Duration }
 
-// tenancyMemory is how long a container is remembered that uses no GPU, so that one that
+// rememberOwners is how long a container is remembered that uses no GPU, so that one that
 // comes and goes is not new each time.
-const tenancyMemory = 10 * time.Minute
+const rememberOwners = 10 * time.Minute
 
-// see notes who is on the GPUs, and drops who has long gone.
-func (t tenancies) see(on map[string]attendance, now time.Duration) {
+// see records first and last use per owner and expires old entries.
+func (t ownersSeen) see(on map[string]processUsage, now time.Duration) {
 	for _, who := range on {
 		for _, g := range who.present {
 			if !g.Owner.Kind.HasAccount() {
@@ -81,10 +81,10 @@ func (t tenancies) see(on map[string]attendance, now time.Duration) {
 			if !known {
 				seen.first = now
 			}
-			t[g.Owner] = tenancy{seen.first, now}
+			t[g.Owner] = seenSpan{seen.first, now}
 		}
 	}
-	maps.DeleteFunc(t, func(_ gpu.Owner, seen tenancy) bool { return now-seen.last > tenancyMemory })
+	maps.DeleteFunc(t, func(_ gpu.Owner, seen seenSpan) bool { return now-seen.last > rememberOwners })
 }
 
 // byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
@@ -111,7 +111,7 @@ func (u *usage) holders() []gpu.Holder {
 			Resource:   a.Resource, Claim: a.Claim, Sharing: a.Sharing, Replicas: a.Replicas,
 		})
 	}
-	for _, t := range u.tenants {
+	for _, t := range u.users {
 		key := gpu.AccountKey{GPUInstance: t.GPUInstance, Owner: t.Owner}
 		if listed(key) || t.Owner.Part == "" && u.heldByPod(t) >= 0 {
 			continue
@@ -128,21 +128,21 @@ func (u *usage) holders() []gpu.Holder {
 	return out
 }
 
-// heldByPod returns the position of an allocation of the tenant's pod, or -1.
-func (u *usage) heldByPod(t guest) int {
+// heldByPod returns the position of an allocation of the process's pod, or -1.
+func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the tenant's pod was given something that may be what it uses, or
+// mayHold reports whether the process's pod was given something that may be what it uses, or
 // may have been since the kubelet was asked.
-func (u *usage) mayHold(t guest) bool {
-	return u.unheard(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
+func (u *usage) mayHold(t gpuProcess) bool {
+	return u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
 // strays counts the processes whose pod does not hold what they use.
 func (u *usage) strays() int {
 	n := 0
-	for _, t := range u.tenants {
+	for _, t := range u.users {
 		if u.heldByPod(t) < 0 && !u.mayHold(t) {
 			n++
 		}

@@ -13,7 +13,7 @@ type modules struct {
 // divided. If the driver reports both powers, Part is GPU power over module power, and the
 // remainder is the CPU's. Else the GPUs of the board share the energy by power, or equally.
 // A single GPU without power by scope keeps the module's energy.
-func (m *modules) divide(r *roster, readings []gpu.Reading) {
+func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // by serial
 	for i := range readings {
 		if d := r.device(readings[i].UUID); d.EnergySource == gpu.EnergyCounter && d.EnergyScope == gpu.ScopeModule {
@@ -30,7 +30,7 @@ func (m *modules) divide(r *roster, readings []gpu.Reading) {
 }
 
 // divideBoard divides one board's energy over all its GPUs; some may have no reading now.
-func (m *modules) divideBoard(r *roster, members []*gpu.Reading, all int) {
+func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	own, module, complete := gpu.Watts(0), gpu.Watts(0), len(members) >= all
 	for _, reading := range members {
 		p := reading.ModulePower
@@ -57,7 +57,7 @@ func (m *modules) divideBoard(r *roster, members []*gpu.Reading, all int) {
 }
 
 // countModule counts the present GPUs of a board.
-func (r *roster) countModule(serial string) int {
+func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {
 		if e.Present && e.Serial == serial {

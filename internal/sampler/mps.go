@@ -14,12 +14,12 @@ const mpsServer = "nvidia-cuda-mps"
 
 // passOn gives the work of MPS servers to their clients, and leaves the servers out
 // that have some. holds reports whether a pod was given a GPU.
-func (who *attendance) passOn(holds func(gpu.Owner) bool) {
-	clients := slices.DeleteFunc(slices.Clone(who.present), func(g guest) bool { return !g.MPS })
+func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
+	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
 	if len(clients) == 0 {
 		return
 	}
-	who.present = slices.DeleteFunc(who.present, func(g guest) bool {
+	who.present = slices.DeleteFunc(who.present, func(g gpuProcess) bool {
 		return !g.MPS && len(clientsOf(g.Process, clients, holds)) > 0
 	})
 	activity := make([]ledger.Activity, 0, len(who.activity))
@@ -33,7 +33,7 @@ func (who *attendance) passOn(holds func(gpu.Owner) bool) {
 // chooses its name, so the name alone proves nothing: a server in a pod with clients
 // serves these, and serves the clients of other pods only if it is the host's or its pod
 // was given no GPU, as the control daemon of the device plugin.
-func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Owner) bool) []guest {
+func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil
 	}
@@ -41,9 +41,9 @@ func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Owner) bool)
 	case o.Kind == gpu.OwnerHost:
 		return clients
 	case o.Kind.HasAccount():
-		ofPod := func(g guest) bool { return g.Owner.Group() == o.Group() }
+		ofPod := func(g gpuProcess) bool { return g.Owner.Group() == o.Group() }
 		if slices.ContainsFunc(clients, ofPod) {
-			return slices.DeleteFunc(slices.Clone(clients), func(g guest) bool { return !ofPod(g) })
+			return slices.DeleteFunc(slices.Clone(clients), func(g gpuProcess) bool { return !ofPod(g) })
 		}
 		if !holds(o) {
 			return clients
@@ -55,13 +55,13 @@ func clientsOf(server *gpu.Process, clients []guest, holds func(gpu.Owner) bool)
 // shareOut divides the work of a server equally over its clients. Where they belong to
 // several pods the ledger divides it by what these hold. Work without clients is the
 // process's own.
-func shareOut(a ledger.Activity, clients []guest) []ledger.Activity {
+func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {
 		return []ledger.Activity{a}
 	}
 	pod := clients[0].Owner.Group()
-	served := slices.ContainsFunc(clients, func(g guest) bool { return g.Owner.Group() != pod })
+	served := slices.ContainsFunc(clients, func(g gpuProcess) bool { return g.Owner.Group() != pod })
 	shares := make([]ledger.Activity, 0, n)
 	for i, g := range clients {
 		share := a

@@ -9,7 +9,7 @@ import (
 
 // observation is a reading as the ledger takes it.
 func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
-	who := v.attendance[r.UUID]
+	who := v.processes[r.UUID]
 	o := ledger.Observation{
 		UUID: r.UUID, At: r.At, Took: r.Took,
 		Energy: r.Energy, Part: r.Part, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization],

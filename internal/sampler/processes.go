@@ -33,36 +33,36 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// attendance is who was on one GPU at one reading.
-type attendance struct {
-	present  []guest
+// processUsage is who was on one GPU at one reading.
+type processUsage struct {
+	present  []gpuProcess
 	activity []ledger.Activity
 }
 
-// A guest is a process with its context on a GPU.
-type guest struct {
+// A gpuProcess is a process with its context on a GPU.
+type gpuProcess struct {
 	*gpu.Process
 	*gpu.Context
 }
 
-// attend resolves the PIDs of a reading. holds reports whether a pod was given a GPU.
-func (p *processes) attend(r gpu.Reading, holds func(gpu.Owner) bool) attendance {
-	who := attendance{present: make([]guest, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
+// resolve resolves the PIDs of a reading. holds reports whether a pod was given a GPU.
+func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUsage {
+	who := processUsage{present: make([]gpuProcess, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {
 		c := &r.Contexts[i]
-		who.present = append(who.present, guest{p.present(c.PID, r.At), c})
+		who.present = append(who.present, gpuProcess{p.resolvePresent(c.PID, r.At), c})
 	}
 	for _, s := range r.Samples {
 		if busy := time.Duration(s.SM * float64(s.Len())); busy > 0 {
-			who.activity = append(who.activity, ledger.Activity{Process: p.past(s, r.At), Span: s.Span, Busy: busy})
+			who.activity = append(who.activity, ledger.Activity{Process: p.resolveSampled(s, r.At), Span: s.Span, Busy: busy})
 		}
 	}
 	who.passOn(holds)
 	return who
 }
 
-// present resolves a PID that is on the GPU now.
-func (p *processes) present(pid uint32, at gpu.Instant) *gpu.Process {
+// resolvePresent resolves a PID that is on the GPU now.
+func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	if process, alive := p.owners.Process(pid); alive {
 		return p.remember(process, at.Boot)
 	}
@@ -83,13 +83,13 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// past resolves the PID of a sample. Its process may have ended, so one that was lately
+// resolveSampled resolves the PID of a sample. Its process may have ended, so one that was lately
 // seen on a GPU is meant rather than a new one.
-func (p *processes) past(s gpu.Sample, at gpu.Instant) *gpu.Process {
+func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
 	}
-	return p.present(s.PID, at)
+	return p.resolvePresent(s.PID, at)
 }
 
 // recall returns a process as it was last seen, with the latest word on its owner.
@@ -112,7 +112,7 @@ func (p *processes) forget(now gpu.Instant) {
 
 // live returns the processes on a GPU with what they use of it, which samples of no
 // time do not tell.
-func (p *processes) live(r *gpu.Reading, who attendance) []gpu.LiveProcess {
+func (p *processes) live(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
 		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}

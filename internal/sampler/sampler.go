@@ -59,7 +59,7 @@ const hostEvery = 10 * time.Second
 // may be called by anyone.
 type Sampler struct {
 	cfg       Config
-	roster    roster
+	gpus      gpuList
 	modules   modules
 	processes processes
 	store     store
@@ -70,9 +70,9 @@ type Sampler struct {
 
 	// given is who was given what, by UUID, by the kubelet's last word, for which it was
 	// asked at a time on the boot clock.
-	given     map[string][]gpu.Allocation
-	asked     time.Duration
-	tenancies tenancies
+	given map[string][]gpu.Allocation
+	asked time.Duration
+	seen  ownersSeen
 
 	latest atomic.Pointer[gpu.Snapshot]
 }
@@ -81,10 +81,10 @@ type Sampler struct {
 func New(cfg Config) *Sampler {
 	return &Sampler{
 		cfg:       cfg,
-		roster:    newRoster(cfg.Ledger.Retention),
+		gpus:      newGPUList(cfg.Ledger.Retention),
 		modules:   modules{parts: make(map[string]float64)},
 		processes: newProcesses(cfg.Owners),
-		tenancies: make(tenancies),
+		seen:      make(ownersSeen),
 		store:     store{cfg: cfg},
 		node:      gpu.Node{Name: cfg.NodeName},
 	}
@@ -118,10 +118,10 @@ func (s *Sampler) Tick(ctx context.Context) {
 	now := s.cfg.Now()
 	s.readHost(now)
 
-	s.roster.restore(s.store.acquire(ctx))
+	s.gpus.restore(s.store.acquire(ctx))
 	if err == nil {
-		s.roster.update(report, now)
-		s.modules.divide(&s.roster, report.Readings)
+		s.gpus.update(report, now)
+		s.modules.divide(&s.gpus, report.Readings)
 	}
 	if !s.cfg.Mapper.SeesHost() {
 		blind(report.Readings)
@@ -129,21 +129,21 @@ func (s *Sampler) Tick(ctx context.Context) {
 	allocations := s.cfg.Mapper.Allocations()
 	v := view{
 		now: now, report: report, down: err != nil,
-		allocations: byGPU(s.roster.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
-		attendance: make(map[string]attendance, len(report.Readings)),
+		allocations: byGPU(s.gpus.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
+		processes: make(map[string]processUsage, len(report.Readings)),
 	}
 	if v.givenKnown = allocations.Known && !allocations.NoKubelet; v.givenKnown {
 		s.given, s.asked = v.allocations, allocations.Asked
 	}
 	for _, r := range report.Readings {
-		v.attendance[r.UUID] = s.processes.attend(r, s.holdsGPU)
+		v.processes[r.UUID] = s.processes.resolve(r, s.holdsGPU)
 	}
 	s.processes.forget(now)
-	s.tenancies.see(v.attendance, now.Boot)
+	s.seen.see(v.processes, now.Boot)
 
 	s.charge(v)
 	books := s.store.books()
-	s.store.save(ctx, s.roster.entries, books)
+	s.store.save(ctx, s.gpus.entries, books)
 	if ctx.Err() != nil {
 		return // it is not known whether the state was saved
 	}
@@ -167,8 +167,8 @@ type view struct {
 	down             bool                        // no driver answers
 	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
 	allocationsKnown bool
-	givenKnown       bool                  // the kubelet says who was given what
-	attendance       map[string]attendance // by UUID
+	givenKnown       bool                    // the kubelet says who was given what
+	processes        map[string]processUsage // by UUID
 }
 
 // charge passes the readings to the ledger, unless another exporter keeps the
@@ -179,12 +179,12 @@ func (s *Sampler) charge(v view) {
 		return
 	}
 	for _, r := range v.report.Readings {
-		l.Observe(observation(s.roster.device(r.UUID), r, v))
+		l.Observe(observation(s.gpus.device(r.UUID), r, v))
 	}
 	l.Settle(v.now, s.cfg.Owners.Owner)
 	l.Tidy(func(uuid string) (known, shown bool) {
-		e, known := s.roster.entries[uuid]
-		return known, known && s.roster.showsBook(e, v.now)
+		e, known := s.gpus.entries[uuid]
+		return known, known && s.gpus.showsBook(e, v.now)
 	})
 }
 
@@ -219,7 +219,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	if !v.down && !v.report.Partial {
 		snap.DriverGPUs = new(len(v.report.Devices))
 	}
-	for uuid := range s.roster.entries {
+	for uuid := range s.gpus.entries {
 		snap.GPUs = append(snap.GPUs, s.gpu(uuid, v))
 	}
 	slices.SortFunc(snap.GPUs, func(a, b gpu.GPU) int {
@@ -231,7 +231,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 
 // gpu puts together what is known of one GPU.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
-	e, who := s.roster.entries[uuid], v.attendance[uuid]
+	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)
 	g := gpu.GPU{
 		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
@@ -265,7 +265,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 			g.Book, g.XIDs, g.XIDEvents = old.Book, old.XIDs, old.XIDEvents
 			continue
 		}
-		if b := books.Books[g.UUID]; b != nil && s.roster.showsBook(s.roster.entries[g.UUID], snap.At) {
+		if b := books.Books[g.UUID]; b != nil && s.gpus.showsBook(s.gpus.entries[g.UUID], snap.At) {
 			g.Book = &b.Book
 		}
 	}

@@ -89,9 +89,9 @@ func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
 	}
 }
 
-// patience is how many times the directory is tried before books are begun without
+// openAttempts is how many times the directory is tried before books are begun without
 // it: a good file that is late by a moment should be continued.
-const patience = 3
+const openAttempts = 3
 
 // opened is a state directory that was taken, with what was read of its file.
 type opened struct {
@@ -142,7 +142,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		return nil
 	case o.err != nil:
 		s.cfg.Stages.Observe(stage.State, began, o.err)
-		if s.failures++; s.failures >= patience && s.ledger == nil {
+		if s.failures++; s.failures >= openAttempts && s.ledger == nil {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}
 		return nil

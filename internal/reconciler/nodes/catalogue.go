@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/metric"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 	nodeRefused
 
 	exporters
-	judged
+	exporterStates
 	changesHeld
 	reads
 	writes
@@ -59,7 +59,7 @@ var catalogue = [numMetrics]metric.Metric{
 		Labels: []string{"condition"},
 		Help:   "Exporters found in the cluster.",
 	},
-	judged: {
+	exporterStates: {
 		Family: familyLabels, Name: "gpuledger_reconciler_nodes", Type: gauge,
 		Labels: []string{"state"},
 		Help:   "Nodes whose exporter was read, by what is thought of it.",
@@ -115,7 +115,7 @@ func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
 func states() []string {
 	var names []string
-	for _, s := range verdict.States {
+	for _, s := range validator.States {
 		names = append(names, string(s))
 	}
 	return names

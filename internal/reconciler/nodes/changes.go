@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 // Record is an object with annotations that outlives a term.
@@ -46,7 +46,7 @@ type changes struct {
 	log    *slog.Logger
 
 	mu     sync.Mutex
-	budget *verdict.Budget
+	budget *validator.Budget
 	loaded bool
 	saved  string // spentKey as it was last written or read
 	looked time.Time
@@ -55,7 +55,7 @@ type changes struct {
 }
 
 func newChanges(record Record, log *slog.Logger) *changes {
-	return &changes{record: record, log: log, budget: verdict.NewBudget(), loaded: record == nil}
+	return &changes{record: record, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
 // take reports whether there is room for a change of a Node in a fleet of so many, and

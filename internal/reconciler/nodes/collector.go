@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 // counts is what was counted since the program began, whoever leads. All values are
@@ -74,15 +74,15 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 			show(nodeMachine, 1, n.Name, n.providerID, machine.ID(n.providerID, uuid), uuid)
 		}
 	}
-	thought := make(map[verdict.State]int)
-	for name, f := range t.judge.Findings(now) {
+	thought := make(map[validator.State]int)
+	for name, f := range t.validator.Findings(now) {
 		thought[f.State]++
 		if f.State.Refused() {
 			show(nodeRefused, 1, name, string(f.State))
 		}
 	}
-	for _, s := range verdict.States {
-		show(judged, float64(thought[s]), string(s))
+	for _, s := range validator.States {
+		show(exporterStates, float64(thought[s]), string(s))
 	}
 	for condition, count := range t.fleet.census() {
 		show(exporters, float64(count), condition)

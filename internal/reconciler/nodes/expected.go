@@ -25,7 +25,7 @@ const (
 // gpuDrivers are the DRA drivers whose devices are NVIDIA's GPUs.
 var gpuDrivers = []string{"gpu.nvidia.com"}
 
-// expected returns why a Node should have an exporter: three witnesses, since each of
+// expected returns why a Node should have an exporter: three sources, since each of
 // them is missing somewhere. The device plugin's resources are gone while it is down,
 // slices exist with DRA only, and labels only where somebody sets them.
 func (t *term) expected(n *node) []string {

@@ -154,7 +154,7 @@ func (t *term) followAll() {
 // gone has a Node looked at that has no exporter any more.
 func (t *term) gone(exporter cache.ObjectName) {
 	node, last := t.fleet.remove(exporter, time.Now())
-	t.judge.Unheard(node, exporter.String())
+	t.validator.ForgetExporter(node, exporter.String())
 	if last {
 		t.writes.Add(node)
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 // The least time between two writes of a Node, from the second on: somebody who sets
@@ -16,9 +16,9 @@ import (
 // fought over no more.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// patience is how many writes of a Node may be in vain before that slows them down: a
+// freeAttempts is how many writes of a Node may be in vain before that slows them down: a
 // hand that edits a few labels in turn is no fight.
-const patience = 5
+const freeAttempts = 5
 
 // memory is what this term did to the Nodes, and what it said of them. It is safe for
 // concurrent use.
@@ -49,7 +49,7 @@ type remembered struct {
 	identity string
 	// failure is why the last write failed, empty if it did not.
 	failure string
-	finding verdict.Finding
+	finding validator.Finding
 }
 
 func (m *memory) node(name string) *remembered {
@@ -74,7 +74,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 		r.vain, r.failed = 0, 0
 	}
 	r.since = time.Time{}
-	wait := min(apart<<min(max(r.vain-patience, r.failed-1, 0), 10), apartMax)
+	wait := min(apart<<min(max(r.vain-freeAttempts, r.failed-1, 0), 10), apartMax)
 	return true, wait - now.Sub(r.at)
 }
 
@@ -122,9 +122,9 @@ func (m *memory) bore(name string) string {
 	return m.node(name).identity
 }
 
-// judged remembers what is thought of a Node's exporter. It reports whether it is news
+// note remembers what is thought of a Node's exporter. It reports whether it is news
 // that it is, or is no longer, refused, and which other Node it was refused for before.
-func (m *memory) judged(name string, f verdict.Finding) (news bool, other string) {
+func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.node(name)

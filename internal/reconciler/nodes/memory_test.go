@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 func version(uid, v string) *node {
@@ -167,19 +167,19 @@ func TestFailing(t *testing.T) {
 func TestJudged(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
-		finding verdict.Finding
+		finding validator.Finding
 		news    bool
 		other   string
 	}{
-		{verdict.Finding{State: verdict.Unconfirmed}, false, ""},
-		{verdict.Finding{State: verdict.Settled}, false, ""},
-		{verdict.Finding{State: verdict.DuplicateUUID, Other: "b"}, true, ""},
-		{verdict.Finding{State: verdict.DuplicateUUID, Other: "c"}, false, "b"},
-		{verdict.Finding{State: verdict.Contradiction}, true, "c"},
-		{verdict.Finding{State: verdict.Settled}, true, ""},
+		{validator.Finding{State: validator.Unconfirmed}, false, ""},
+		{validator.Finding{State: validator.Settled}, false, ""},
+		{validator.Finding{State: validator.DuplicateUUID, Other: "b"}, true, ""},
+		{validator.Finding{State: validator.DuplicateUUID, Other: "c"}, false, "b"},
+		{validator.Finding{State: validator.Contradiction}, true, "c"},
+		{validator.Finding{State: validator.Settled}, true, ""},
 	}
 	for i, s := range steps {
-		if news, other := m.judged("a", s.finding); news != s.news || other != s.other {
+		if news, other := m.note("a", s.finding); news != s.news || other != s.other {
 			t.Errorf("step %d: news %v, other %q", i, news, other)
 		}
 	}

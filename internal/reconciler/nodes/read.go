@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 // A request that lasts longer than prompt leaves its lane to the next exporter, so that
@@ -61,7 +61,7 @@ func occupyLane(done <-chan struct{}, late chan struct{}) {
 	}
 }
 
-// read requests the page of one exporter and judges it. It returns false if there was no
+// read requests the page of one exporter and validates it. It returns false if there was no
 // answer; then nothing changes.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
@@ -80,18 +80,18 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	if err != nil {
 		return false
 	}
-	finding := t.judge.Read(target.Node, name.String(), page, time.Now())
+	finding := t.validator.Read(target.Node, name.String(), page, time.Now())
 	if t.fleet.target(name).Node != target.Node {
-		t.judge.Unheard(target.Node, name.String()) // it went while it was read
+		t.validator.ForgetExporter(target.Node, name.String()) // it went while it was read
 	}
-	news, other := t.memory.judged(target.Node, finding)
+	news, other := t.memory.note(target.Node, finding)
 	if news {
 		t.sayRefused(target.Node, finding)
 	}
 	if other != "" {
 		t.writes.Add(other) // it may be alone with its claims now
 	}
-	if finding.State == verdict.Unconfirmed {
+	if finding.State == validator.Unconfirmed {
 		t.reads.AddAfter(name, jitter(t.opts.Confirm))
 	} else {
 		t.reads.AddAfter(name, jitter(t.opts.Resync))
@@ -126,7 +126,7 @@ func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error)
 
 // sayRefused tells of an exporter that says what cannot be true, or no longer does:
 // in the log and, for whoever looks at the Node, as an Event.
-func (t *term) sayRefused(node string, f verdict.Finding) {
+func (t *term) sayRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
 		t.log.Info("inventory believed again", "node", node)
 		return

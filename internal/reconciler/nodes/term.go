@@ -19,7 +19,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -41,10 +41,10 @@ type term struct {
 	counts   *counts
 	failures *watch.Failures
 
-	client  inventories
-	judge   *verdict.Judge
-	changes *changes
-	events  record.EventRecorder
+	client    inventories
+	validator *validator.Validator
+	changes   *changes
+	events    record.EventRecorder
 
 	pods   []cache.SharedIndexInformer
 	owners *daemonSets
@@ -80,11 +80,11 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
 		// A silent exporter's word stands until it must have been asked again.
-		judge:   verdict.New(opts.Rules, 2*opts.Resync),
-		changes: newChanges(c.Record, log),
-		pods:    c.Pods,
-		owners:  newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
-		nodes:   coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
+		validator: validator.New(opts.Rules, 2*opts.Resync),
+		changes:   newChanges(c.Record, log),
+		pods:      c.Pods,
+		owners:    newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
+		nodes:     coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
 		reads: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](readAgain, min(readAgainMax, opts.Resync))),
 		writes: workqueue.NewTypedRateLimitingQueue(

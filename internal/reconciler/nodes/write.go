@@ -89,14 +89,14 @@ func (t *term) request(ctx context.Context, n *node, kind string, want nodelabel
 func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	has, since := t.fleet.has(n.Name)
 	if has || t.opts.LabelTTL == 0 || n.owned.empty() {
-		return t.judge.Want(n.Name, time.Now())
+		return t.validator.Want(n.Name, time.Now())
 	}
 	left := t.opts.LabelTTL - time.Since(since)
 	if left > 0 {
 		t.writes.AddAfter(n.Name, left)
-		return t.judge.Want(n.Name, time.Now())
+		return t.validator.Want(n.Name, time.Now())
 	}
-	t.judge.Forget(n.Name)
+	t.validator.Forget(n.Name)
 	return nodelabel.Desired{}, true
 }
 
@@ -235,7 +235,7 @@ func reasonOf(err error) string {
 
 // forget forgets a Node that is gone.
 func (t *term) forget(name string) {
-	t.judge.Forget(name)
+	t.validator.Forget(name)
 	t.fleet.forget(name)
 	t.memory.forget(name)
 	t.held.remove(name)

@@ -10,7 +10,7 @@ import (
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is told of a controller whose lineage is wanted.
+	// traced is told of a controller whose owner chain is wanted.
 	traced func(reference)
 
 	mu     sync.Mutex
@@ -40,9 +40,9 @@ type entry struct {
 
 // owner is a controller of pods in the book.
 type owner struct {
-	pods    entries
-	lineage *lineage // nil until it is known, and with it above
-	above   *above
+	pods  entries
+	chain *ownerChain // nil until it is known, and with it above
+	above *above
 }
 
 func newBook(render *renderer, retention time.Duration, traced func(reference)) *book {
@@ -116,18 +116,18 @@ func (b *book) wants(of reference) bool {
 	return b.owners[of] != nil
 }
 
-// putLineage takes the lineage of a controller, unless more is known.
-func (b *book) putLineage(of reference, l *lineage) (wanted bool) {
+// putChain takes the owner chain of a controller, unless more is known.
+func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	o := b.owners[of]
 	if o == nil {
 		return false
 	}
-	if !l.tellsMoreThan(o.lineage) {
+	if !l.tellsMoreThan(o.chain) {
 		return true
 	}
-	o.lineage, o.above = l, b.render.owner(l)
+	o.chain, o.above = l, b.render.owner(l)
 	for e := range o.pods {
 		b.show(e)
 	}
@@ -163,13 +163,13 @@ func (b *book) show(e *entry) {
 		e.samples = b.render.pod(e, e.workload.of)
 		return
 	}
-	if o := b.owners[e.pod.owner]; o != nil && o.lineage != nil {
+	if o := b.owners[e.pod.owner]; o != nil && o.chain != nil {
 		e.workload = nil
 		e.samples = b.render.pod(e, o.above.of)
 	}
 }
 
-// own notes that the entry's pod has a controller, whose lineage is traced if it is
+// own notes that the entry's pod has a controller, whose owner chain is traced if it is
 // new.
 func (b *book) own(e *entry) {
 	of := e.pod.owner

@@ -76,29 +76,29 @@ func results() []string {
 	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
 }
 
-// lineage is the owners of a pod, from its controller up to its root. It is the same
+// ownerChain is the owners of a pod, from its controller up to its root. It is the same
 // for all pods of one controller, and never changes.
-type lineage struct {
+type ownerChain struct {
 	levels []reference
 	// stopped is why the last level may not be the root.
 	stopped reason
 }
 
-func (l *lineage) root() reference { return l.levels[len(l.levels)-1] }
+func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
 // parent returns the owner of a level, zero if it has none that is known.
-func (l *lineage) parent(level int) reference {
+func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
 	}
 	return reference{}
 }
 
-// tellsMoreThan reports whether the lineage is to take the place of what was known, nil
+// tellsMoreThan reports whether the chain is to replace of what was known, nil
 // if nothing was. A server that did not answer told nothing: a root that is wrong until
 // the next try would be series of its own for ever. And what was known of the same
 // owners is not given up for less, for they are often deleted before their pods.
-func (l *lineage) tellsMoreThan(known *lineage) bool {
+func (l *ownerChain) tellsMoreThan(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:
 		return false
@@ -121,8 +121,8 @@ type controllerOf func(ctx context.Context, of reference) (self, controller refe
 // trace walks from a pod's controller to the root. Only controllers are followed:
 // what else is named as an owner only wants to be asked before the garbage collector
 // acts.
-func trace(ctx context.Context, controller reference, lookUp controllerOf) *lineage {
-	l := &lineage{}
+func trace(ctx context.Context, controller reference, lookUp controllerOf) *ownerChain {
+	l := &ownerChain{}
 	seen := make(map[types.UID]bool)
 	for at := controller; at != (reference{}); {
 		if seen[at.uid] {

@@ -10,8 +10,8 @@ import (
 // TestTellsMoreThan: what is known of the owners of a pod gives way to what tells more of
 // them, and to nothing else.
 func TestTellsMoreThan(t *testing.T) {
-	walk := func(stopped reason, names ...string) *lineage {
-		l := &lineage{stopped: stopped}
+	walk := func(stopped reason, names ...string) *ownerChain {
+		l := &ownerChain{stopped: stopped}
 		for _, name := range names {
 			l.levels = append(l.levels, reference{kind: "Job", name: name, uid: types.UID("uid-" + name)})
 		}
@@ -19,7 +19,7 @@ func TestTellsMoreThan(t *testing.T) {
 	}
 	tests := []struct {
 		name         string
-		known, found *lineage
+		known, found *ownerChain
 		want         bool
 	}{
 		{"the first", nil, walk("", "a"), true},

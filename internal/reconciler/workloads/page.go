@@ -66,15 +66,15 @@ func (b *book) addOwners(pg *page) {
 	stops := make(map[stop]int)
 	waiting := 0
 	for _, o := range b.owners {
-		if o.lineage == nil {
+		if o.chain == nil {
 			waiting++
 			continue
 		}
 		for i := range o.above.levels {
 			pg.addLevel(&o.above.levels[i])
 		}
-		if o.lineage.stopped != "" {
-			stops[stop{labelvalue.Valid(o.lineage.root().kind), o.lineage.stopped}]++
+		if o.chain.stopped != "" {
+			stops[stop{labelvalue.Valid(o.chain.root().kind), o.chain.stopped}]++
 		}
 	}
 	for at, n := range stops {

@@ -93,7 +93,7 @@ type above struct {
 }
 
 // owner renders the levels above the pods of one controller.
-func (r *renderer) owner(l *lineage) *above {
+func (r *renderer) owner(l *ownerChain) *above {
 	root := l.root()
 	s := &above{of: r.belonging(l.levels[0], root), levels: make([]level, 0, len(l.levels))}
 	for i, at := range l.levels {

@@ -97,7 +97,7 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued traces the lineages that are wanted. Each is traced again when what it
+// traceQueued traces the queued owner chains. Each is traced again when what it
 // was made from is too old, until no pod has that controller any more.
 func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
@@ -105,9 +105,9 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 		if shutdown {
 			return nil
 		}
-		var l *lineage // nil if nobody wants it
+		var l *ownerChain // nil if nobody wants it
 		if b.wants(of) {
-			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putLineage(of, l) {
+			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putChain(of, l) {
 				l = nil
 			}
 		}
@@ -126,7 +126,7 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 
 // goodFor is when to look again, spread so that a thousand controllers that were read
 // at one start are not read at one moment again.
-func (l *lineage) goodFor() time.Duration {
+func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {
 		d = refusedFor

@@ -130,7 +130,7 @@ func (d *session) observeLists(began gpu.Instant) {
 	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
 
-// tally judges the driver as a whole by the answers of one tick.
+// tally counts the answers of one tick, by which the driver as a whole is up or gone.
 type tally struct {
 	answers, gone int
 	err           error // of the first answer that said the driver is gone

@@ -1,4 +1,4 @@
-package verdict
+package validator
 
 import (
 	"maps"
@@ -42,16 +42,16 @@ type Finding struct {
 	Other string
 }
 
-// Judge remembers what the exporters said. It is safe for concurrent use.
-type Judge struct {
+// Validator remembers what the exporters reported. It is safe for concurrent use.
+type Validator struct {
 	rules nodelabel.Rules
 	// lapse is how long the word of an exporter that is silent keeps other Nodes
 	// from claiming its GPUs.
 	lapse time.Duration
 
-	mu     sync.Mutex
-	nodes  map[string]*node
-	claims claims
+	mu      sync.Mutex
+	nodes   map[string]*node
+	holders holders
 }
 
 // node is what one Node's exporter said.
@@ -60,15 +60,15 @@ type node struct {
 	detail  string
 	first   reading // waits for one like it
 	settled *nodelabel.Desired
-	claimed []claim
+	boards  []identity
 	// spoke is when it last said anything, heard when it last made a claim.
 	spoke, heard time.Time
-	// words is what each of its exporters said last; nearly always that is one.
-	words map[string]word
+	// observations is what each of its exporters said last; nearly always that is one.
+	observations map[string]observation
 }
 
-// word is what one exporter of a Node said, and when it was heard.
-type word struct {
+// observation is what one exporter of a Node said, and when it was heard.
+type observation struct {
 	at      time.Time
 	desired nodelabel.Desired
 }
@@ -79,23 +79,23 @@ type reading struct {
 	desired nodelabel.Desired
 }
 
-// New returns a judge that has heard nothing.
-func New(rules nodelabel.Rules, lapse time.Duration) *Judge {
-	return &Judge{rules: rules, lapse: lapse, nodes: make(map[string]*node), claims: newClaims()}
+// New returns a validator that has read nothing.
+func New(rules nodelabel.Rules, lapse time.Duration) *Validator {
+	return &Validator{rules: rules, lapse: lapse, nodes: make(map[string]*node), holders: newHolders()}
 }
 
-// Read hears one page of an exporter on a Node.
-func (j *Judge) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
+// Read takes in one page of an exporter on a Node.
+func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := j.nodes[name]
 	if n == nil {
-		n = &node{words: make(map[string]word)}
+		n = &node{observations: make(map[string]observation)}
 		j.nodes[name] = n
 	}
 	contradiction := page.Contradiction()
 	n.spoke = now
-	delete(n.words, exporter)
+	delete(n.observations, exporter)
 	switch {
 	case !page.DriverUp:
 		n.state, n.detail, n.first = DriverDown, "", reading{}
@@ -104,41 +104,41 @@ func (j *Judge) Read(name, exporter string, page inventory.Page, now time.Time) 
 	case contradiction != nil:
 		n.state, n.detail, n.first = Contradiction, contradiction.Error(), reading{}
 	default:
-		j.believe(name, n, exporter, page, now)
+		j.accept(name, n, exporter, page, now)
 	}
 	return j.finding(name, n, now)
 }
 
-// believe takes a page that can be true for what it says, unless another exporter of the
+// accept takes a page that can be true for what it says, unless another exporter of the
 // Node says something else: they would be heard in turns, and the labels with them.
-func (j *Judge) believe(name string, n *node, exporter string, page inventory.Page, now time.Time) {
+func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
-	n.words[exporter] = word{at: now, desired: desired}
-	maps.DeleteFunc(n.words, func(_ string, w word) bool { return now.Sub(w.at) > j.lapse })
-	for _, w := range n.words {
+	n.observations[exporter] = observation{at: now, desired: desired}
+	maps.DeleteFunc(n.observations, func(_ string, w observation) bool { return now.Sub(w.at) > j.lapse })
+	for _, w := range n.observations {
 		if !w.desired.Equal(desired) {
 			n.state, n.detail, n.first = Disagreement, "two exporters on the node say different things", reading{}
 			return
 		}
 	}
-	j.claims.drop(name, n.claimed)
-	n.claimed, n.heard = claimsOf(page), now
-	j.claims.add(name, n.claimed)
-	n.hear(reading{at: page.Time, desired: desired})
+	j.holders.drop(name, n.boards)
+	n.boards, n.heard = identitiesOf(page), now
+	j.holders.add(name, n.boards)
+	n.observe(reading{at: page.Time, desired: desired})
 }
 
-// Unheard forgets what an exporter said that is gone.
-func (j *Judge) Unheard(name, exporter string) {
+// ForgetExporter forgets what an exporter said that is gone.
+func (j *Validator) ForgetExporter(name, exporter string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := j.nodes[name]; n != nil {
-		delete(n.words, exporter)
+		delete(n.observations, exporter)
 	}
 }
 
-// hear settles what was read twice. The second reading must be one: an exporter that
+// observe settles what was read twice. The second reading must be one: an exporter that
 // hangs shows the same one for ever.
-func (n *node) hear(r reading) {
+func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
 	case n.settled != nil && n.settled.Equal(r.desired):
@@ -154,7 +154,7 @@ func (n *node) hear(r reading) {
 
 // Want returns what a Node should bear, and whether that is known: what was settled
 // last, unless the exporter now says what cannot be true.
-func (j *Judge) Want(name string, now time.Time) (nodelabel.Desired, bool) {
+func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := j.nodes[name]
@@ -166,9 +166,9 @@ func (j *Judge) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 
 // withoutMoved leaves out the labels of lost GPUs that another Node claims to have. The
 // annotation stays as it is: it says that they are lost.
-func (j *Judge) withoutMoved(name string, d nodelabel.Desired, now time.Time) nodelabel.Desired {
+func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time) nodelabel.Desired {
 	moved := slices.DeleteFunc(slices.Clone(d.Lost), func(key string) bool {
-		return j.rival(name, serialClaim(d.Labels[key]), now) == ""
+		return j.conflict(name, serialIdentity(d.Labels[key]), now) == ""
 	})
 	if len(moved) > 0 {
 		d.Labels = maps.Clone(d.Labels)
@@ -177,9 +177,9 @@ func (j *Judge) withoutMoved(name string, d nodelabel.Desired, now time.Time) no
 	return d
 }
 
-// rival returns another Node that makes a claim, and whose word stands; empty for none.
-func (j *Judge) rival(name string, c claim, now time.Time) string {
-	for _, other := range j.claims.by(c) {
+// conflict returns another Node that makes a claim, and whose word stands; empty for none.
+func (j *Validator) conflict(name string, c identity, now time.Time) string {
+	for _, other := range j.holders.by(c) {
 		if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
 			return other
 		}
@@ -188,18 +188,18 @@ func (j *Judge) rival(name string, c claim, now time.Time) string {
 }
 
 // Forget forgets a Node that is gone, or that has no exporter any more.
-func (j *Judge) Forget(name string) {
+func (j *Validator) Forget(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := j.nodes[name]; n != nil {
-		j.claims.drop(name, n.claimed)
+		j.holders.drop(name, n.boards)
 		delete(j.nodes, name)
 	}
 }
 
 // Findings returns what is thought of the exporters, by Node. One that is silent says
 // nothing that could not be true: its board may have been moved meanwhile.
-func (j *Judge) Findings(now time.Time) map[string]Finding {
+func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	all := make(map[string]Finding, len(j.nodes))
@@ -213,10 +213,10 @@ func (j *Judge) Findings(now time.Time) map[string]Finding {
 
 // finding looks for others that claim the same GPUs, unless the page is wrong by itself or
 // no claim is made twice, which is nearly always.
-func (j *Judge) finding(name string, n *node, now time.Time) Finding {
-	if len(j.claims.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
-		for _, c := range n.claimed {
-			if other := j.rival(name, c, now); other != "" {
+func (j *Validator) finding(name string, n *node, now time.Time) Finding {
+	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
+		for _, c := range n.boards {
+			if other := j.conflict(name, c, now); other != "" {
 				return Finding{State: c.duplicate(), Detail: c.String() + " is on two nodes", Other: other}
 			}
 		}

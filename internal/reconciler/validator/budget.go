@@ -1,4 +1,4 @@
-package verdict
+package validator
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package verdict_test
+package validator_test
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 // BenchmarkFindings is one scrape of a cluster of 5,000 Nodes with 8 GPUs each.
 func BenchmarkFindings(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	j := verdict.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
+	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
 	for i := range 5000 {
 		name := fmt.Sprint("node-", i)
 		j.Read(name, name, benchPage(name), now)
@@ -30,7 +30,7 @@ func BenchmarkFindings(b *testing.B) {
 // BenchmarkJudge is one reading of an exporter that reports what it reported before.
 func BenchmarkJudge(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	j := verdict.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
+	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
 	page := benchPage("a")
 	b.ReportAllocs()
 	for b.Loop() {

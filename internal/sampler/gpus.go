@@ -8,15 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A roster lists every GPU seen in this boot. Identity outlives presence: when a
+// A gpuList holds every GPU seen in this boot. Identity outlives presence: when a
 // board has died, its serial number is what its operator needs.
-type roster struct {
+type gpuList struct {
 	entries map[string]entry // by UUID
 	// keep is how long the book of a lost GPU is shown.
 	keep time.Duration
 }
 
-// An entry is one GPU of the roster. It is part of the saved state.
+// An entry is one GPU of the list. It is part of the saved state.
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
@@ -30,13 +30,13 @@ type entry struct {
 	XIDs    gpu.XIDs  `json:"xids"`
 }
 
-func newRoster(keep time.Duration) roster {
-	return roster{entries: make(map[string]entry), keep: keep}
+func newGPUList(keep time.Duration) gpuList {
+	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
 // restore takes over what an earlier exporter knew of this boot's GPUs: those that
 // are unknown here, and the errors counted so far of those that are not.
-func (r *roster) restore(saved map[string]entry) {
+func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
 		if !known {
@@ -50,7 +50,7 @@ func (r *roster) restore(saved map[string]entry) {
 
 // update notes which GPUs are present. One that its vendor's driver does not list stays as
 // lost until it returns, or until another GPU answers at its PCI address.
-func (r *roster) update(report gpu.Report, now gpu.Instant) {
+func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
 	for _, d := range report.Devices {
@@ -70,7 +70,7 @@ func (r *roster) update(report gpu.Report, now gpu.Instant) {
 	}
 	for uuid, e := range r.entries {
 		if !present[uuid] && answers(report.Drivers, e.Vendor) {
-			r.miss(uuid, e, taken[e.PCIBusID], now)
+			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
 	for _, reading := range report.Readings {
@@ -98,9 +98,9 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// miss notes that a GPU is not there. Once it is replaced it is forgotten, but not
+// markMissing notes that a GPU is not there. Once it is replaced it is forgotten, but not
 // before its book was shown for long enough.
-func (r *roster) miss(uuid string, e entry, replaced bool, now gpu.Instant) {
+func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
 	}
@@ -113,12 +113,12 @@ func (r *roster) miss(uuid string, e entry, replaced bool, now gpu.Instant) {
 
 // showsBook reports whether the book of a GPU is shown: while the GPU is there, and
 // for the retention time after it was lost.
-func (r *roster) showsBook(e entry, now gpu.Instant) bool {
+func (r *gpuList) showsBook(e entry, now gpu.Instant) bool {
 	return e.Present || now.Boot-e.Lost <= r.keep
 }
 
 // edit changes the entry of a known GPU.
-func (r *roster) edit(uuid string, change func(*entry)) {
+func (r *gpuList) edit(uuid string, change func(*entry)) {
 	if e, known := r.entries[uuid]; known {
 		change(&e)
 		r.entries[uuid] = e
@@ -127,7 +127,7 @@ func (r *roster) edit(uuid string, change func(*entry)) {
 
 // devices lists all GPUs, those present first: an index or a minor number of a lost
 // GPU may be another one's by now.
-func (r *roster) devices() devices {
+func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {
 		if e := r.entries[uuid]; e.Present {
@@ -139,4 +139,4 @@ func (r *roster) devices() devices {
 	return append(present, lost...)
 }
 
-func (r *roster) device(uuid string) gpu.Device { return r.entries[uuid].Device }
+func (r *gpuList) device(uuid string) gpu.Device { return r.entries[uuid].Device }

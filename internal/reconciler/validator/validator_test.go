@@ -1,4 +1,4 @@
-package verdict_test
+package validator_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 const lapse = 20 * time.Minute
@@ -18,13 +18,13 @@ const lapse = 20 * time.Minute
 // court is a judge and its clock.
 type court struct {
 	t     *testing.T
-	judge *verdict.Judge
+	judge *validator.Validator
 	now   time.Time
 }
 
 func newCourt(t *testing.T) *court {
 	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
-	return &court{t: t, judge: verdict.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return &court{t: t, judge: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
 // page is one of a healthy exporter whose boards have these serial numbers, each with
@@ -38,13 +38,13 @@ func (c *court) page(serials ...string) inventory.Page {
 }
 
 // hears lets a second pass, and expects what is thought of a page then.
-func (c *court) hears(node string, p inventory.Page, want verdict.State) verdict.Finding {
+func (c *court) hears(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	return c.hearsOf(node, "its exporter", p, want)
 }
 
 // hearsOf is hears of one exporter of several.
-func (c *court) hearsOf(node, exporter string, p inventory.Page, want verdict.State) verdict.Finding {
+func (c *court) hearsOf(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
 	f := c.judge.Read(node, exporter, p, c.now)
@@ -57,8 +57,8 @@ func (c *court) hearsOf(node, exporter string, p inventory.Page, want verdict.St
 // settles hears two equal pages.
 func (c *court) settles(node string, serials ...string) {
 	c.t.Helper()
-	c.hears(node, c.page(serials...), verdict.Unconfirmed)
-	c.hears(node, c.page(serials...), verdict.Settled)
+	c.hears(node, c.page(serials...), validator.Unconfirmed)
+	c.hears(node, c.page(serials...), validator.Settled)
 	c.wants(node, serials...)
 }
 
@@ -81,17 +81,17 @@ func (c *court) wants(node string, serials ...string) {
 func TestTwoEqualReadings(t *testing.T) {
 	c := newCourt(t)
 	c.wants("a")
-	c.hears("a", c.page("1"), verdict.Unconfirmed)
+	c.hears("a", c.page("1"), validator.Unconfirmed)
 	c.wants("a")
-	c.hears("a", c.page("2"), verdict.Unconfirmed)
-	c.hears("a", c.page("1"), verdict.Unconfirmed)
-	c.hears("a", c.page("1"), verdict.Settled)
+	c.hears("a", c.page("2"), validator.Unconfirmed)
+	c.hears("a", c.page("1"), validator.Unconfirmed)
+	c.hears("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
-	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.hears("a", c.page("2"), validator.Unconfirmed)
 	c.wants("a", "1") // and repairs go on
-	c.hears("a", c.page("1"), verdict.Settled)
-	c.hears("a", c.page("2"), verdict.Unconfirmed)
-	c.hears("a", c.page("2"), verdict.Settled)
+	c.hears("a", c.page("1"), validator.Settled)
+	c.hears("a", c.page("2"), validator.Unconfirmed)
+	c.hears("a", c.page("2"), validator.Settled)
 	c.wants("a", "2")
 }
 
@@ -99,10 +99,10 @@ func TestTwoEqualReadings(t *testing.T) {
 func TestSameReadingTwice(t *testing.T) {
 	c := newCourt(t)
 	p := c.page("1")
-	c.hears("a", p, verdict.Unconfirmed)
-	c.hears("a", p, verdict.Unconfirmed)
-	c.hears("a", c.page("1"), verdict.Settled)
-	c.hears("a", p, verdict.Settled) // what is settled needs no second one
+	c.hears("a", p, validator.Unconfirmed)
+	c.hears("a", p, validator.Unconfirmed)
+	c.hears("a", c.page("1"), validator.Settled)
+	c.hears("a", p, validator.Settled) // what is settled needs no second one
 }
 
 // A driver that is down or just being loaded changes nothing, and what was read before
@@ -112,18 +112,18 @@ func TestDriverDown(t *testing.T) {
 	c.settles("a", "1")
 	down := c.page("2")
 	down.DriverUp = false
-	c.hears("a", c.page("2"), verdict.Unconfirmed)
-	c.hears("a", down, verdict.DriverDown)
+	c.hears("a", c.page("2"), validator.Unconfirmed)
+	c.hears("a", down, validator.DriverDown)
 	c.wants("a", "1")
-	c.hears("a", c.page("2"), verdict.Unconfirmed)
+	c.hears("a", c.page("2"), validator.Unconfirmed)
 	c.wants("a", "1")
 }
 
 func TestZeroGPUs(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	c.hears("a", c.page(), verdict.Unconfirmed)
-	c.hears("a", c.page(), verdict.Settled)
+	c.hears("a", c.page(), validator.Unconfirmed)
+	c.hears("a", c.page(), validator.Settled)
 	if d, known := c.judge.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
 		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
 	}
@@ -139,11 +139,11 @@ func TestRefused(t *testing.T) {
 	tests := []struct {
 		name string
 		page inventory.Page
-		want verdict.State
+		want validator.State
 	}{
-		{"contradiction", twice, verdict.Contradiction},
-		{"other node", other, verdict.OtherNode},
-		{"its own name", same, verdict.Unconfirmed},
+		{"contradiction", twice, validator.Contradiction},
+		{"other node", other, validator.OtherNode},
+		{"its own name", same, validator.Unconfirmed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestRefused(t *testing.T) {
 			if tt.want.Refused() {
 				c.wants("a") // no repair either, until the page is believed again
 			}
-			c.hears("a", c.page("9"), verdict.Settled)
+			c.hears("a", c.page("9"), validator.Settled)
 			c.wants("a", "9")
 		})
 	}
@@ -171,7 +171,7 @@ func TestDuplicates(t *testing.T) {
 		p.GPUs[0].Serial = "other"
 		return p
 	}
-	for want, page := range map[verdict.State]func(*court) inventory.Page{verdict.DuplicateSerial: serial, verdict.DuplicateUUID: uuid} {
+	for want, page := range map[validator.State]func(*court) inventory.Page{validator.DuplicateSerial: serial, validator.DuplicateUUID: uuid} {
 		t.Run(string(want), func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("a", "1", "2")
@@ -181,11 +181,11 @@ func TestDuplicates(t *testing.T) {
 			c.hears("b", page(c), want)
 			c.wants("a")
 			c.wants("b")
-			findings := map[string]verdict.State{}
+			findings := map[string]validator.State{}
 			for name, f := range c.judge.Findings(c.now) {
 				findings[name] = f.State
 			}
-			if diff := cmp.Diff(map[string]verdict.State{"a": want, "b": want}, findings); diff != "" {
+			if diff := cmp.Diff(map[string]validator.State{"a": want, "b": want}, findings); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 			c.settles("b", "3")
@@ -201,11 +201,11 @@ func TestMovedBoard(t *testing.T) {
 		name string
 		end  func(c *court)
 	}{
-		{"the old node says that it is gone", func(c *court) { c.hears("old", c.page(), verdict.Unconfirmed) }},
+		{"the old node says that it is gone", func(c *court) { c.hears("old", c.page(), validator.Unconfirmed) }},
 		{"the old node says that it is lost", func(c *court) {
 			p := c.page("1")
 			p.GPUs[0].Present = false
-			c.hears("old", p, verdict.Unconfirmed)
+			c.hears("old", p, validator.Unconfirmed)
 		}},
 		{"the old node is deleted", func(c *court) { c.judge.Forget("old") }},
 		{"the old node is silent", func(c *court) { c.now = c.now.Add(lapse) }},
@@ -214,9 +214,9 @@ func TestMovedBoard(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("old", "1")
-			c.hears("new", c.page("1"), verdict.DuplicateUUID)
+			c.hears("new", c.page("1"), validator.DuplicateUUID)
 			tt.end(c)
-			c.hears("new", c.page("1"), verdict.Settled)
+			c.hears("new", c.page("1"), validator.Settled)
 			c.wants("new", "1")
 		})
 	}
@@ -229,11 +229,11 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.settles("old", "1")
 	twice := c.page("2", "3")
 	twice.GPUs[1].UUID = twice.GPUs[0].UUID
-	c.hears("wrong", twice, verdict.Contradiction)
-	c.hears("new", c.page("1"), verdict.DuplicateUUID)
+	c.hears("wrong", twice, validator.Contradiction)
+	c.hears("new", c.page("1"), validator.DuplicateUUID)
 	c.now = c.now.Add(lapse)
-	c.hears("new", c.page("1"), verdict.Settled)
-	want := map[string]verdict.Finding{"new": {State: verdict.Settled}}
+	c.hears("new", c.page("1"), validator.Settled)
+	want := map[string]validator.Finding{"new": {State: validator.Settled}}
 	if diff := cmp.Diff(want, c.judge.Findings(c.now)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
@@ -246,26 +246,26 @@ func TestDisagreement(t *testing.T) {
 		name string
 		end  func(c *court)
 	}{
-		{"the second one is gone", func(c *court) { c.judge.Unheard("a", "second") }},
-		{"the second one says the same again", func(c *court) { c.hearsOf("a", "second", c.page("1"), verdict.Settled) }},
-		{"the second one does not know", func(c *court) { c.hearsOf("a", "second", inventory.Page{}, verdict.DriverDown) }},
+		{"the second one is gone", func(c *court) { c.judge.ForgetExporter("a", "second") }},
+		{"the second one says the same again", func(c *court) { c.hearsOf("a", "second", c.page("1"), validator.Settled) }},
+		{"the second one does not know", func(c *court) { c.hearsOf("a", "second", inventory.Page{}, validator.DriverDown) }},
 		{"the second one is silent", func(c *court) { c.now = c.now.Add(lapse) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("a", "1")
-			c.hearsOf("a", "second", c.page("1"), verdict.Settled)
+			c.hearsOf("a", "second", c.page("1"), validator.Settled)
 			for range 3 {
 				for range 2 {
-					c.hearsOf("a", "second", c.page("2"), verdict.Disagreement)
+					c.hearsOf("a", "second", c.page("2"), validator.Disagreement)
 					c.wants("a")
 				}
-				c.hears("a", c.page("1"), verdict.Disagreement)
+				c.hears("a", c.page("1"), validator.Disagreement)
 				c.wants("a")
 			}
 			tt.end(c)
-			c.hears("a", c.page("1"), verdict.Settled)
+			c.hears("a", c.page("1"), validator.Settled)
 			c.wants("a", "1")
 		})
 	}
@@ -276,7 +276,7 @@ func TestDuplicateLabel(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1654")
 	p := c.page("1654!")
-	if f := c.hears("b", p, verdict.DuplicateSerial); f.Other != "a" {
+	if f := c.hears("b", p, validator.DuplicateSerial); f.Other != "a" {
 		t.Errorf("finding: %+v", f)
 	}
 	c.wants("a")
@@ -290,8 +290,8 @@ func TestLostElsewhere(t *testing.T) {
 		p.GPUs[1].Present = false
 		return p
 	}
-	c.hears("old", page(), verdict.Unconfirmed)
-	c.hears("old", page(), verdict.Settled)
+	c.hears("old", page(), validator.Unconfirmed)
+	c.hears("old", page(), validator.Settled)
 	c.wants("old", "9", "1")
 	c.settles("new", "1")
 	c.wants("old", "9", "")
@@ -308,11 +308,11 @@ func TestNoClaim(t *testing.T) {
 	for _, node := range []string{"a", "b"} {
 		p := c.page("0000000000000", "5")
 		p.GPUs[0].UUID, p.GPUs[1].UUID, p.GPUs[1].Serial = "GPU-1"+node, "GPU-2"+node, "N/A"
-		c.hears(node, p, verdict.Unconfirmed)
+		c.hears(node, p, validator.Unconfirmed)
 	}
 	dies := c.page("7", "8")
 	dies.GPUs[1].Serial = "7"
-	c.hears("c", dies, verdict.Unconfirmed)
+	c.hears("c", dies, validator.Unconfirmed)
 }
 
 // What only the annotation tells is settled as well: a GPU of another UUID on the board.
@@ -325,8 +325,8 @@ func TestAnnotationOnly(t *testing.T) {
 		p.GPUs[0].UUID = "GPU-other"
 		return p
 	}
-	c.hears("a", other(), verdict.Unconfirmed)
-	c.hears("a", other(), verdict.Settled)
+	c.hears("a", other(), validator.Unconfirmed)
+	c.hears("a", other(), validator.Settled)
 	if is, _ := c.judge.Want("a", c.now); cmp.Equal(was.Annotations, is.Annotations) {
 		t.Errorf("the annotation is still %v", is.Annotations)
 	}
@@ -342,7 +342,7 @@ func TestForget(t *testing.T) {
 	if got := c.judge.Findings(c.now); len(got) != 0 {
 		t.Errorf("findings: %v", got)
 	}
-	c.hears("a", c.page("1"), verdict.Unconfirmed)
+	c.hears("a", c.page("1"), validator.Unconfirmed)
 }
 
 // A driver that is down leaves what the exporter claimed: if another Node has it by now, it
@@ -350,16 +350,16 @@ func TestForget(t *testing.T) {
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	c.hears("b", c.page("1"), verdict.DuplicateUUID)
+	c.hears("b", c.page("1"), validator.DuplicateUUID)
 	down, other := c.page(), c.page("1")
 	down.DriverUp, other.Node.Name = false, "c"
-	c.hears("a", down, verdict.DuplicateUUID)
+	c.hears("a", down, validator.DuplicateUUID)
 	c.wants("a")
-	if f := c.hears("a", other, verdict.OtherNode); f.Other != "" {
+	if f := c.hears("a", other, validator.OtherNode); f.Other != "" {
 		t.Errorf("finding: %+v", f)
 	}
-	c.hears("b", c.page("2"), verdict.Unconfirmed)
-	if f := c.hears("a", c.page("1"), verdict.Settled); f.Detail != "" {
+	c.hears("b", c.page("2"), validator.Unconfirmed)
+	if f := c.hears("a", c.page("1"), validator.Settled); f.Detail != "" {
 		t.Errorf("finding: %+v", f)
 	}
 }

@@ -1,18 +1,18 @@
-package verdict_test
+package validator_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/reconciler/verdict"
+	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
 func TestBudget(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for fleet, want := range map[int]int{1: 10, 999: 10, 5000: 50} {
 		t.Run(fmt.Sprint(fleet), func(t *testing.T) {
-			b := verdict.NewBudget()
+			b := validator.NewBudget()
 			took := 0
 			for i := range fleet + 100 {
 				if b.Take(fmt.Sprint("node", i), "change", fleet, now) {
@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 // A node that changes again and again takes no room from others, and is stopped.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := verdict.NewBudget()
+	b := validator.NewBudget()
 	took := 0
 	for i := range 100 {
 		if b.Take("flips", fmt.Sprint(i), 100, now) {
@@ -55,7 +55,7 @@ func TestBudgetOfOneNode(t *testing.T) {
 // Approved changes come on top, and a node that changes again and again uses one of them.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := verdict.NewBudget()
+	b := validator.NewBudget()
 	b.Approve(5)
 	for i := range 100 {
 		b.Take("flips", fmt.Sprint(i), 100, now)
@@ -77,7 +77,7 @@ func TestApprove(t *testing.T) {
 // TestBudgetText: a budget that was stored and restored has as much room as before.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := verdict.NewBudget()
+	b := validator.NewBudget()
 	for i := range 10 {
 		b.Take(fmt.Sprint("node", i), "change", 100, now)
 	}
@@ -85,7 +85,7 @@ func TestBudgetText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restored := verdict.NewBudget()
+	restored := validator.NewBudget()
 	if err := restored.UnmarshalText(text); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestBudgetText(t *testing.T) {
 		t.Errorf("restored from %s, the budget differs", text)
 	}
 	for _, invalid := range []string{"", "[]", `{"a":1}`} {
-		if err := verdict.NewBudget().UnmarshalText([]byte(invalid)); err == nil {
+		if err := validator.NewBudget().UnmarshalText([]byte(invalid)); err == nil {
 			t.Errorf("%q is restored", invalid)
 		}
 	}
@@ -104,7 +104,7 @@ func TestBudgetText(t *testing.T) {
 // node: its write may have failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := verdict.NewBudget()
+	b := validator.NewBudget()
 	for change := range 4 {
 		for try := range 10 {
 			if !b.Take("a", fmt.Sprint(change), 100, now) {

@@ -1,0 +1,89 @@
+package validator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+)
+
+// identity is a UUID or a board serial number that can be on one Node only. A serial number
+// counts as the label says it: what differs in the driver's spelling only is the same.
+type identity struct {
+	serial bool
+	id     string
+}
+
+func serialIdentity(value string) identity { return identity{serial: true, id: value} }
+
+func (c identity) String() string {
+	if c.serial {
+		return fmt.Sprintf("board serial %.96q", c.id)
+	}
+	return fmt.Sprintf("GPU %.96q", c.id)
+}
+
+func (c identity) duplicate() State {
+	if c.serial {
+		return DuplicateSerial
+	}
+	return DuplicateUUID
+}
+
+// identitiesOf returns what a page claims: the GPUs that are there. A lost one may be on
+// another Node by now. Two dies of one board claim its serial number once.
+func identitiesOf(page inventory.Page) []identity {
+	var list []identity
+	for _, g := range page.GPUs {
+		if !g.Present {
+			continue
+		}
+		list = append(list, identity{id: g.UUID})
+		if serial := serialIdentity(nodelabel.SerialValue(g.Serial)); serial.id != "" && !slices.Contains(list, serial) {
+			list = append(list, serial)
+		}
+	}
+	return list
+}
+
+// holders says which Nodes make each claim. Nearly always that is one, so others have a
+// place of their own: there are two holders for every GPU of the cluster.
+type holders struct {
+	first  map[identity]string
+	others map[identity][]string
+}
+
+func newHolders() holders {
+	return holders{first: make(map[identity]string), others: make(map[identity][]string)}
+}
+
+func (c holders) add(name string, list []identity) {
+	for _, cl := range list {
+		if _, taken := c.first[cl]; taken {
+			c.others[cl] = append(c.others[cl], name)
+			continue
+		}
+		c.first[cl] = name
+	}
+}
+
+func (c holders) drop(name string, list []identity) {
+	for _, cl := range list {
+		rest := slices.DeleteFunc(c.by(cl), func(n string) bool { return n == name })
+		delete(c.first, cl)
+		delete(c.others, cl)
+		for _, n := range rest {
+			c.add(n, []identity{cl})
+		}
+	}
+}
+
+// by returns the Nodes that make a claim.
+func (c holders) by(cl identity) []string {
+	first, ok := c.first[cl]
+	if !ok {
+		return nil
+	}
+	return append([]string{first}, c.others[cl]...)
+}
