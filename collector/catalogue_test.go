@@ -195,9 +195,9 @@ func count(t testing.TB, page metric.Page, s *gpu.Snapshot) int {
 
 func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
-	s.GPUs[0].XIDs.Last = make(map[uint64]time.Time)
+	s.GPUs[0].Events.Last = make(map[uint64]time.Time)
 	for code := range n {
-		s.GPUs[0].XIDs.Last[code] = now
+		s.GPUs[0].Events.Last[code] = now
 	}
 	return s
 }

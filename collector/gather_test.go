@@ -99,7 +99,7 @@ func TestChange(t *testing.T) {
 		"twin came":       func(s *gpu.Snapshot) { s.GPUs = append(s.GPUs, s.GPUs[0]) },
 		"serial learnt":   func(s *gpu.Snapshot) { s.GPUs[2].Serial = "another" },
 		"start unknown":   func(s *gpu.Snapshot) { s.GPUs[2].Renamed = now },
-		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].XIDs.Last[13] = now },
+		"XID came":        func(s *gpu.Snapshot) { s.GPUs[1].Events.Last[13] = now },
 		"value lost":      func(s *gpu.Snapshot) { s.GPUs[0].Reading.Gauges[gpu.Temperature] = nil },
 		"swapped GPUs":    func(s *gpu.Snapshot) { s.GPUs[0], s.GPUs[1] = s.GPUs[1], s.GPUs[0] },
 		"only values":     func(s *gpu.Snapshot) { s.GPUs[0].Book.Energy += 1000 },

@@ -13,11 +13,11 @@ import (
 // what is of a reading. Where the driver delivers no errors, none counted would look
 // like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
-	if g.XIDEvents || g.XIDs.Count > 0 {
-		p.counter(xidErrors, float64(g.XIDs.Count), g.XIDs.Since, uuid)
+	if g.ReportsEvents || g.Events.Count > 0 {
+		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
 	}
-	for _, code := range slices.Sorted(maps.Keys(g.XIDs.Last)) {
-		p.moment(xidLast, g.XIDs.Last[code], p.and(uuid, "xid", strconv.FormatUint(code, 10)))
+	for _, code := range slices.Sorted(maps.Keys(g.Events.Last)) {
+		p.moment(xidLast, g.Events.Last[code], p.and(uuid, "xid", strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
 	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {

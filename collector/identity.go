@@ -32,7 +32,7 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 }
 
 // mig renders the MIG devices of a GPU.
-func (p *page) mig(m *gpu.MIG, uuid *labelSet) {
+func (p *page) mig(m *gpu.Partitioning, uuid *labelSet) {
 	if m == nil {
 		return
 	}

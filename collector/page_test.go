@@ -157,8 +157,8 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 		g := gpu.GPU{
 			Device:  gpu.Device{UUID: u, Serial: a, Model: b, Fabric: &gpu.Fabric{ClusterUUID: c, State: a}, EnergySource: gpu.EnergySource(b)},
 			Present: true, Reading: &gpu.Reading{Gauges: gpu.Gauges{gpu.Power: &x, gpu.Temperature: &x}},
-			XIDs: gpu.XIDs{Since: time.Unix(n, 0), Last: map[uint64]time.Time{uint64(n): time.Unix(0, n)}},
-			Book: &gpu.Book{Opened: time.Unix(0, n), Energy: gpu.Millijoules(n)},
+			Events: gpu.DriverEvents{Since: time.Unix(n, 0), Last: map[uint64]time.Time{uint64(n): time.Unix(0, n)}},
+			Book:   &gpu.Book{Opened: time.Unix(0, n), Energy: gpu.Millijoules(n)},
 		}
 		for _, v := range strs {
 			key := gpu.AccountKey{GPUInstance: v, Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: u, Name: v, Part: c}}
@@ -170,7 +170,7 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 				{Folded: true, Name: c},
 			}})
 		}
-		g.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: a, Profile: b, Devices: []gpu.MIGDevice{{UUID: c}, {UUID: c}}}}}
+		g.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: a, Profile: b, Devices: []gpu.PartitionDevice{{UUID: c}, {UUID: c}}}}}
 		g.Processes = []gpu.LiveProcess{{Process: &gpu.Process{ID: gpu.ProcessID{PID: pid}}, SM: &x}}
 		s.GPUs = append(s.GPUs, g)
 	}

@@ -51,11 +51,11 @@ func fullNode() *gpu.Snapshot {
 		{Process: &gpu.Process{ID: gpu.ProcessID{PID: 902, Start: 92}}},
 	}
 	shared.Processes[1].SM, shared.Processes[1].Memory, shared.Processes[1].MemoryUsed = nil, nil, nil
-	shared.XIDs.Count = 3
-	shared.XIDs.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
+	shared.Events.Count = 3
+	shared.Events.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
 
 	divided := newGPU(2)
-	divided.MIG, divided.XIDEvents = newMIG(2), false
+	divided.MIG, divided.ReportsEvents = newMIG(2), false
 
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
@@ -83,8 +83,8 @@ func lostGPU() *gpu.Snapshot {
 	lost.Present, lost.Reading, lost.Book = false, nil, nil
 	lost.Holders, lost.Processes = nil, nil
 	lost.LastReading = now.Add(-time.Hour)
-	lost.XIDEvents = false
-	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
+	lost.ReportsEvents = false
+	lost.Events.Count, lost.Events.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
 	late := &s.GPUs[1]
 	late.Reading = nil
 	late.LastReading = now.Add(-30 * time.Second)
@@ -162,7 +162,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			Platform: gpu.Platform{
 				ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1),
 			},
-			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, ReportsEvents: true,
 		},
 		Present: true,
 		Reading: &gpu.Reading{
@@ -173,7 +173,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			RowRemap: &gpu.RowRemap{Pending: true},
 		},
 		LastReading: now,
-		XIDs:        gpu.XIDs{Since: boot},
+		Events:      gpu.DriverEvents{Since: boot},
 		Strays:      new(0),
 		Unused:      new(i),
 		Book:        b,
@@ -181,11 +181,11 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 }
 
 // newMIG divides a GPU into instances of one slice.
-func newMIG(n int) *gpu.MIG {
-	m := &gpu.MIG{Slices: 7}
+func newMIG(n int) *gpu.Partitioning {
+	m := &gpu.Partitioning{Slices: 7}
 	for i := range n {
-		m.Instances = append(m.Instances, gpu.Instance{
-			ID: fmt.Sprint(i + 1), Profile: "1g.23gb", Slices: 1, Devices: []gpu.MIGDevice{{UUID: fmt.Sprintf("MIG-00000000-0000-4000-8000-%012d", i), Index: i}},
+		m.Instances = append(m.Instances, gpu.Partition{
+			ID: fmt.Sprint(i + 1), Profile: "1g.23gb", Slices: 1, Devices: []gpu.PartitionDevice{{UUID: fmt.Sprintf("MIG-00000000-0000-4000-8000-%012d", i), Index: i}},
 		})
 	}
 	return m

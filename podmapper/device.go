@@ -1,6 +1,7 @@
 package podmapper
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,9 @@ const ownResources = "nvidia.com/"
 // kubelet. NVIDIA's are GPU-<uuid>, MIG-<uuid> or, of drivers before R470,
 // MIG-GPU-<uuid>/<GPU instance>/<compute instance>; by the index strategy <GPU> or
 // <GPU>:<n-th MIG device>. Google's plugin on GKE names device nodes: nvidia<minor> or
-// nvidia<minor>/gi<GPU instance>. The ids of other vendors mean nothing to us and are
-// passed on. A device whose id is not understood has no name.
+// nvidia<minor>/gi<GPU instance>. Other vendors' plugins, such as AMD's, use PCI addresses.
+// Other ids mean nothing to us and are passed on. A device whose id is not understood has no
+// name.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -28,7 +30,9 @@ func parseDeviceID(resource, id string) device {
 		name, ok = parseIndex(plain)
 	default:
 		plain, replica = id, ""
-		name, ok = parseOpaque(id)
+		if name, ok = parsePCI(id); !ok {
+			name, ok = parseOpaque(id)
+		}
 	}
 	if !ok {
 		return device{resource: resource, id: id}
@@ -63,25 +67,44 @@ func parseUUID(id string) (gpu.DeviceName, bool) {
 	if !isGPU || !validUUID(plain) || !ok1 || !ok2 {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{UUID: part[0], MIG: &gpu.MIGName{Instance: strconv.Itoa(instance)}}, true
+	return gpu.DeviceName{UUID: part[0], MIG: &gpu.PartitionName{Instance: strconv.Itoa(instance)}}, true
 }
 
 // parseNode reads nvidia<minor> and nvidia<minor>/gi<GPU instance>.
 func parseNode(id string) (gpu.DeviceName, bool) {
-	node, part, isMIG := strings.Cut(id, "/")
-	number, isNode := strings.CutPrefix(node, "nvidia")
-	minor, ok := parseNumber(number)
+	path, part, isMIG := strings.Cut(id, "/")
+	number, isNode := strings.CutPrefix(path, "nvidia")
+	_, ok := parseNumber(number)
 	if !isNode || !ok {
 		return gpu.DeviceName{}, false
 	}
 	if !isMIG {
-		return gpu.DeviceName{Minor: &minor}, true
+		return gpu.DeviceName{Node: path}, true
 	}
 	instance, isInstance := strings.CutPrefix(part, "gi")
 	if _, ok := parseNumber(instance); !isInstance || !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Minor: &minor, MIG: &gpu.MIGName{Instance: instance}}, true
+	return gpu.DeviceName{Node: path, MIG: &gpu.PartitionName{Instance: instance}}, true
+}
+
+// node returns the path of the device node of an NVIDIA GPU with a minor number, below /dev.
+func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
+
+// pciAddress is a PCI address: domain, bus, device and function.
+var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4}([0-9a-fA-F]{4})?:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
+
+// parsePCI reads a PCI address, in the spelling of the kernel or of the driver. The name has
+// the driver's: a domain of eight digits, in capitals.
+func parsePCI(id string) (gpu.DeviceName, bool) {
+	if !pciAddress.MatchString(id) {
+		return gpu.DeviceName{}, false
+	}
+	id = strings.ToUpper(id)
+	if strings.IndexByte(id, ':') == 4 {
+		id = "0000" + id
+	}
+	return gpu.DeviceName{PCIBusID: id}, true
 }
 
 // parseIndex reads <GPU> and <GPU>:<n-th MIG device>.
@@ -98,7 +121,7 @@ func parseIndex(id string) (gpu.DeviceName, bool) {
 	if !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Index: &index, MIG: &gpu.MIGName{Ordinal: &ordinal}}, true
+	return gpu.DeviceName{Index: &index, MIG: &gpu.PartitionName{Ordinal: &ordinal}}, true
 }
 
 // isMIG reports whether a name is that of a MIG device.
@@ -108,7 +131,7 @@ func isMIG(name gpu.DeviceName) bool { return name.MIG != nil || strings.HasPref
 // as a name in Kubernetes may be.
 const maxOpaque = 253
 
-// parseOpaque reads the id of another vendor's device, such as a PCI address.
+// parseOpaque reads another id of another vendor's device.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators

@@ -22,10 +22,10 @@ func index(n int) gpu.DeviceName { return gpu.DeviceName{Index: &n} }
 
 func TestParseDeviceID(t *testing.T) {
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
-	instance := gpu.DeviceName{UUID: gpuID, MIG: &gpu.MIGName{Instance: "7"}}
-	node := gpu.DeviceName{Minor: new(3)}
-	onNode := gpu.DeviceName{Minor: new(3), MIG: &gpu.MIGName{Instance: "7"}}
-	second := gpu.DeviceName{Index: new(0), MIG: &gpu.MIGName{Ordinal: new(1)}}
+	instance := gpu.DeviceName{UUID: gpuID, MIG: &gpu.PartitionName{Instance: "7"}}
+	node := gpu.DeviceName{Node: "nvidia3"}
+	onNode := gpu.DeviceName{Node: "nvidia3", MIG: &gpu.PartitionName{Instance: "7"}}
+	second := gpu.DeviceName{Index: new(0), MIG: &gpu.PartitionName{Ordinal: new(1)}}
 	tests := []struct {
 		name, resource, id string
 		want               gpu.DeviceName
@@ -49,7 +49,9 @@ func TestParseDeviceID(t *testing.T) {
 		{"device node, renamed", "example.com/gpu", "nvidia3/vgpu1", node, "1"},
 		{"renamed", "example.com/gpu", gpuID, byUUID(gpuID), ""},
 		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1"},
-		{"PCI address", "amd.com/gpu", "0000:0b:00.0", byUUID("0000:0b:00.0"), ""},
+		{"PCI address", "amd.com/gpu", "0000:0b:00.0", gpu.DeviceName{PCIBusID: "00000000:0B:00.0"}, ""},
+		{"PCI address as the driver prints it", "amd.com/gpu", "00000001:0B:00.7", gpu.DeviceName{PCIBusID: "00000001:0B:00.7"}, ""},
+		{"no PCI address", "amd.com/gpu", "0000:0b:00.8", byUUID("0000:0b:00.8"), ""},
 		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), ""},
 		{"another vendor's, like a replica", "amd.com/gpu", "card::1", byUUID("card::1"), ""},
 		{"another vendor's, as long as may be", "amd.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
@@ -125,14 +127,14 @@ func spell(n gpu.DeviceName) string {
 	switch {
 	case n.Index != nil:
 		id = strconv.Itoa(*n.Index)
-	case n.Minor != nil:
-		id = "nvidia" + strconv.Itoa(*n.Minor)
+	case n.Node != "":
+		id = n.Node
 	}
 	switch {
 	case n.MIG == nil:
 	case n.MIG.Ordinal != nil:
 		id += ":" + strconv.Itoa(*n.MIG.Ordinal)
-	case n.Minor != nil:
+	case n.Node != "":
 		id += "/gi" + n.MIG.Instance
 	default:
 		id = "MIG-" + id + "/" + n.MIG.Instance + "/"
@@ -157,7 +159,7 @@ func FuzzDeviceID(f *testing.F) {
 			return
 		}
 		ways := 0
-		for _, named := range []bool{d.name.UUID != "", d.name.Index != nil, d.name.Minor != nil} {
+		for _, named := range []bool{d.name.UUID != "", d.name.Index != nil, d.name.Node != "", d.name.PCIBusID != ""} {
 			if named {
 				ways++
 			}
@@ -167,6 +169,12 @@ func FuzzDeviceID(f *testing.F) {
 		}
 		if d.replica == "" && d.id != id || d.replica != "" && d.id+"::"+d.replica != id && d.id+"/vgpu"+d.replica != id {
 			t.Errorf("parseDeviceID(%q, %q) = %+v, which is another id", resource, id, d)
+		}
+		if pci := d.name.PCIBusID; pci != "" {
+			if !strings.HasSuffix(pci, strings.ToUpper(id)) || len(pci) != len("00000000:0B:00.0") {
+				t.Errorf("parseDeviceID(%q, %q) = %+v", resource, id, d.name)
+			}
+			return
 		}
 		old := strings.HasPrefix(d.id, "MIG-GPU-")
 		if again := spell(d.name); d.id != again && !(old && strings.HasPrefix(d.id, again)) {
@@ -202,7 +210,7 @@ func FuzzListing(f *testing.F) {
 			t.Errorf("%d allocations of three devices", len(list))
 		}
 		for _, a := range list {
-			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Minor != nil
+			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Node != "" || a.Device.PCIBusID != ""
 			if !named && a.Claim != "" || a.Replicas < 1 || a.Live || a.Owner.Part != "trainer" {
 				t.Errorf("allocation %+v", a)
 			}

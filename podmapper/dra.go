@@ -58,7 +58,7 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 		return gpu.DeviceName{}, false
 	}
 	if len(part) == 2 {
-		return gpu.DeviceName{Minor: &minor}, true
+		return gpu.DeviceName{Node: node(minor)}, true
 	}
 	if part[2] != "mig" {
 		return gpu.DeviceName{}, false
@@ -67,11 +67,11 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	if !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Minor: &minor, MIG: mig}, true
+	return gpu.DeviceName{Node: node(minor), MIG: mig}, true
 }
 
 // parsePlacement reads what follows gpu-<minor>-mig-.
-func parsePlacement(part []string) (*gpu.MIGName, bool) {
+func parsePlacement(part []string) (*gpu.PartitionName, bool) {
 	if len(part) < 3 {
 		return nil, false
 	}
@@ -87,5 +87,5 @@ func parsePlacement(part []string) (*gpu.MIGName, bool) {
 	if !ok1 || !ok2 || part[0] == "" {
 		return nil, false
 	}
-	return &gpu.MIGName{ProfileID: &profile, Start: &start}, true
+	return &gpu.PartitionName{ProfileID: &profile, Start: &start}, true
 }

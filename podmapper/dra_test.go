@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-func minor(n int) gpu.DeviceName { return gpu.DeviceName{Minor: &n} }
+func minor(n int) gpu.DeviceName { return gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", n)} }
 
 func placed(n, profile, start int) gpu.DeviceName {
-	return gpu.DeviceName{Minor: &n, MIG: &gpu.MIGName{ProfileID: &profile, Start: &start}}
+	return gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", n), MIG: &gpu.PartitionName{ProfileID: &profile, Start: &start}}
 }
 
 func TestParseDRAName(t *testing.T) {
@@ -151,10 +151,10 @@ func FuzzDRAName(f *testing.F) {
 			}
 			return
 		}
-		if name.Minor == nil || name.UUID != "" || name.Index != nil {
+		if name.Node == "" || name.UUID != "" || name.Index != nil {
 			t.Fatalf("parseDRAName(%q) = %+v, want a minor number", s, name)
 		}
-		prefix := fmt.Sprintf("gpu-%d", *name.Minor)
+		prefix := "gpu-" + strings.TrimPrefix(name.Node, "nvidia")
 		if name.MIG == nil {
 			if s != prefix {
 				t.Errorf("parseDRAName(%q) names the GPU %s", s, prefix)

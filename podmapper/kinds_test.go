@@ -1,6 +1,7 @@
 package podmapper_test
 
 import (
+	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -18,7 +19,7 @@ import (
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
-	onNode := gpu.DeviceName{Minor: new(1), MIG: &gpu.MIGName{Instance: "7"}}
+	onNode := gpu.DeviceName{Node: "nvidia1", MIG: &gpu.PartitionName{Instance: "7"}}
 	tests := []struct {
 		name   string
 		listed *podresources.PodResources
@@ -29,17 +30,17 @@ func TestKindsOfDevices(t *testing.T) {
 		{"whole, and a replica of it", holder(trainer, "", gpuA, gpuA+"::1"), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"MIG", holder(trainer, "nvidia.com/mig-1g.10gb", mig), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"replicas of MIG", holder(trainer, "nvidia.com/mig-1g.10gb.shared", mig+"::0", mig+"::1"), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
-		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.MIGName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.PartitionName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"index", holder(trainer, "", "2"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), MIG: &gpu.MIGName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
-		{"device node", holder(trainer, "", "nvidia1"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"replicas of a device node", holder(trainer, "", "nvidia1/vgpu3", "nvidia1/vgpu0"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
+		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), MIG: &gpu.PartitionName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"device node", holder(trainer, "", "nvidia1"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
+		{"replicas of a device node", holder(trainer, "", "nvidia1/vgpu3", "nvidia1/vgpu0"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
 		{"MIG by device node", holder(trainer, "", "nvidia1/gi7"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"replica of MIG by device node", holder(trainer, "", "nvidia1/gi7/vgpu0"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 1}},
 		{"not understood", holder(trainer, "", "nvidia1/part0"), gpu.Allocation{Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Minor: new(1)}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
+		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim of MIG", claimer(trainer, "mine", "gpu-1-mig-1g10gb-19-3"), gpu.Allocation{
-			Device: gpu.DeviceName{Minor: new(1), MIG: &gpu.MIGName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
+			Device: gpu.DeviceName{Node: "nvidia1", MIG: &gpu.PartitionName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
 		}},
 	}
 	for _, tt := range tests {
@@ -67,7 +68,7 @@ func TestSharedClaims(t *testing.T) {
 	))
 	held := func(minor int, c gpu.Owner, claim string) gpu.Allocation {
 		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Owner: c, Claim: claim,
+			Device: gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", minor)}, Owner: c, Claim: claim,
 			Sharing: gpu.SharingTimeSlicing, Replicas: 1,
 		}
 	}
@@ -131,7 +132,7 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	for _, a := range n.Allocations().List {
 		got = append(got, a.Device)
 	}
-	if diff := cmp.Diff([]gpu.DeviceName{{UUID: gpuA}, {Minor: new(1)}}, got); diff != "" {
+	if diff := cmp.Diff([]gpu.DeviceName{{UUID: gpuA}, {Node: "nvidia1"}}, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 }
@@ -157,7 +158,7 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.servePods(append(apiPod(trainer, "Running", nil, "sidecar"), message(3, message(18, served))...), apiPod(notebook, "Running", nil))
 	held := func(minor int, c gpu.Owner, sharing gpu.Sharing) gpu.Allocation {
 		return gpu.Allocation{
-			Device: gpu.DeviceName{Minor: &minor}, Owner: c, Claim: claim,
+			Device: gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", minor)}, Owner: c, Claim: claim,
 			Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: 1, Live: true,
 		}
 	}

@@ -260,7 +260,7 @@ func TestExtendedResource(t *testing.T) {
 	served := message(2, "train-0-extended-resources-x7k2p", 1, message(1, "trainer", 2, "nvidia.com/gpu", 3, "request-0"))
 	api := n.servePods(append(apiPod(trainer, "Running", nil), message(3, message(18, served))...))
 	want := gpu.Allocation{
-		Device: gpu.DeviceName{Minor: new(1)}, Owner: trainer, Resource: "nvidia.com/gpu",
+		Device: gpu.DeviceName{Node: "nvidia1"}, Owner: trainer, Resource: "nvidia.com/gpu",
 		Claim: "train-0-extended-resources-x7k2p", Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
 	}
 	n.poll()

@@ -60,8 +60,9 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})
 	return &Node{NVML: library, Source: drivers, Mapper: mapper, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, mapper), Mapper: mapper,
-		Host:     host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
-		NodeName: cfg.NodeName, StatePath: cfg.StatePath,
+		PCIClasses: nvml.PCIClasses,
+		Host:       host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
+		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
 		Now:    now, Log: log, Stages: stages,
 	})}

@@ -124,7 +124,7 @@ func (b *bench) awaitXID() {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.node.NVML.Run(ctx) }()
-	arrived := func(g gpu.GPU) bool { return g.XIDs.Count > 0 }
+	arrived := func(g gpu.GPU) bool { return g.Events.Count > 0 }
 	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
 		<-time.After(10 * time.Millisecond)
 		b.node.Sampler.Tick(ctx)

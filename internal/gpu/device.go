@@ -11,8 +11,8 @@ type Device struct {
 	// Index is the driver's enumeration order. It shifts when a GPU dies, and
 	// nothing is keyed by it.
 	Index int `json:"index"`
-	// DeviceNode is the name under /dev, such as nvidia0 (minor number); empty
-	// if unknown. It shifts like the index.
+	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
+	// empty if unknown. It shifts like the index.
 	DeviceNode string `json:"device"`
 	// PCIBusID is the address as NVML prints it: 00000000:1B:00.0.
 	PCIBusID string `json:"pci_bus_id"`
@@ -29,16 +29,16 @@ type Device struct {
 	Fabric *Fabric `json:"fabric,omitempty"`
 
 	// MIG is nil while the GPU is not in MIG mode.
-	MIG *MIG `json:"mig,omitempty"`
+	MIG *Partitioning `json:"mig,omitempty"`
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
 	// MaxPower is the highest power limit the board can be set to, or 0 if
 	// unknown. It bounds what a plausible energy reading is.
 	MaxPower Watts `json:"max_power_watts"`
-	// XIDEvents is set while the driver delivers the GPU's XID errors as events.
+	// ReportsEvents is set while the driver delivers the GPU's XID errors as events.
 	// Without them, no error seen says nothing.
-	XIDEvents bool `json:"xid_events"`
+	ReportsEvents bool `json:"xid_events"`
 }
 
 // Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo,
@@ -64,16 +64,16 @@ type Fabric struct {
 	State string `json:"state"`
 }
 
-// MIG is how a GPU in MIG mode is divided. It may change while the GPU is running.
-type MIG struct {
+// Partitioning is how a GPU in Partitioning mode is divided. It may change while the GPU is running.
+type Partitioning struct {
 	// Slices is the number of slices that the GPU can be divided into.
-	Slices    int        `json:"slices"`
-	Instances []Instance `json:"instances,omitempty"`
+	Slices    int         `json:"slices"`
+	Instances []Partition `json:"instances,omitempty"`
 }
 
-// Instance is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its
+// Partition is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its
 // id may be used again for another one, of another profile.
-type Instance struct {
+type Partition struct {
 	// ID is the GPU instance id, in decimal: the label GPU_I_ID.
 	ID string `json:"id"`
 	// Profile is its profile as nvidia-smi prints it, such as 3g.40gb.
@@ -85,11 +85,11 @@ type Instance struct {
 	// Slices is the number of the GPU's slices that are the instance's.
 	Slices int `json:"slices"`
 	// Devices are its MIG devices, one for each compute instance.
-	Devices []MIGDevice `json:"devices"`
+	Devices []PartitionDevice `json:"devices"`
 }
 
-// MIGDevice is one compute instance of a GPU instance.
-type MIGDevice struct {
+// PartitionDevice is one compute instance of a GPU instance.
+type PartitionDevice struct {
 	UUID string `json:"uuid"` // MIG-…
 	// Index is the driver's number of it on its GPU; the numbers may have holes.
 	Index int `json:"index"`
@@ -126,6 +126,12 @@ type Driver struct {
 	// nvml_version, dcgm_version, dcgm_library_version. The map is not changed once it was
 	// reported.
 	Details map[string]string `json:"details,omitempty"`
+}
+
+// PCIClass matches PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
+type PCIClass struct {
+	Vendor string // such as 0x10de
+	Class  string // how the class begins, such as 0x0302
 }
 
 // Node is the machine as its firmware describes it (/sys/class/dmi/id).

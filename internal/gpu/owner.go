@@ -151,19 +151,22 @@ type Allocation struct {
 	Live bool
 }
 
-// DeviceName names a GPU or a MIG device in one of the ways in which device plugins
+// DeviceName names a GPU or a partition of one in one of the ways in which device plugins
 // and DRA drivers do.
 type DeviceName struct {
-	// UUID is GPU-… or MIG-…. Without one the GPU is numbered: Index is the driver's
-	// order, Minor the number of /dev/nvidia<n>.
-	UUID         string
-	Index, Minor *int
-	// MIG names a MIG device of that GPU, nil for the GPU itself.
-	MIG *MIGName
+	// UUID is that of a GPU or of a partition's device, such as GPU-… or MIG-…. Without one
+	// the GPU has another name: Index is the driver's order, Node the path of its device node
+	// below /dev, PCIBusID its address as the driver prints it.
+	UUID     string
+	Index    *int
+	Node     string
+	PCIBusID string
+	// MIG names a partition of that GPU, nil for the GPU itself.
+	MIG *PartitionName
 }
 
-// MIGName names a MIG device of a GPU, in one of three ways.
-type MIGName struct {
+// PartitionName names a partition of a GPU, in one of three ways.
+type PartitionName struct {
 	Ordinal          *int   // the driver's index of it
 	Instance         string // its GPU instance id
 	ProfileID, Start *int   // its profile's number and where it begins

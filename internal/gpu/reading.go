@@ -17,8 +17,8 @@ type Report struct {
 	// Readings has at most one entry per device; a device that did not answer
 	// in time has none.
 	Readings []Reading
-	// XIDs are the driver's error events since the last report.
-	XIDs []XID
+	// Events are the driver's error events since the last report.
+	Events []DriverEvent
 	// Fields is what the field page shows, nil if there is none.
 	Fields *FieldPage
 }
@@ -116,8 +116,8 @@ type InstanceSample struct {
 	SM float64 // 0 to 1
 }
 
-// XID is one error event of the driver (NVML nvmlEventTypeXidCriticalError).
-type XID struct {
+// DriverEvent is one error event of the driver (NVML nvmlEventTypeXidCriticalError).
+type DriverEvent struct {
 	UUID string
 	Code uint64
 	At   time.Time
@@ -130,9 +130,9 @@ const maxWaiting = 1024
 
 // Queue adds an error to those that wait for a report, which may be days away. Of too many
 // the oldest of its kind is counted with it: none is lost, but for its time.
-func (x XID) Queue(waiting []XID) []XID {
+func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
-		same := func(o XID) bool { return o.UUID == x.UUID && o.Code == x.Code }
+		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }
 		if i := slices.IndexFunc(waiting, same); i >= 0 {
 			x.Earlier += waiting[i].Earlier + 1
 			waiting = slices.Delete(waiting, i, i+1)

@@ -12,9 +12,9 @@ import (
 func TestQueue(t *testing.T) {
 	const kinds, each = 24, 1000
 	start := time.Unix(1_800_000_000, 0)
-	var waiting []gpu.XID
+	var waiting []gpu.DriverEvent
 	for i := range kinds * each {
-		x := gpu.XID{UUID: []string{"GPU-a", "GPU-b"}[i%2], Code: uint64(i % kinds), At: start.Add(time.Duration(i) * time.Second)}
+		x := gpu.DriverEvent{UUID: []string{"GPU-a", "GPU-b"}[i%2], Code: uint64(i % kinds), At: start.Add(time.Duration(i) * time.Second)}
 		waiting = x.Queue(waiting)
 		if len(waiting) > 1024+kinds {
 			t.Fatalf("%d errors wait", len(waiting))
@@ -23,7 +23,7 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("%d of %d errors wait with a time of their own", len(waiting), i+1)
 		}
 	}
-	var counted gpu.XIDs
+	var counted gpu.DriverEvents
 	for _, x := range waiting {
 		counted.Add(x)
 	}

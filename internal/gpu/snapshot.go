@@ -34,7 +34,7 @@ type GPU struct {
 	Reading *Reading
 	// LastReading is when the GPU last answered.
 	LastReading time.Time
-	XIDs        XIDs
+	Events      DriverEvents
 	// Holders are the owners that hold or use the GPU now, all of them if
 	// HoldersKnown.
 	Holders      []Holder
@@ -50,8 +50,8 @@ type GPU struct {
 	Book *Book
 }
 
-// XIDs counts a GPU's XID errors in this boot.
-type XIDs struct {
+// DriverEvents counts a GPU's XID errors in this boot.
+type DriverEvents struct {
 	// Since is when counting began.
 	Since time.Time `json:"since"`
 	Count uint64    `json:"count"`
@@ -60,7 +60,7 @@ type XIDs struct {
 }
 
 // Add counts one more error, and those before it.
-func (x *XIDs) Add(e XID) {
+func (x *DriverEvents) Add(e DriverEvent) {
 	x.Count += 1 + e.Earlier
 	if x.Last == nil {
 		x.Last = make(map[uint64]time.Time)
@@ -69,7 +69,7 @@ func (x *XIDs) Add(e XID) {
 }
 
 // Clone returns a copy that shares nothing with x.
-func (x XIDs) Clone() XIDs {
+func (x DriverEvents) Clone() DriverEvents {
 	x.Last = maps.Clone(x.Last)
 	return x
 }

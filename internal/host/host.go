@@ -74,25 +74,18 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// The PCI identity of an NVIDIA GPU: its vendor, and the classes of a display
-// controller that the driver serves (/sys/bus/pci/devices/*/{vendor,class}).
-const (
-	vendorNVIDIA  = "0x10de"
-	classVGA      = "0x0300"
-	class3DDevice = "0x0302"
-)
-
 // foreign lists the kernel drivers that reserve a device, usually for a virtual machine
 // (/sys/bus/pci/devices/*/driver).
 var foreign = []string{"vfio-pci", "pci-stub"}
 
-// PCIGPUs counts the NVIDIA GPUs on the PCI bus, without reserved ones. A GPU that fell
+// CountPCI counts the devices on the PCI bus that are of the given classes, without
+// reserved ones. A GPU that fell
 // off the bus is counted until it is removed, so a lower count from the driver means that
 // a GPU is missing.
 //
 // The files are read here and not through procfs' PciDevices, which reads thirty
 // files of every device and gives up on all of them if one cannot be parsed.
-func (h Host) PCIGPUs() (int, error) {
+func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -100,12 +93,12 @@ func (h Host) PCIGPUs() (int, error) {
 	}
 	n := 0
 	for _, e := range entries {
-		if attribute(dir, e.Name(), "vendor") != vendorNVIDIA {
+		vendor, class := attribute(dir, e.Name(), "vendor"), attribute(dir, e.Name(), "class")
+		if !slices.ContainsFunc(gpus, func(c gpu.PCIClass) bool { return vendor == c.Vendor && strings.HasPrefix(class, c.Class) }) {
 			continue
 		}
-		class := attribute(dir, e.Name(), "class")
 		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // an error means that no driver is bound
-		if (strings.HasPrefix(class, classVGA) || strings.HasPrefix(class, class3DDevice)) && !slices.Contains(foreign, filepath.Base(driver)) {
+		if !slices.Contains(foreign, filepath.Base(driver)) {
 			n++
 		}
 	}

@@ -24,7 +24,8 @@ func write(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-func TestPCIGPUs(t *testing.T) {
+func TestCountPCI(t *testing.T) {
+	classes := []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300"}, {Vendor: "0x10de", Class: "0x0302"}}
 	root := t.TempDir()
 	write(t, root, map[string]string{
 		"bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
@@ -40,10 +41,10 @@ func TestPCIGPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := (host.Host{SysFS: root}).PCIGPUs(); err != nil || n != 3 {
+	if n, err := (host.Host{SysFS: root}).CountPCI(classes); err != nil || n != 3 {
 		t.Errorf("got %d, %v; want 3: two without a driver, and one with NVIDIA's", n, err)
 	}
-	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).PCIGPUs(); err == nil {
+	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).CountPCI(classes); err == nil {
 		t.Error("no error for a missing /sys")
 	}
 }

@@ -17,8 +17,8 @@ type board struct {
 	processes   map[uint32]*gpu.Process
 	ended       []*gpu.Process // lately
 	allocations []gpu.Allocation
-	mig         *gpu.MIG      // nil unless it is divided
-	sampled     time.Duration // up to when utilisation samples were told
+	mig         *gpu.Partitioning // nil unless it is divided
+	sampled     time.Duration     // up to when utilisation samples were told
 	// reloaded is set if the counter began anew after the last mark, restarted if
 	// the exporter did.
 	reloaded, restarted bool

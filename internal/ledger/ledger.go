@@ -69,7 +69,7 @@ type Observation struct {
 	ProcessesKnown bool
 	// MIG is how the GPU is divided, nil if it is not. Places says on which
 	// instance each process is.
-	MIG    *gpu.MIG
+	MIG    *gpu.Partitioning
 	Places map[gpu.ProcessID]string
 
 	// Activity is what the driver sampled, complete over Sampled, which may end

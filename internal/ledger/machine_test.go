@@ -49,10 +49,10 @@ var containers = []gpu.Owner{
 }
 
 // layouts are ways to divide a board. Ids of instances are used again.
-var layouts = []*gpu.MIG{
+var layouts = []*gpu.Partitioning{
 	nil,
-	{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
-	{Slices: 7, Instances: []gpu.Instance{{ID: "2", Slices: 1}, {ID: "3", Slices: 2}, {ID: "5", Slices: 3}}},
+	{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
+	{Slices: 7, Instances: []gpu.Partition{{ID: "2", Slices: 1}, {ID: "3", Slices: 2}, {ID: "5", Slices: 3}}},
 	{Slices: 7},
 }
 

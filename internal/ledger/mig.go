@@ -65,7 +65,7 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 const maxSlices = 64
 
 // sliceWeights returns the slices of each instance, and at the end the free ones.
-func sliceWeights(m *gpu.MIG) []uint64 {
+func sliceWeights(m *gpu.Partitioning) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
 	for _, i := range m.Instances {
@@ -85,18 +85,18 @@ func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 // place returns the instance a process is on, empty if the GPU has no such one.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
-	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Instance) bool { return i.ID == place }) {
+	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {
 		return ""
 	}
 	return place
 }
 
 // sameLayout reports whether a GPU is divided as it was.
-func sameLayout(a, b *gpu.MIG) bool {
+func sameLayout(a, b *gpu.Partitioning) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Slices == b.Slices && slices.EqualFunc(a.Instances, b.Instances, func(i, j gpu.Instance) bool {
+	return a.Slices == b.Slices && slices.EqualFunc(a.Instances, b.Instances, func(i, j gpu.Partition) bool {
 		return i.ID == j.ID && i.Profile == j.Profile && i.Slices == j.Slices
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // divided is a GPU of seven slices, four of them in use.
-var divided = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
+var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}
 
@@ -86,7 +86,7 @@ func TestMIG(t *testing.T) {
 }
 
 // halves is a GPU of eight slices: one instance of three, one of four, one free.
-var halves = &gpu.MIG{Slices: 8, Instances: []gpu.Instance{
+var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
@@ -175,7 +175,7 @@ func TestMIGActivity(t *testing.T) {
 // TestAbsurdSlices: drivers fill numbers that they do not know with ones. Books balance all
 // the same.
 func TestAbsurdSlices(t *testing.T) {
-	absurd := &gpu.MIG{Slices: math.MaxUint32, Instances: []gpu.Instance{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
+	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
@@ -196,7 +196,7 @@ func TestAbsurdSlices(t *testing.T) {
 // same all along. Otherwise slices decide, by the layout at its end.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
-	at := func(s float64, mig *gpu.MIG) ledger.Observation {
+	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
 		o := onInstance(look(s, []*gpu.Process{p}, holdsInstance(train, "1")), "1")
 		o.MIG, o.Energy = mig, new(gpu.Millijoules(s*700_000))
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second}, true
@@ -210,26 +210,26 @@ func TestMIGRelayout(t *testing.T) {
 
 // TestMIGRelayouts: whatever changes in a layout, the instances are not the same.
 func TestMIGRelayouts(t *testing.T) {
-	layout := func(slices int, instances ...gpu.Instance) *gpu.MIG {
-		return &gpu.MIG{Slices: slices, Instances: instances}
+	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
+		return &gpu.Partitioning{Slices: slices, Instances: instances}
 	}
 	three, four := halves.Instances[0], halves.Instances[1]
 	tests := []struct {
 		name   string
-		before *gpu.MIG
+		before *gpu.Partitioning
 		want   gpu.Millijoules // of 700_000, all by what it did, or by its slices
 	}{
 		{"the same", layout(8, three, four), 700_000},
 		{"not divided", nil, 262_500},
 		{"other slices of the GPU", layout(7, three, four), 262_500},
-		{"other slices of an instance", layout(8, gpu.Instance{ID: "1", Profile: three.Profile, Slices: 4}, four), 262_500},
-		{"another profile", layout(8, gpu.Instance{ID: "1", Profile: "3g.40gb+me", Slices: 3}, four), 262_500},
-		{"another id", layout(8, gpu.Instance{ID: "3", Profile: three.Profile, Slices: 3}, four), 262_500},
+		{"other slices of an instance", layout(8, gpu.Partition{ID: "1", Profile: three.Profile, Slices: 4}, four), 262_500},
+		{"another profile", layout(8, gpu.Partition{ID: "1", Profile: "3g.40gb+me", Slices: 3}, four), 262_500},
+		{"another id", layout(8, gpu.Partition{ID: "3", Profile: three.Profile, Slices: 3}, four), 262_500},
 		{"one instance less", layout(8, three), 262_500},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			at := func(s float64, mig *gpu.MIG) ledger.Observation {
+			at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
 				o := count(look(s, nil, holdsInstance(train, "1")), gpu.Millijoules(s*700_000))
 				o.MIG, o.Instances, o.InstancesKnown = mig, map[string]time.Duration{"1": time.Second}, true
 				return o
@@ -247,7 +247,7 @@ func TestMIGRelayouts(t *testing.T) {
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
-		o.MIG = &gpu.MIG{Slices: 8, Instances: []gpu.Instance{{ID: "1", Profile: "4g.40gb", Slices: 4}}}
+		o.MIG = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{{ID: "1", Profile: "4g.40gb", Slices: 4}}}
 		return o
 	}
 	want := amounts{"energy": 300_000, "train 1 allocated": 150_000, "idle": 150_000}
@@ -309,7 +309,7 @@ func TestBusyInstance(t *testing.T) {
 func TestEmptyMIG(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil), "1")
-		o.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: "1"}, {ID: "2", Slices: -1}}}
+		o.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: "1"}, {ID: "2", Slices: -1}}}
 		return o
 	}
 	if b := ask(t, newLedger(), at(0), at(1)); b.Unattributed[gpu.Idle] != 300_000 {
@@ -333,14 +333,14 @@ func TestNoSuchInstance(t *testing.T) {
 // was at its end. Without a signal the instances bear it by their slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	look := func(s float64, m *gpu.MIG, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
+	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
 		o := count(look(s, processes), gpu.Millijoules(s*700_000))
 		o.MIG, o.Places = m, places
 		o.ActivityKnown, o.Utilization = m == nil, nil
 		return o
 	}
-	two := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
-	one := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "0", Slices: 7}}}
+	two := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
+	one := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "0", Slices: 7}}}
 	divided := func(s float64) ledger.Observation {
 		return look(s, two, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}, p, q)
 	}
@@ -370,7 +370,7 @@ func TestReconfigured(t *testing.T) {
 // TestMIGInTwoParts is the table of docs/energy.md: of a GPU of seven slices, an instance of
 // three and one of two, whose idle power of 70 W was learnt.
 func TestMIGInTwoParts(t *testing.T) {
-	layout := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
+	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	tests := []struct {
 		name   string

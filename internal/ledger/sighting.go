@@ -14,7 +14,7 @@ type sighting struct {
 	// sampled is up to when the activity of the processes is known. Boot clock.
 	sampled time.Duration
 	// mig is how the GPU was divided at the last look, places where processes were.
-	mig    *gpu.MIG
+	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
 	// instances is how long each MIG instance was busy, told at every look if
 	// divided is set, which had the same instances.

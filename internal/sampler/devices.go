@@ -2,7 +2,6 @@ package sampler
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -40,8 +39,8 @@ type holding struct {
 // find returns the GPU and the MIG instance of a name, empty if there is no such device.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
-		return ds.findInstance(func(i gpu.Instance) bool {
-			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.UUID == name.UUID })
+		return ds.findInstance(func(i gpu.Partition) bool {
+			return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool { return d.UUID == name.UUID })
 		})
 	}
 	if name.UUID != "" && name.MIG == nil {
@@ -64,14 +63,16 @@ func named(d gpu.Device, name gpu.DeviceName) bool {
 		return d.UUID == name.UUID
 	case name.Index != nil:
 		return d.Index == *name.Index
-	case name.Minor != nil:
-		return d.DeviceNode == "nvidia"+strconv.Itoa(*name.Minor)
+	case name.Node != "":
+		return d.DeviceNode == name.Node
+	case name.PCIBusID != "":
+		return d.PCIBusID == name.PCIBusID
 	}
 	return false
 }
 
 // findInstance returns the first instance that is meant.
-func (ds devices) findInstance(meant func(gpu.Instance) bool) (uuid, instance string) {
+func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.MIG == nil {
 			continue
@@ -84,16 +85,16 @@ func (ds devices) findInstance(meant func(gpu.Instance) bool) (uuid, instance st
 }
 
 // meant returns a test for the instance that a name is of.
-func meant(name *gpu.MIGName) func(gpu.Instance) bool {
+func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:
-		return func(i gpu.Instance) bool {
-			return slices.ContainsFunc(i.Devices, func(d gpu.MIGDevice) bool { return d.Index == *name.Ordinal })
+		return func(i gpu.Partition) bool {
+			return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool { return d.Index == *name.Ordinal })
 		}
 	case name.Instance != "":
-		return func(i gpu.Instance) bool { return i.ID == name.Instance }
+		return func(i gpu.Partition) bool { return i.ID == name.Instance }
 	}
-	return func(i gpu.Instance) bool {
+	return func(i gpu.Partition) bool {
 		return name.ProfileID != nil && name.Start != nil && i.ProfileID == *name.ProfileID && i.Start == *name.Start
 	}
 }

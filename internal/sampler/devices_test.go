@@ -10,9 +10,9 @@ import (
 
 // TestDeviceNames: every way of naming a device leads to its account.
 func TestDeviceNames(t *testing.T) {
-	mig := &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
-		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: "MIG-a", Index: 1}}},
-		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, Devices: []gpu.MIGDevice{{UUID: "MIG-b", Index: 0}, {UUID: "MIG-c", Index: 4}}},
+	mig := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
+		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
+		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, Devices: []gpu.PartitionDevice{{UUID: "MIG-b", Index: 0}, {UUID: "MIG-c", Index: 4}}},
 	}}
 	type place struct{ UUID, Instance string }
 	tests := []struct {
@@ -22,21 +22,23 @@ func TestDeviceNames(t *testing.T) {
 	}{
 		{"GPU by UUID", gpu.DeviceName{UUID: first}, []place{{first, ""}}},
 		{"GPU by index", gpu.DeviceName{Index: new(0)}, []place{{first, ""}}},
-		{"GPU by minor number", gpu.DeviceName{Minor: new(7)}, []place{{first, ""}}},
+		{"GPU by PCI address", gpu.DeviceName{PCIBusID: "00000000:1B:00.0"}, []place{{first, ""}}},
+		{"a PCI address without a GPU", gpu.DeviceName{PCIBusID: "00000000:44:00.0"}, nil},
+		{"GPU by minor number", gpu.DeviceName{Node: "nvidia7"}, []place{{first, ""}}},
 		{"no such index", gpu.DeviceName{Index: new(9)}, nil},
 		{"no name", gpu.DeviceName{}, nil},
 		{"MIG device by UUID", gpu.DeviceName{UUID: "MIG-c"}, []place{{second, "5"}}},
 		{"no such MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
-		{"MIG device by instance", gpu.DeviceName{UUID: second, MIG: &gpu.MIGName{Instance: "1"}}, []place{{second, "1"}}},
-		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(2)}}, nil},
-		{"MIG device by its index", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(4)}}, []place{{second, "5"}}},
-		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.MIGName{Ordinal: new(5)}}, nil},
-		{"MIG device by place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
-		{"another profile there now", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(14), Start: new(4)}}, nil},
-		{"a profile without a place", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{ProfileID: new(9)}}, nil},
-		{"a place without a profile", gpu.DeviceName{Minor: new(8), MIG: &gpu.MIGName{Start: new(4)}}, nil},
-		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.MIGName{Instance: "1"}}, nil},
-		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), MIG: &gpu.MIGName{Ordinal: new(0)}}, nil},
+		{"MIG device by instance", gpu.DeviceName{UUID: second, MIG: &gpu.PartitionName{Instance: "1"}}, []place{{second, "1"}}},
+		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(2)}}, nil},
+		{"MIG device by its index", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(4)}}, []place{{second, "5"}}},
+		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(5)}}, nil},
+		{"MIG device by place", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
+		{"another profile there now", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
+		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(9)}}, nil},
+		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{Start: new(4)}}, nil},
+		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.PartitionName{Instance: "1"}}, nil},
+		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), MIG: &gpu.PartitionName{Ordinal: new(0)}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

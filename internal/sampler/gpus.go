@@ -26,8 +26,8 @@ type entry struct {
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
 	// Renamed is when a serial number was learnt or changed, zero if at first sight.
-	Renamed time.Time `json:"renamed,omitzero"`
-	XIDs    gpu.XIDs  `json:"xids"`
+	Renamed time.Time        `json:"renamed,omitzero"`
+	XIDs    gpu.DriverEvents `json:"xids"`
 }
 
 func newGPUList(keep time.Duration) gpuList {
@@ -76,7 +76,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	for _, reading := range report.Readings {
 		r.edit(reading.UUID, func(e *entry) { e.LastReading = reading.At.Wall })
 	}
-	for _, x := range report.XIDs {
+	for _, x := range report.Events {
 		r.edit(x.UUID, func(e *entry) { e.XIDs.Add(x) })
 	}
 }

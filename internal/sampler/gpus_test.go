@@ -14,15 +14,15 @@ func TestLost(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
 	w.ticks(s, 2)
-	w.xids = []gpu.XID{{UUID: second, Code: 79, At: w.instant().Wall}}
+	w.xids = []gpu.DriverEvent{{UUID: second, Code: 79, At: w.instant().Wall}}
 	all := w.devices
 	w.devices = all[:1]
 	lost := w.ticks(s, 3).GPUs[1]
-	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.XIDs.Count != 1 {
+	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.Events.Count != 1 {
 		t.Errorf("lost GPU: %+v", lost)
 	}
 	s = w.restarted(s)
-	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].XIDs.Count != 1 {
+	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].Events.Count != 1 {
 		t.Errorf("after a restart: %+v", s.GPUs)
 	}
 	w.devices = all
@@ -173,7 +173,7 @@ func TestHandedOver(t *testing.T) {
 // TestUnknownGPU: an error event of a GPU that the driver does not list makes no GPU.
 func TestUnknownGPU(t *testing.T) {
 	w := newWorld(t)
-	w.xids = []gpu.XID{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}
+	w.xids = []gpu.DriverEvent{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}
 	if got := len(w.ticks(w.sampler(), 1).GPUs); got != 2 {
 		t.Errorf("%d GPUs, want 2", got)
 	}

@@ -22,14 +22,14 @@ func TestSaveHangs(t *testing.T) {
 				shown := w.ticks(s, 3).GPUs[0].Book.Energy
 				release := make(chan struct{})
 				s.HoldSaving(release, outcome)
-				w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+				w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 				began := time.Now()
 				snap := w.ticks(s, 5)
 				if took := time.Since(began); took > 3*time.Second {
 					t.Errorf("five ticks took %v", took)
 				}
-				if g := snap.GPUs[0]; g.Book.Energy != shown || g.XIDs.Count != 0 || !g.LastReading.After(w.instant().Wall.Add(-2*time.Second)) {
-					t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved; last reading %v", g.Book.Energy, g.XIDs.Count, shown, g.LastReading)
+				if g := snap.GPUs[0]; g.Book.Energy != shown || g.Events.Count != 0 || !g.LastReading.After(w.instant().Wall.Add(-2*time.Second)) {
+					t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved; last reading %v", g.Book.Energy, g.Events.Count, shown, g.LastReading)
 				}
 				if st := stageOf(snap, stage.State); st.Up || st.Err == "" {
 					t.Errorf("stage %+v, want down with a reason", st)
@@ -37,8 +37,8 @@ func TestSaveHangs(t *testing.T) {
 				close(release)
 				synctest.Wait()
 				snap = w.ticks(s, 1)
-				if g := snap.GPUs[0]; g.Book.Energy != shown+600_000 || g.XIDs.Count != 1 || !stageOf(snap, stage.State).Up {
-					t.Errorf("%d mJ and %d XIDs after the hang, want %d and 1", g.Book.Energy, g.XIDs.Count, shown+600_000)
+				if g := snap.GPUs[0]; g.Book.Energy != shown+600_000 || g.Events.Count != 1 || !stageOf(snap, stage.State).Up {
+					t.Errorf("%d mJ and %d XIDs after the hang, want %d and 1", g.Book.Energy, g.Events.Count, shown+600_000)
 				}
 				if got := w.ticks(w.restarted(s), 1).GPUs[0].Book.Energy; got != shown+700_000 {
 					t.Errorf("%d mJ after a restart, want %d", got, shown+700_000)
@@ -55,26 +55,26 @@ func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := w.sampler()
-		w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+		w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 		before := w.ticks(s, 3).GPUs[0].Book.Energy
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for i := range w.devices {
-			w.devices[i].XIDEvents = true
+			w.devices[i].ReportsEvents = true
 		}
 		s = w.sampler()
 		release := make(chan struct{})
 		s.HoldOpening(release)
 		for range 5 {
 			snap := w.ticks(s, 1)
-			if g := snap.GPUs[0]; len(snap.GPUs) != 2 || g.Book != nil || g.XIDEvents || stageOf(snap, stage.State).Up {
-				t.Fatalf("book %+v, XIDs %+v shown %v, stage %+v", g.Book, g.XIDs, g.XIDEvents, stageOf(snap, stage.State))
+			if g := snap.GPUs[0]; len(snap.GPUs) != 2 || g.Book != nil || g.ReportsEvents || stageOf(snap, stage.State).Up {
+				t.Fatalf("book %+v, XIDs %+v shown %v, stage %+v", g.Book, g.Events, g.ReportsEvents, stageOf(snap, stage.State))
 			}
 		}
 		close(release)
 		synctest.Wait()
-		if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != before+600_000 || g.XIDs.Count != 1 || !g.XIDEvents {
+		if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != before+600_000 || g.Events.Count != 1 || !g.ReportsEvents {
 			t.Errorf("after the hang: %+v, want %d mJ and one XID", g, before+600_000)
 		}
 		if err := s.Close(); err != nil {

@@ -42,6 +42,8 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
+	// PCIClasses are the GPUs on the PCI bus that the source reads.
+	PCIClasses []gpu.PCIClass
 	// NodeName is the name of the Kubernetes node; may be empty.
 	NodeName string
 	// StatePath is the directory of the ledger's file.
@@ -204,7 +206,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 	}
 
 	began = s.cfg.Now()
-	n, err := s.cfg.Host.PCIGPUs()
+	n, err := s.cfg.Host.CountPCI(s.cfg.PCIClasses)
 	s.cfg.Stages.Observe(stage.PCI, began, err)
 	s.pciGPUs = nil
 	if err == nil {
@@ -234,7 +236,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)
 	g := gpu.GPU{
-		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, XIDs: e.XIDs.Clone(), Holders: use.holders(),
+		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, Events: e.XIDs.Clone(), Holders: use.holders(),
 	}
 	i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid })
 	if i < 0 {
@@ -262,7 +264,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 			if old == nil {
 				old = new(gpu.GPU)
 			}
-			g.Book, g.XIDs, g.XIDEvents = old.Book, old.XIDs, old.XIDEvents
+			g.Book, g.Events, g.ReportsEvents = old.Book, old.Events, old.ReportsEvents
 			continue
 		}
 		if b := books.Books[g.UUID]; b != nil && s.gpus.showsBook(s.gpus.entries[g.UUID], snap.At) {

@@ -38,8 +38,8 @@ func TestSnapshot(t *testing.T) {
 	if at := w.instant().Wall.Add(-time.Second); !snap.GPUs[0].LastReading.Equal(at) {
 		t.Errorf("read last at %v, want %v", snap.GPUs[0].LastReading, at)
 	}
-	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].XIDs.Since.Equal(began) {
-		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].XIDs.Since, began)
+	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].Events.Since.Equal(began) {
+		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].Events.Since, began)
 	}
 	key := gpu.AccountKey{Owner: train}
 	want := []gpu.Holder{{AccountKey: key, Sharing: gpu.SharingNone}}

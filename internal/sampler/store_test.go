@@ -28,7 +28,7 @@ func TestRestart(t *testing.T) {
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
-	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+	w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 	w.ticks(one, 2)
 	snap := w.ticks(two, 2)
 	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up || st.Failures != 2 {
@@ -38,7 +38,7 @@ func TestTwoExporters(t *testing.T) {
 		t.Fatal(err)
 	}
 	snap = w.ticks(two, 2)
-	if g := snap.GPUs[0]; g.Book == nil || g.Book.Energy == 0 || g.XIDs.Count != 1 || !stageOf(snap, stage.State).Up {
+	if g := snap.GPUs[0]; g.Book == nil || g.Book.Energy == 0 || g.Events.Count != 1 || !stageOf(snap, stage.State).Up {
 		t.Errorf("it does not take over: %+v", g)
 	}
 }
@@ -108,16 +108,16 @@ func TestSaveBeforePublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("state/ledger.json/stuck", "")
-	w.xids = []gpu.XID{{UUID: first, Code: 31, At: w.instant().Wall}}
+	w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
-	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Accounts) != 1 || g.XIDs.Count != 0 || stageOf(snap, stage.State).Up {
-		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.XIDs.Count, shown)
+	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Accounts) != 1 || g.Events.Count != 0 || stageOf(snap, stage.State).Up {
+		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.Events.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
 	}
-	if g := w.ticks(s, 1).GPUs[0]; g.Book.Energy != shown+400_000 || g.XIDs.Count != 1 {
-		t.Errorf("%d mJ and %d XIDs after the folder went, want %d and 1", g.Book.Energy, g.XIDs.Count, shown+400_000)
+	if g := w.ticks(s, 1).GPUs[0]; g.Book.Energy != shown+400_000 || g.Events.Count != 1 {
+		t.Errorf("%d mJ and %d XIDs after the folder went, want %d and 1", g.Book.Energy, g.Events.Count, shown+400_000)
 	}
 }
 

@@ -42,7 +42,7 @@ type world struct {
 	instances   []gpu.InstanceSample // of every GPU in MIG mode
 	utilization float64
 	allocations gpu.Allocations
-	xids        []gpu.XID
+	xids        []gpu.DriverEvent
 	fields      *gpu.FieldPage
 	modulePower map[string]gpu.ModulePower
 	partial     bool
@@ -89,7 +89,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	if w.down != nil {
 		return gpu.Report{Fields: w.fields}, w.down
 	}
-	r := gpu.Report{Drivers: []gpu.Driver{{Name: "nvml"}}, Partial: w.partial, Devices: w.devices, XIDs: w.xids, Fields: w.fields}
+	r := gpu.Report{Drivers: []gpu.Driver{{Name: "nvml"}}, Partial: w.partial, Devices: w.devices, Events: w.xids, Fields: w.fields}
 	w.xids = nil
 	for _, d := range w.devices {
 		if w.hung[d.UUID] {
@@ -148,7 +148,7 @@ func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 func (w *world) sampler() *sampler.Sampler {
 	log := slog.New(slog.DiscardHandler)
 	return sampler.New(sampler.Config{
-		Source: w, Owners: w, Mapper: w, NodeName: "node-1",
+		Source: w, Owners: w, Mapper: w, PCIClasses: []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0302"}}, NodeName: "node-1",
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"),
 		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},
@@ -201,9 +201,9 @@ func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 }
 
 // halves is a GPU that is divided into two equal MIG instances.
-func halves() *gpu.MIG {
-	return &gpu.MIG{Slices: 2, Instances: []gpu.Instance{
-		{ID: "1", Slices: 1, Devices: []gpu.MIGDevice{{UUID: "MIG-1"}}},
-		{ID: "2", Slices: 1, Devices: []gpu.MIGDevice{{UUID: "MIG-2"}}},
+func halves() *gpu.Partitioning {
+	return &gpu.Partitioning{Slices: 2, Instances: []gpu.Partition{
+		{ID: "1", Slices: 1, Devices: []gpu.PartitionDevice{{UUID: "MIG-1"}}},
+		{ID: "2", Slices: 1, Devices: []gpu.PartitionDevice{{UUID: "MIG-2"}}},
 	}}
 }

@@ -130,7 +130,7 @@ func add(report *gpu.Report, more gpu.Report) {
 	report.Drivers = append(report.Drivers, more.Drivers...)
 	report.Devices = append(report.Devices, more.Devices...)
 	report.Readings = append(report.Readings, more.Readings...)
-	report.XIDs = append(report.XIDs, more.XIDs...)
+	report.Events = append(report.Events, more.Events...)
 }
 
 func (g *Group) enrich(ctx context.Context, report *gpu.Report) {

@@ -32,7 +32,7 @@ func (v *vendor) Read(context.Context) (gpu.Report, error) {
 	if v.err != nil {
 		return gpu.Report{}, v.err
 	}
-	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: v.name}}, XIDs: []gpu.XID{{UUID: v.name}}}
+	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: v.name}}, Events: []gpu.DriverEvent{{UUID: v.name}}}
 	for _, g := range v.gpus {
 		g.Reading.UUID = g.Device.UUID
 		r.Devices, r.Readings = append(r.Devices, g.Device), append(r.Readings, g.Reading)
@@ -88,7 +88,7 @@ func summary(r gpu.Report) (out []string) {
 	for _, d := range r.Devices {
 		out = append(out, d.UUID)
 	}
-	for _, x := range r.XIDs {
+	for _, x := range r.Events {
 		out = append(out, "XID "+x.UUID)
 	}
 	if len(r.Readings) != len(r.Devices) {

@@ -52,10 +52,10 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 	if out.Answers {
 		out.measure(g.Reading)
 	}
-	if g.XIDEvents || g.XIDs.Count > 0 {
-		out.XIDErrors = &g.XIDs.Count
+	if g.ReportsEvents || g.Events.Count > 0 {
+		out.XIDErrors = &g.Events.Count
 	}
-	for code, at := range g.XIDs.Last {
+	for code, at := range g.Events.Last {
 		if out.LastXIDTime == nil || at.After(*out.LastXIDTime) || at.Equal(*out.LastXIDTime) && code < *out.LastXID {
 			out.LastXID, out.LastXIDTime = &code, new(at.UTC())
 		}

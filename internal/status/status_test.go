@@ -51,7 +51,7 @@ func busyNode() *gpu.Snapshot {
 	}
 
 	divided := newGPU(2, account("team-c", "slice-0", "main", gpu.ByMethod{gpu.Shared: 700_000_000}))
-	divided.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
+	divided.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
 	divided.Book.Accounts[0].GPUInstance = "5"
 	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
 	divided.Reading.Gauges[gpu.Utilization] = nil
@@ -63,7 +63,7 @@ func busyNode() *gpu.Snapshot {
 	stray.Reading.RowRemap = &gpu.RowRemap{Failed: true}
 	whole.Reading.RowRemap = &gpu.RowRemap{}
 	shared.Reading.RowRemap = &gpu.RowRemap{Pending: true}
-	stray.XIDs.Count, stray.XIDs.Last = 3, map[uint64]time.Time{31: at(time.Hour).Wall, 13: at(2 * time.Hour).Wall}
+	stray.Events.Count, stray.Events.Last = 3, map[uint64]time.Time{31: at(time.Hour).Wall, 13: at(2 * time.Hour).Wall}
 	return node(whole, shared, divided, stray)
 }
 
@@ -73,7 +73,7 @@ func lostNode() *gpu.Snapshot {
 	lost := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 7_000_000}))
 	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
 	lost.Holders = []gpu.Holder{hold(lost, 0, gpu.SharingExclusive, 1)}
-	lost.XIDs.Count, lost.XIDs.Last = 1, map[uint64]time.Time{79: at(20 * time.Minute).Wall}
+	lost.Events.Count, lost.Events.Last = 1, map[uint64]time.Time{79: at(20 * time.Minute).Wall}
 	lost.Strays, lost.HoldersKnown, lost.Book = nil, false, nil
 
 	silent := newGPU(1)
@@ -82,7 +82,7 @@ func lostNode() *gpu.Snapshot {
 
 	unseen := newGPU(2, account("team-d", "not-a-stray-0", "main", gpu.ByMethod{}))
 	unseen.Holders = []gpu.Holder{hold(unseen, 0, gpu.SharingUnknown, 0)}
-	unseen.Strays, unseen.HoldersKnown, unseen.XIDEvents = nil, false, false
+	unseen.Strays, unseen.HoldersKnown, unseen.ReportsEvents = nil, false, false
 
 	s := node(lost, silent, unseen)
 	s.PCIGPUs, s.DriverGPUs = new(2), new(3)
@@ -112,12 +112,12 @@ func crowdedNode() *gpu.Snapshot {
 	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
 
 	divided := newGPU(0)
-	divided.MIG = &gpu.MIG{Slices: 7}
+	divided.MIG = &gpu.Partitioning{Slices: 7}
 	for i := range 7 {
 		id := fmt.Sprint(7 + i)
 		a := account(namespace, pod(i), container, gpu.ByMethod{gpu.Shared: 123_456_789_012})
 		a.GPUInstance = id
-		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Instance{ID: id, Profile: "1g.23gb.me"})
+		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Partition{ID: id, Profile: "1g.23gb.me"})
 		divided.Book.Accounts = append(divided.Book.Accounts, a)
 		divided.Holders = append(divided.Holders, hold(divided, i, gpu.SharingMIG, 1))
 	}
@@ -152,7 +152,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 	a.GPUInstance, a.UID = evil, evil
 	g.Holders = []gpu.Holder{{AccountKey: a.AccountKey, Resource: evil, Claim: evil, Sharing: gpu.Sharing(evil)}}
 	g.UUID, g.PCIBusID, g.Model, g.Serial, g.BoardPartNumber, g.Platform.ChassisSerial = evil, evil, evil, evil, evil, evil
-	g.MIG = &gpu.MIG{Instances: []gpu.Instance{{ID: evil, Profile: evil}}}
+	g.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: evil, Profile: evil}}}
 	g.EnergySource, g.EnergyScope = gpu.EnergySource(evil), gpu.EnergyScope(evil)
 	lost := g
 	lost.Present = false
@@ -179,7 +179,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-%012d", i), Index: i, PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+16*i),
 			Model: "NVIDIA B200", Serial: fmt.Sprintf("16509230004%02d", i/2),
 			Platform:     gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), ModuleID: new(i + 1)},
-			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, ReportsEvents: true,
 		},
 		Present: true, LastReading: at(500 * time.Millisecond).Wall, Strays: new(0), HoldersKnown: true, Book: b,
 		Reading: &gpu.Reading{

@@ -48,9 +48,9 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 			PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+8*i), Vendor: "NVIDIA", Model: "NVIDIA H100 80GB HBM3",
 			Serial: fmt.Sprintf("16539240%05d", i), BoardPartNumber: "900-2G000-0000-000", VBIOSVersion: "96.00.74.00.01",
 			Platform:     gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1)},
-			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, XIDEvents: true,
+			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, ReportsEvents: true,
 		},
-		Present: true, LastReading: at, XIDs: gpu.XIDs{Since: boot}, Strays: new(0), Unused: new(0),
+		Present: true, LastReading: at, Events: gpu.DriverEvents{Since: boot}, Strays: new(0), Unused: new(0),
 		Reading: &gpu.Reading{
 			Gauges: gpu.Gauges{
 				gpu.Power: new(412.345 + float64(n)), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97),

@@ -21,7 +21,7 @@ func Full(i int) GPU {
 		CliqueID:    32766,
 		State:       "completed",
 	}
-	g.Device.XIDEvents = true
+	g.Device.ReportsEvents = true
 	g.Reading.PowerLimit = new(gpu.Watts(1000))
 	for k := range gpu.NumGauges {
 		g.Reading.Gauges[k] = new(Value(k, i))
@@ -54,9 +54,9 @@ func Value(g gpu.Gauge, i int) float64 {
 // in full.
 func Divided(i int) GPU {
 	g := Full(i)
-	g.Device.MIG = &gpu.MIG{Slices: 7, Instances: []gpu.Instance{
-		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.MIGDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
-		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.MIGDevice{{UUID: mig(i, 2), Index: 2}}},
+	g.Device.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
+		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
+		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.PartitionDevice{{UUID: mig(i, 2), Index: 2}}},
 	}}
 	g.Reading.Gauges[gpu.Utilization], g.Reading.SamplesKnown, g.Reading.RowRemap = nil, false, nil
 	g.Reading.Contexts[0].GPUInstance, g.Reading.Contexts[1].GPUInstance = "9", "2"

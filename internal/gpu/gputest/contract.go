@@ -27,7 +27,7 @@ func testAbsent(t *testing.T, open Open) {
 		"device node":    func(g *GPU) { g.Device.DeviceNode = "" },
 		"platform":       func(g *GPU) { g.Device.Platform = gpu.Platform{} },
 		"slot and tray":  func(g *GPU) { g.Device.Platform.Slot, g.Device.Platform.Tray = nil, nil },
-		"XID events":     func(g *GPU) { g.Device.XIDEvents = false },
+		"XID events":     func(g *GPU) { g.Device.ReportsEvents = false },
 		"fabric":         func(g *GPU) { g.Device.Fabric = nil },
 		"power limit":    func(g *GPU) { g.Reading.PowerLimit = nil },
 		"row remapping":  func(g *GPU) { g.Reading.RowRemap = nil },
@@ -125,7 +125,7 @@ func testMIG(t *testing.T, open Open) {
 	none, first, reused := Divided(0), Divided(0), Divided(0)
 	none.Device.MIG.Instances, none.Reading.Contexts = nil, nil
 	first.Device.MIG.Instances, first.Reading.Contexts = was[:1], []gpu.Context{{PID: 7, GPUInstance: "2"}}
-	reused.Device.MIG.Instances = []gpu.Instance{again, was[1]}
+	reused.Device.MIG.Instances = []gpu.Partition{again, was[1]}
 	for _, g := range []GPU{reused, first, none, Full(0), Divided(0), Divided(1)} {
 		n.GPUs[g.Device.Index] = g
 		change(n)

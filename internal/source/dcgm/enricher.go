@@ -144,9 +144,9 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 
 // measured reports whether there is a sample for each instance, and for no other one: the
 // driver and the engine may have listed the instances at different times.
-func measured(m *gpu.MIG, samples []gpu.InstanceSample) bool {
+func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
-		return !slices.ContainsFunc(m.Instances, func(i gpu.Instance) bool { return i.ID == s.Instance })
+		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })
 	})
 }
 

@@ -26,7 +26,7 @@ func TestActivity(t *testing.T) {
 	report := e.driver()
 	known := []gpu.InstanceSample{{Instance: "2", SM: 0.125}}
 	report.Readings[1].Instances, report.Readings[1].InstancesKnown = known, true
-	report.Devices[2].MIG = &gpu.MIG{Slices: 7, Instances: report.Devices[2].MIG.Instances[:1]}
+	report.Devices[2].MIG = &gpu.Partitioning{Slices: 7, Instances: report.Devices[2].MIG.Instances[:1]}
 	if err := s.Enrich(t.Context(), &report); err != nil {
 		t.Fatal(err)
 	}

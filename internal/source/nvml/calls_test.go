@@ -76,8 +76,8 @@ var calls = withGauges(map[string]call{
 	"nvmlDeviceGetPlatformInfo":                    {plain, func(g *gputest.GPU) { g.Device.Platform = gpu.Platform{} }, nil},
 	"nvmlDeviceGetGpuFabricInfoV":                  {plain, func(g *gputest.GPU) { g.Device.Fabric = nil }, nil},
 	"nvmlDeviceGetPowerManagementLimitConstraints": {plain, func(g *gputest.GPU) { g.Device.MaxPower = *g.Reading.PowerLimit }, nil},
-	"nvmlDeviceGetSupportedEventTypes":             {plain, func(g *gputest.GPU) { g.Device.XIDEvents = false }, nil},
-	"nvmlDeviceRegisterEvents":                     {plain, func(g *gputest.GPU) { g.Device.XIDEvents = false }, nil},
+	"nvmlDeviceGetSupportedEventTypes":             {plain, func(g *gputest.GPU) { g.Device.ReportsEvents = false }, nil},
+	"nvmlDeviceRegisterEvents":                     {plain, func(g *gputest.GPU) { g.Device.ReportsEvents = false }, nil},
 
 	"nvmlDeviceGetTotalEnergyConsumption": {plain, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
 	"nvmlDeviceGetFieldValues":            {scoped, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
@@ -138,7 +138,7 @@ func TestCallsAreKnown(t *testing.T) {
 	clock.Advance(time.Second)
 	gputest.Check(t, gputest.Read(t, s), d.node)
 	d.add("xid\tgpu=%s\tseq=1\tcode=79", d.node.GPUs[plain].Device.UUID)
-	wantXIDs(t, s, gpu.XID{UUID: d.node.GPUs[plain].Device.UUID, Code: 79})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: d.node.GPUs[plain].Device.UUID, Code: 79})
 	d.node.Loads++
 	d.write()
 	gputest.Check(t, gputest.Eventually(t, s, "the driver was reloaded", func(_ gpu.Report, err error) bool { return err == nil }), d.node)

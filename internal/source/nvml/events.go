@@ -85,10 +85,10 @@ func (d *session) freeEvents(set *eventSet) {
 // runs in the GPU's lane.
 func (d *session) subscribe(b *board) {
 	set := d.events.Load()
-	if b.events == set && b.device.XIDEvents {
+	if b.events == set && b.device.ReportsEvents {
 		return
 	}
-	b.events, b.device.XIDEvents = set, false
+	b.events, b.device.ReportsEvents = set, false
 	if set == nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (d *session) subscribe(b *board) {
 	if err == nil && types&gonvml.EventTypeXidCriticalError != 0 {
 		d.uuids.Store(b.handle, b.device.UUID)
 		_, err = ask(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(b.handle) })
-		b.device.XIDEvents = err == nil
+		b.device.ReportsEvents = err == nil
 	}
 	if err != nil {
 		d.cfg.Log.Debug("GPU gives no events", "gpu", b.device.UUID, "err", err)
@@ -154,7 +154,7 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 		return e.err
 	}
 	if uuid, ok := e.session.uuids.Load(e.data.Device); ok && e.data.EventType == gonvml.EventTypeXidCriticalError {
-		s.putXID(gpu.XID{UUID: uuid.(string), Code: e.data.EventData, At: s.cfg.Now().Wall})
+		s.putXID(gpu.DriverEvent{UUID: uuid.(string), Code: e.data.EventData, At: s.cfg.Now().Wall})
 	}
 	return nil
 }
@@ -177,13 +177,13 @@ func (d *session) waitEvent() event {
 	return event{d, data, err}
 }
 
-func (s *Source) putXID(x gpu.XID) {
+func (s *Source) putXID(x gpu.DriverEvent) {
 	s.xidsMu.Lock()
 	defer s.xidsMu.Unlock()
 	s.xids = x.Queue(s.xids)
 }
 
-func (s *Source) takeXIDs() []gpu.XID {
+func (s *Source) takeXIDs() []gpu.DriverEvent {
 	s.xidsMu.Lock()
 	defer s.xidsMu.Unlock()
 	xids := s.xids

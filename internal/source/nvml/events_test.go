@@ -31,14 +31,14 @@ func watch(t *testing.T, s *nvml.Source) {
 }
 
 // wantXIDs reads until there are as many events as wanted.
-func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.XID) {
+func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 	t.Helper()
-	var got []gpu.XID
+	var got []gpu.DriverEvent
 	gputest.Eventually(t, s, "the events came", func(r gpu.Report, err error) bool {
-		got = append(got, r.XIDs...)
+		got = append(got, r.Events...)
 		return len(got) >= len(want)
 	})
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gpu.XID{}, "At")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gpu.DriverEvent{}, "At")); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -52,13 +52,13 @@ func TestXIDs(t *testing.T) {
 	gputest.Read(t, s)
 	d.add("xid\tgpu=%s\tseq=2\tcode=79", two)
 	d.add("xid\tgpu=%s\tseq=3\tcode=48", one)
-	wantXIDs(t, s, gpu.XID{UUID: two, Code: 79}, gpu.XID{UUID: one, Code: 48})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 79}, gpu.DriverEvent{UUID: one, Code: 48})
 
 	d.node.Loads++
 	d.write()
 	gputest.Eventually(t, s, "the driver was reloaded", func(r gpu.Report, err error) bool { return err == nil })
 	d.add("xid\tgpu=%s\tseq=4\tcode=31", two)
-	wantXIDs(t, s, gpu.XID{UUID: two, Code: 31})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 31})
 }
 
 // TestXIDRefused has one GPU that gives no events.
@@ -71,7 +71,7 @@ func TestXIDRefused(t *testing.T) {
 	gputest.Read(t, s)
 	d.add("xid\tgpu=%s\tseq=1\tcode=63", one)
 	d.add("xid\tgpu=%s\tseq=2\tcode=64", two)
-	wantXIDs(t, s, gpu.XID{UUID: two, Code: 64})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
 // up reports whether waiting for events went well the last time.
@@ -97,7 +97,7 @@ func TestXIDStage(t *testing.T) {
 				return strings.Contains(log[strings.LastIndex(log, "nvmlEventSetCreate"):], "nvmlDeviceRegisterEvents\t"+one)
 			})
 			d.add("xid\tgpu=%s\tseq=1\tcode=79", one)
-			wantXIDs(t, s, gpu.XID{UUID: one, Code: 79})
+			wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestXIDOfTheOthers(t *testing.T) {
 		return strings.Count(d.log(), register+"\t"+well) == 2
 	})
 	d.add("xid\tgpu=%s\tseq=1\tcode=48", well)
-	wantXIDs(t, s, gpu.XID{UUID: well, Code: 48})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: well, Code: 48})
 	if n := strings.Count(d.log(), register+"\t"+lost+"\t0"); n != 1 {
 		t.Errorf("the lost GPU was registered %d times", n)
 	}
@@ -161,18 +161,18 @@ func TestXIDEvents(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			clock := gputest.NewClock()
 			n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
-			n.GPUs[0].Device.XIDEvents = tt.fields == ""
+			n.GPUs[0].Device.ReportsEvents = tt.fields == ""
 			d := newDriver(t, n)
 			d.fields[n.GPUs[0].Device.UUID] = tt.fields
 			d.fault(anyGPU, tt.call, tt.fault)
 			s := d.open(clock.Now)
-			if got := gputest.Read(t, s).Devices[0].XIDEvents; got != tt.first {
+			if got := gputest.Read(t, s).Devices[0].ReportsEvents; got != tt.first {
 				t.Errorf("events are delivered: %v, want %v", got, tt.first)
 			}
 			d.healed()
 			for range 3 {
 				clock.Advance(time.Minute)
-				if got := gputest.Read(t, s).Devices[0].XIDEvents; got != tt.later {
+				if got := gputest.Read(t, s).Devices[0].ReportsEvents; got != tt.later {
 					t.Errorf("a minute later events are delivered: %v, want %v", got, tt.later)
 				}
 			}
@@ -190,13 +190,13 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	d.fault(anyGPU, "nvmlEventSetCreate", "fail:999")
 	s := d.open(gputest.NewClock().Now)
 	watch(t, s)
-	if gputest.Read(t, s).Devices[0].XIDEvents {
+	if gputest.Read(t, s).Devices[0].ReportsEvents {
 		t.Error("events are delivered to no set")
 	}
 	d.healed()
-	gputest.Eventually(t, s, "events are delivered", func(r gpu.Report, err error) bool { return r.Devices[0].XIDEvents })
+	gputest.Eventually(t, s, "events are delivered", func(r gpu.Report, err error) bool { return r.Devices[0].ReportsEvents })
 	d.add("xid\tgpu=%s\tseq=1\tcode=79", one)
-	wantXIDs(t, s, gpu.XID{UUID: one, Code: 79})
+	wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 }
 
 // TestRunEndsWhileAWaitHangs does not wait for the driver.

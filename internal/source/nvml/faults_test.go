@@ -109,7 +109,7 @@ func TestDriverCallFails(t *testing.T) {
 
 // complete reports whether all eight GPUs are read and deliver events.
 func complete(r gpu.Report, err error) bool {
-	silent := func(d gpu.Device) bool { return !d.XIDEvents }
+	silent := func(d gpu.Device) bool { return !d.ReportsEvents }
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 

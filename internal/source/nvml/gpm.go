@@ -89,7 +89,7 @@ func (g *gpm) offers(q *inquiry, h device) bool {
 }
 
 // identity is what a pair is known by.
-func identity(i gpu.Instance) string { return fmt.Sprint(i) }
+func identity(i gpu.Partition) string { return fmt.Sprint(i) }
 
 // newest returns when the newest sample was taken.
 func (g *gpm) newest() (at time.Duration) {
@@ -100,7 +100,7 @@ func (g *gpm) newest() (at time.Duration) {
 }
 
 // sample takes a sample of an instance, in place of the older one of its pair.
-func (b *board) sample(q *inquiry, i gpu.Instance) error {
+func (b *board) sample(q *inquiry, i gpu.Partition) error {
 	p, err := b.gpm.pair(q, i)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (b *board) sample(q *inquiry, i gpu.Instance) error {
 }
 
 // pair returns the pair of an instance, which has its buffers.
-func (g *gpm) pair(q *inquiry, i gpu.Instance) (*pair, error) {
+func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if p, ok := g.pairs[identity(i)]; ok {
 		return p, nil
 	}
@@ -143,7 +143,7 @@ var errNoBase = errors.New("no earlier sample")
 
 // measure returns how busy an instance was between the samples of its pair. Over more
 // than maxInterval that would say little about the end of it.
-func (g *gpm) measure(q *inquiry, i gpu.Instance) (gpu.InstanceSample, error) {
+func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
 	if span.From == 0 || span.Len() > maxInterval {
@@ -195,7 +195,7 @@ func (g *gpm) forget() {
 }
 
 // keep frees the pairs of all but the given instances.
-func (g *gpm) keep(q *inquiry, instances []gpu.Instance) {
+func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	left := make(map[string]*pair, len(instances))
 	for _, i := range instances {
 		if p, ok := g.pairs[identity(i)]; ok {

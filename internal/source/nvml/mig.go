@@ -93,7 +93,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 	if err != nil {
 		return err
 	}
-	m := &gpu.MIG{Slices: total}
+	m := &gpu.Partitioning{Slices: total}
 	for k := range parts {
 		p := &parts[k]
 		id, err := ask(q, "nvmlDeviceGetGpuInstanceId", p.handle.GetGpuInstanceId)
@@ -101,7 +101,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 			return err
 		}
 		p.instance = strconv.Itoa(id)
-		i := slices.IndexFunc(m.Instances, func(i gpu.Instance) bool { return i.ID == p.instance })
+		i := slices.IndexFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == p.instance })
 		if i < 0 {
 			instance, err := b.instance(q, p, id)
 			if err != nil {
@@ -109,7 +109,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 			}
 			i, m.Instances = len(m.Instances), append(m.Instances, instance)
 		}
-		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.MIGDevice{UUID: p.uuid, Index: p.index})
+		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.PartitionDevice{UUID: p.uuid, Index: p.index})
 	}
 	b.device.MIG, b.parts, b.divided = m, parts, !q.unsure
 	return nil
@@ -134,12 +134,12 @@ func (b *board) slices(q *inquiry) (most int, err error) {
 
 // instance reads the GPU instance of a MIG device. Its profile's number and its
 // place are for privileged callers only.
-func (b *board) instance(q *inquiry, p *part, id int) (gpu.Instance, error) {
+func (b *board) instance(q *inquiry, p *part, id int) (gpu.Partition, error) {
 	a, err := ask(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
-		return gpu.Instance{}, err
+		return gpu.Partition{}, err
 	}
-	i := gpu.Instance{ID: p.instance, Profile: profile(p.name), ProfileID: -1, Start: -1, Slices: int(a.GpuInstanceSliceCount)}
+	i := gpu.Partition{ID: p.instance, Profile: profile(p.name), ProfileID: -1, Start: -1, Slices: int(a.GpuInstanceSliceCount)}
 	handle, err := ask(q, "nvmlDeviceGetGpuInstanceById", func() (gonvml.GpuInstance, ret) { return b.handle.GetGpuInstanceById(id) })
 	if err != nil {
 		return i, nil

@@ -14,6 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
+// PCIClasses are NVIDIA's GPUs on the PCI bus: the display controllers that the driver serves.
+var PCIClasses = []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300"}, {Vendor: "0x10de", Class: "0x0302"}}
+
 // Config says how the driver is read.
 type Config struct {
 	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 by the
@@ -44,7 +47,7 @@ type Source struct {
 	closed  bool
 
 	xidsMu sync.Mutex
-	xids   []gpu.XID // since the last report
+	xids   []gpu.DriverEvent // since the last report
 }
 
 // opened is the outcome of an attempt to open the driver.
@@ -75,7 +78,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	if err != nil {
 		return gpu.Report{}, fmt.Errorf("read driver: %w", err)
 	}
-	report.XIDs = s.takeXIDs()
+	report.Events = s.takeXIDs()
 	return report, nil
 }
 

@@ -47,7 +47,7 @@ func Records(g gputest.GPU) []string {
 		add("fabric_clique", fabric.CliqueID)
 		add("fabric_state", map[string]int{"not_started": 1, "in_progress": 2, "completed": 3}[fabric.State])
 	}
-	if g.Device.XIDEvents {
+	if g.Device.ReportsEvents {
 		add("events", 8)
 	}
 	if g.Device.MaxPower != 0 {
