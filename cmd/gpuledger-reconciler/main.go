@@ -15,8 +15,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"github.com/gpuledger/gpuledger/internal/footprint"
-	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -33,10 +32,10 @@ func main() {
 		fmt.Println(version.Print("gpuledger-reconciler"))
 		return
 	}
-	footprint.Limit(footprint.Reconciler)
+	cli.LimitFootprint(cli.ReconcilerGrowth)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	log := logs.New(cfg.Log)
+	log := cli.NewLogger(cfg.Log)
 	if err := reconciler.Run(ctx, cfg, log); err != nil {
 		log.Error("stopped", "err", err)
 		os.Exit(1)

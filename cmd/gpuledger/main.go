@@ -17,8 +17,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/app"
-	"github.com/gpuledger/gpuledger/internal/footprint"
-	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
@@ -35,11 +34,11 @@ func main() {
 		fmt.Println(version.Print("gpuledger"))
 		return
 	}
-	log := logs.New(cfg.Log)
+	log := cli.NewLogger(cfg.Log)
 	if cfg.Command == "" && cfg.Sandbox {
 		enterSandbox(&cfg, log)
 	}
-	footprint.Limit(footprint.Exporter)
+	cli.LimitFootprint(cli.ExporterGrowth)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Command == app.Status {

@@ -40,7 +40,7 @@ var never = []struct {
 		"sees no GPU",
 	},
 	{
-		[]string{"internal/inventory", "internal/flags", "internal/serve", "internal/footprint", "internal/logs", "internal/lane", "internal/stage"},
+		[]string{"internal/inventory", "internal/cli", "internal/serve", "internal/lane", "internal/stage"},
 		[]string{"internal/app", "internal/reconciler", "internal/sampler"},
 		"is shared by those who use it",
 	},

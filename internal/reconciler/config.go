@@ -10,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
-	"github.com/gpuledger/gpuledger/internal/logs"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -26,10 +25,10 @@ const (
 // Config is what the flags say.
 type Config struct {
 	Serve serve.Config
-	Log   logs.Config
+	Log   cli.LogConfig
 
 	Kubeconfig string
-	Enable     flags.List
+	Enable     cli.List
 	Lease      Lease
 
 	Labels    nodes.Options
@@ -45,7 +44,7 @@ type Config struct {
 // Flags returns the flag set of the reconciler, bound to a configuration that holds
 // the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
-	c := &Config{Enable: flags.List{partLabels, partWorkloads}}
+	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 

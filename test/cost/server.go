@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuledger/gpuledger/collector"
-	"github.com/gpuledger/gpuledger/internal/footprint"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -74,7 +74,7 @@ func serveOne(args []string) error {
 	}
 	as := page(args[0])
 	if as == ours {
-		footprint.Limit(footprint.Exporter)
+		cli.LimitFootprint(cli.ExporterGrowth)
 	}
 	handler := newHandler(as, size{n[0], n[1], n[2]})
 	mux := http.NewServeMux()

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/footprint"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -79,7 +79,7 @@ const ticks = 1000
 
 // tick returns what one tick of a node costs.
 func tick(ctx context.Context, s size) (each usage, err error) {
-	footprint.Limit(footprint.Exporter)
+	cli.LimitFootprint(cli.ExporterGrowth)
 	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // a tmpfs, as in production
 	if err != nil {
 		return each, err

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // Options is what the flags say of the exporters.
@@ -86,7 +86,7 @@ func (d daemonSets) MarshalText() ([]byte, error) {
 
 func (d *daemonSets) UnmarshalText(text []byte) error {
 	*d = make(daemonSets)
-	var list flags.List
+	var list cli.List
 	if err := list.UnmarshalText(text); err != nil {
 		return err
 	}

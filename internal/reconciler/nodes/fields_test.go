@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
@@ -23,7 +23,7 @@ func ours(fields string) metav1.ManagedFieldsEntry { return entry("gpuledger", "
 func testOptions(scheme nodelabel.Scheme, prefix string) *Options {
 	return &Options{
 		Rules:     nodelabel.Rules{Scheme: scheme, Prefix: prefix},
-		Resources: regexp.MustCompile(`^nvidia\.com/`), Expected: flags.List{"nvidia.com/gpu.present=true"}, TakeOver: "gpuid",
+		Resources: regexp.MustCompile(`^nvidia\.com/`), Expected: cli.List{"nvidia.com/gpu.present=true"}, TakeOver: "gpuid",
 	}
 }
 

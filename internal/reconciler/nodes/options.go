@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
@@ -20,7 +20,7 @@ type Options struct {
 	// Resources matches the names of extended resources that are GPUs.
 	Resources *regexp.Regexp
 	// Expected are labels of Nodes that should have an exporter, as key=value.
-	Expected flags.List
+	Expected cli.List
 
 	Resync time.Duration
 	// Confirm is the time between the two readings that a change needs.
@@ -41,7 +41,7 @@ type Options struct {
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.Exporters.Register(fs)
-	o.Expected = flags.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
+	o.Expected = cli.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
 	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "`scheme` of the labels: gpuledger, or gpuid for those of mchmarny/gpuid")
 	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "`prefix` of the labels' keys (default gpuledger.io, or gpuid.github.com in that scheme)")
 	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU names one, such as none-{node}")

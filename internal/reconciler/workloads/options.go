@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // The modes of snapshots.
@@ -30,11 +30,11 @@ const (
 type Options struct {
 	// Resources matches the names of extended resources that are GPUs, and
 	// DeviceClasses those of device classes of claims.
-	Resources, DeviceClasses flags.Pattern
+	Resources, DeviceClasses cli.Pattern
 	// Retention is how long the series of a pod stay after it ended.
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the keys that are shown.
-	PodLabels, PodAnnotations flags.List
+	PodLabels, PodAnnotations cli.List
 	// Events says whether events are written, Snapshots whether with the whole pod.
 	Events    bool
 	Snapshots string
@@ -44,11 +44,11 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.TextVar(&o.Resources, "resource-pattern", flags.MustPattern(defaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
-	fs.TextVar(&o.DeviceClasses, "device-class-pattern", flags.MustPattern(defaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
+	fs.TextVar(&o.Resources, "resource-pattern", cli.MustPattern(defaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
+	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
-	fs.TextVar(&o.PodLabels, "pod-labels", flags.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
-	fs.TextVar(&o.PodAnnotations, "pod-annotations", flags.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
+	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
+	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")
 	fs.BoolVar(&o.Events, "events", true, "write a line of JSON to standard output for each change of a GPU pod's phase, conditions, containers and spec")
 	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "`mode` of full pods beside the events: none, or log for a line with the pod, without commands, arguments and values of the environment")
 }

@@ -1,5 +1,4 @@
-// Package footprint keeps the programs small on nodes that belong to others.
-package footprint
+package cli
 
 import (
 	"os"
@@ -10,14 +9,14 @@ import (
 // The growth of the heap between two collections in percent of what lives on it. Go's
 // default is 100.
 const (
-	// Exporter is that of the exporter. A heap of a few megabytes is collected in some
+	// ExporterGrowth is that of the exporter. A heap of a few megabytes is collected in some
 	// milliseconds, and what a page of ten thousand series takes to make would else double
 	// it.
-	Exporter = 15
-	// Reconciler is that of the reconciler. A large cluster is held in memory for long and
+	ExporterGrowth = 15
+	// ReconcilerGrowth is that of the reconciler. A large cluster is held in memory for long and
 	// little garbage is made: half of Go's default saves a quarter of the memory and costs
 	// hardly any time.
-	Reconciler = 50
+	ReconcilerGrowth = 50
 )
 
 // processors is how many run Go code at once. By default all of the machine's would: each
@@ -25,8 +24,8 @@ const (
 // 34, and each would help when garbage is collected, in the way of the workload.
 const processors = 2
 
-// Limit sets the growth and the number of processors, unless $GOGC and $GOMAXPROCS do.
-func Limit(growth int) {
+// LimitFootprint keeps a program small on nodes that belong to others. It sets the growth and the number of processors, unless $GOGC and $GOMAXPROCS do.
+func LimitFootprint(growth int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(growth)
 	}

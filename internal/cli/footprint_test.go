@@ -1,11 +1,11 @@
-package footprint_test
+package cli_test
 
 import (
 	"runtime"
 	"runtime/debug"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/footprint"
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 func TestLimit(t *testing.T) {
@@ -16,18 +16,18 @@ func TestLimit(t *testing.T) {
 		growth, processors int
 	}{
 		{"100", "64", 100, 64},
-		{"", "", footprint.Exporter, 2},
+		{"", "", cli.ExporterGrowth, 2},
 	} {
 		t.Setenv("GOGC", tt.gogc)
 		t.Setenv("GOMAXPROCS", tt.gomaxprocs)
-		footprint.Limit(footprint.Exporter)
+		cli.LimitFootprint(cli.ExporterGrowth)
 		got := debug.SetGCPercent(100)
 		if n := runtime.GOMAXPROCS(0); got != tt.growth || n != tt.processors {
 			t.Errorf("GOGC=%s GOMAXPROCS=%s: the heap grows by %d %% on %d processors, want %d on %d", tt.gogc, tt.gomaxprocs, got, n, tt.growth, tt.processors)
 		}
 	}
 	runtime.GOMAXPROCS(1)
-	if footprint.Limit(footprint.Exporter); runtime.GOMAXPROCS(0) != 1 {
+	if cli.LimitFootprint(cli.ExporterGrowth); runtime.GOMAXPROCS(0) != 1 {
 		t.Error("a machine of one processor got two")
 	}
 }

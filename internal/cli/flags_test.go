@@ -1,4 +1,4 @@
-package flags_test
+package cli_test
 
 import (
 	"strings"
@@ -6,15 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/flags"
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 func TestList(t *testing.T) {
-	l := flags.List{"a default"}
+	l := cli.List{"a default"}
 	if err := l.UnmarshalText([]byte(" a, b c ,,d,")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(flags.List{"a", "b c", "d"}, l); diff != "" {
+	if diff := cmp.Diff(cli.List{"a", "b c", "d"}, l); diff != "" {
 		t.Errorf("words (-want +got):\n%s", diff)
 	}
 	if text, err := l.MarshalText(); err != nil || string(text) != "a,b c,d" {
@@ -37,7 +37,7 @@ func TestPattern(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {
-			var p flags.Pattern
+			var p cli.Pattern
 			err := p.UnmarshalText([]byte(tt.text))
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {

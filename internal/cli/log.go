@@ -1,6 +1,4 @@
-// Package logs makes the programs' logger from their flags: for people on a
-// terminal, as JSON elsewhere, and always on stderr.
-package logs
+package cli
 
 import (
 	"flag"
@@ -12,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what the flags say of the log.
-type Config struct {
+// LogConfig is the configuration of the log.
+type LogConfig struct {
 	Level  slog.Level
 	Format string
 }
 
 // Register adds the flags, with their defaults.
-func (c *Config) Register(fs *flag.FlagSet) {
+func (c *LogConfig) Register(fs *flag.FlagSet) {
 	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "least severe `level` to log: debug, info, warn or error")
 	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
 }
 
 // Validate checks what the flag package cannot.
-func (c *Config) Validate() error {
+func (c *LogConfig) Validate() error {
 	switch c.Format {
 	case "auto", "json", "text":
 		return nil
@@ -34,8 +32,9 @@ func (c *Config) Validate() error {
 	}
 }
 
-// New returns the logger.
-func New(c Config) *slog.Logger {
+// NewLogger returns the program's logger: for people on a terminal, as JSON elsewhere, and
+// always on stderr.
+func NewLogger(c LogConfig) *slog.Logger {
 	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
 	terminal := err == nil
 	if c.Format == "text" || c.Format == "auto" && terminal {
