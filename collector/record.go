@@ -1,68 +1,53 @@
 package collector
 
 import (
-	"time"
-
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// record renders what is kept for years: where each GPU sits, and which pod had it
-// for how many joules. Each series names the board's serial number itself.
+// record renders the rows that are kept for years.
 func (p *page) record(s *gpu.Snapshot) {
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		board := p.labels("node", s.Node.Name, "UUID", g.UUID, "serial", gpu.Identity(g.Serial))
-		if !p.first(boardEnergy, p.labels("UUID", g.UUID)) {
-			continue
+	rows := record.New(s)
+	for i := range rows.Placements {
+		p.placement(&rows.Placements[i])
+	}
+	for i := range rows.Boards {
+		b := &rows.Boards[i]
+		if p.first(boardEnergy, p.labels("UUID", b.UUID)) {
+			p.counter(boardEnergy, b.Energy.Joules(), b.Since, p.labels("node", b.Node, "UUID", b.UUID, "serial", b.Serial))
 		}
-		if g.Present {
-			p.placement(&s.Node, g)
-		}
-		if g.Book != nil {
-			p.counter(boardEnergy, g.Book.Energy.Joules(), began(g, g.Book.Opened), board)
-			p.allocations(g, p.and(board, "chassis_serial", gpu.Identity(g.Platform.ChassisSerial)))
-		}
+	}
+	for i := range rows.Allocations {
+		p.allocation(&rows.Allocations[i])
 	}
 }
 
 // placement renders where a GPU sits.
-func (p *page) placement(n *gpu.Node, g *gpu.GPU) {
+func (p *page) placement(r *record.Placement) {
+	if !p.first(placement, p.labels("UUID", r.UUID)) {
+		return
+	}
 	p.info(placement, p.labels(
-		"node", n.Name,
-		"system_uuid", gpu.Identity(n.SystemUUID),
-		"UUID", g.UUID,
-		"serial", gpu.Identity(g.Serial),
-		"chassis_serial", gpu.Identity(g.Platform.ChassisSerial),
-		"chassis_slot", decimal(g.Platform.Slot),
-		"tray_index", decimal(g.Platform.Tray),
-		"pci_bus_id", g.PCIBusID,
-		"model", gpu.Identity(g.Model),
+		"node", r.Node,
+		"system_uuid", r.SystemUUID,
+		"UUID", r.UUID,
+		"serial", r.Serial,
+		"chassis_serial", r.ChassisSerial,
+		"chassis_slot", r.ChassisSlot,
+		"tray_index", r.TrayIndex,
+		"pci_bus_id", r.PCIBusID,
+		"model", r.Model,
 	))
 }
 
-// allocations renders which pods had a GPU. Their series are there for as long as the
-// pods have accounts.
-func (p *page) allocations(g *gpu.GPU, board *labelSet) {
-	for _, a := range g.Book.Groups() {
-		if a.Kind != gpu.OwnerPod || !a.Known() {
-			continue
-		}
-		who := p.and(board, "namespace", a.Scope, "pod", a.Name, "pod_uid", a.UID)
-		if !p.first(allocationEnergy, who) {
-			continue
-		}
-		since := began(g, a.Opened)
-		p.counter(allocationEnergy, a.Energy.Joules(), since, who)
-		p.counter(allocationSeconds, a.Allocated.Seconds(), since, who)
+// allocation renders what a pod had of a GPU.
+func (p *page) allocation(r *record.Allocation) {
+	who := p.labels(
+		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,
+		"namespace", r.Namespace, "pod", r.Pod, "pod_uid", r.PodUID,
+	)
+	if p.first(allocationEnergy, who) {
+		p.counter(allocationEnergy, r.Energy.Joules(), r.Since, who)
+		p.counter(allocationSeconds, r.Held.Seconds(), r.Since, who)
 	}
-}
-
-// began returns when a counter began that is labelled with a GPU's serial numbers. It
-// is not known of one that took over the amount of another, under an older label:
-// taken as its start, it would count that amount twice.
-func began(g *gpu.GPU, opened time.Time) time.Time {
-	if g.Renamed.After(opened) {
-		return time.Time{}
-	}
-	return opened
 }

@@ -18,6 +18,7 @@ var never = []struct {
 	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and knows nobody"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "knows no metric of its own"},
+	{[]string{"internal/record"}, allBut("internal/gpu"), "is rows, and knows no page and no archive"},
 	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "knows its resolvers by their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
