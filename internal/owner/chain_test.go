@@ -1,6 +1,7 @@
 package owner_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,5 +136,25 @@ func TestUnmappedAgain(t *testing.T) {
 	m.start(10, 5, 0, "0::/system.slice")
 	if p, _ := m.Process(10); p.Owner != host {
 		t.Errorf("then the owner is %+v", p.Owner)
+	}
+}
+
+// TestUnreadable: a process without a readable stat or cgroup is unmapped.
+func TestUnreadable(t *testing.T) {
+	m := newMachine(t)
+	m.write("10/stat", "10 (x)")
+	p, ok := m.Process(10)
+	if want := (gpu.Process{ID: gpu.ProcessID{PID: 10}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}); !ok || p != want {
+		t.Errorf("process %+v, %v", p, ok)
+	}
+	m.start(11, 5, 0, "")
+	if err := errors.Join(os.Remove(filepath.Join(m.dir, "stat")), os.Remove(filepath.Join(m.dir, "11", "cgroup"))); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := m.Process(11); !ok || p.Owner.Kind != gpu.OwnerUnmapped || !p.StartTime.IsZero() {
+		t.Errorf("process %+v, %v", p, ok)
+	}
+	if got := m.Owner(gpu.ProcessID{PID: 1}); got.Kind != gpu.OwnerUnmapped {
+		t.Errorf("owner of a process that was never seen: %+v", got)
 	}
 }

@@ -182,6 +182,7 @@ func TestCorruptState(t *testing.T) {
 		"no record":     of(`[1]`),
 		"unknown owner": of(`{"account":{"kind":"nobody"}}`),
 		"version 1":     `{"version":1,"boot_id":"boot-1","data":{"gpus":{},"ledger":{"books":{}}}}`,
+		"a wrong pod":   `{"version":2,"boot_id":"boot-1"}` + "\n" + `{"account":{"namespace":5}}` + "\n" + `{"records":1}`,
 		"a line is cut": strings.TrimSuffix(of(lost+"\n"+lost), `{"records":1}`),
 	}
 	for name, file := range files {
