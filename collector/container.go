@@ -20,7 +20,7 @@ func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 		if !p.first(containerInfo, who) {
 			continue
 		}
-		p.info(containerInfo, p.and(who, "resource", h.Resource, "claim", h.Claim, "sharing", string(h.Sharing)))
+		p.info(containerInfo, p.with(who, "resource", h.Resource, "claim", h.Claim, "sharing", string(h.Sharing)))
 		p.gauge(containerReplicas, float64(h.Replicas), who)
 	}
 	optional(p, gpuStrays, g.Strays, uuid)
@@ -50,7 +50,7 @@ func (p *page) containers(g *gpu.GPU) {
 // container renders one account. All methods are always there.
 func (p *page) container(a *gpu.Account, who *labelSet) {
 	for m, e := range a.Energy {
-		p.counter(containerEnergy, e.Joules(), a.Opened, p.and(who, "method", gpu.Method(m).String()))
+		p.counter(containerEnergy, e.Joules(), a.Opened, p.with(who, "method", gpu.Method(m).String()))
 	}
 	p.counter(containerIdleEnergy, a.Idle.Joules(), a.Opened, who)
 	p.counter(containerAllocated, a.Allocated.Seconds(), a.Opened, who)

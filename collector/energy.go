@@ -6,11 +6,11 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {
-		p.info(gpuEnergySource, p.and(uuid, "source", string(g.EnergySource), "scope", string(g.EnergyScope)))
+		p.info(gpuEnergySource, p.with(uuid, "source", string(g.EnergySource), "scope", string(g.EnergyScope)))
 	}
 	p.counter(gpuEnergy, b.Energy.Joules(), b.Opened, uuid)
 	for r, e := range b.Unattributed {
-		p.counter(unattributedEnergy, e.Joules(), b.Opened, p.and(uuid, "reason", gpu.Reason(r).String()))
+		p.counter(unattributedEnergy, e.Joules(), b.Opened, p.with(uuid, "reason", gpu.Reason(r).String()))
 	}
 	p.counter(retiredEnergy, b.Retired.Joules(), b.Opened, uuid)
 	p.counter(energyResets, float64(b.Resets), b.Opened, uuid)

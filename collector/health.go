@@ -17,7 +17,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
 	}
 	for _, code := range slices.Sorted(maps.Keys(g.Events.Last)) {
-		p.moment(xidLast, g.Events.Last[code], p.and(uuid, "xid", strconv.FormatUint(code, 10)))
+		p.moment(xidLast, g.Events.Last[code], p.with(uuid, "xid", strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
 	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {

@@ -9,7 +9,7 @@ import (
 // identity renders what a GPU is. A lost GPU keeps all of it: its serial number
 // is what the operator needs then.
 func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
-	p.info(gpuInfo, p.and(uuid,
+	p.info(gpuInfo, p.with(uuid,
 		"gpu", strconv.Itoa(g.Index),
 		"pci_bus_id", g.PCIBusID,
 		"device", g.DeviceNode,
@@ -26,7 +26,7 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	))
 	p.flag(gpuPresent, g.Present, uuid)
 	if f := g.Fabric; f != nil {
-		p.info(gpuFabric, p.and(uuid, "cluster_uuid", gpu.Identity(f.ClusterUUID), "clique_id", strconv.FormatUint(uint64(f.CliqueID), 10), "state", f.State))
+		p.info(gpuFabric, p.with(uuid, "cluster_uuid", gpu.Identity(f.ClusterUUID), "clique_id", strconv.FormatUint(uint64(f.CliqueID), 10), "state", f.State))
 	}
 	p.mig(g.MIG, uuid)
 }
@@ -38,7 +38,7 @@ func (p *page) mig(m *gpu.Partitioning, uuid *labelSet) {
 	}
 	for _, i := range m.Instances {
 		for _, device := range i.Devices {
-			if l := p.and(uuid, "mig_uuid", device.UUID, "GPU_I_ID", i.ID, "GPU_I_PROFILE", i.Profile, "slices", strconv.Itoa(i.Slices)); p.first(migInfo, l) {
+			if l := p.with(uuid, "mig_uuid", device.UUID, "GPU_I_ID", i.ID, "GPU_I_PROFILE", i.Profile, "slices", strconv.Itoa(i.Slices)); p.first(migInfo, l) {
 				p.info(migInfo, l)
 			}
 		}

@@ -15,7 +15,7 @@ type labelSet struct {
 	given []string // names and values beside those of base, as they were given
 }
 
-func (l *labelSet) is(base *labelSet, given []string) bool {
+func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 

@@ -67,11 +67,11 @@ func (p *page) differ() {
 }
 
 // labels returns a set of labels, given as names and values.
-func (p *page) labels(given ...string) *labelSet { return p.and(nil, given...) }
+func (p *page) labels(given ...string) *labelSet { return p.with(nil, given...) }
 
-// and returns the labels of base with more, given as names and values.
-func (p *page) and(base *labelSet, given ...string) *labelSet {
-	if old := p.sets.old(); p.same && old != nil && (*old).is(base, given) {
+// with returns the labels of base with more, given as names with values.
+func (p *page) with(base *labelSet, given ...string) *labelSet {
+	if old := p.sets.old(); p.same && old != nil && (*old).matches(base, given) {
 		p.sets.next++
 		return *old
 	}
@@ -109,7 +109,7 @@ func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.
 // counter writes a counter that began at 0 at the given moment, if that is
 // known. Prometheus can then count what came before its first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
-	if old := p.series.old(); p.same && old != nil && old.is(m, since, l) {
+	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
 		p.series.next++
 		return

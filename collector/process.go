@@ -26,7 +26,7 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 		if !q.Folded {
 			pid = strconv.FormatUint(uint64(q.PID), 10)
 		}
-		which := p.and(who, "pid", pid, "process", q.Name)
+		which := p.with(who, "pid", pid, "process", q.Name)
 		if !p.first(processEnergy, which) {
 			continue
 		}
@@ -40,14 +40,14 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 // processEnergy renders what went to a process. All methods are always there.
 func (p *page) processEnergy(q *gpu.ProcessAccount, which *labelSet) {
 	for m, e := range q.Energy {
-		p.counter(processEnergy, e.Joules(), q.Opened, p.and(which, "method", gpu.Method(m).String()))
+		p.counter(processEnergy, e.Joules(), q.Opened, p.with(which, "method", gpu.Method(m).String()))
 	}
 }
 
 // process renders what is known of a process, which is nil in live after it left
 // the GPU: then its account is held for a while, and its gauges are gone.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess) {
-	p.info(processInfo, p.and(which, "container_id", q.ContainerID))
+	p.info(processInfo, p.with(which, "container_id", q.ContainerID))
 	p.moment(processStart, q.StartTime, which)
 	p.flag(processActive, live != nil, which)
 	if live == nil {

@@ -40,7 +40,7 @@ func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l 
 	s.Counter.Value, s.Counter.CreatedTimestamp = &s.value, created
 }
 
-func (s *series) is(m metricID, since time.Time, l *labelSet) bool {
+func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 

@@ -156,7 +156,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	m.names.forget(live)
 	switch {
 	case now != nil:
-		live = now.live()
+		live = now.liveUIDs()
 	case !seesHost:
 		live = listedNow(known)
 		last.overrule(live)

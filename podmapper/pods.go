@@ -66,8 +66,8 @@ func (ps *pods) allowed(name podName, uid string) bool {
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
 }
 
-// live returns the UIDs of the pods that hold their devices.
-func (ps *pods) live() map[string]bool {
+// liveUIDs returns the UIDs of the pods that hold their devices.
+func (ps *pods) liveUIDs() map[string]bool {
 	live := make(map[string]bool, len(ps.byUID))
 	for uid, p := range ps.byUID {
 		if p.alive() {

@@ -274,7 +274,7 @@ func (b *book) begin(m Mark) {
 // after returns a sighting that begins at m: with those who were there, if that is
 // known.
 func (b *book) after(m Mark) sighting {
-	s := newSighting(b.since.there(m.Processes))
+	s := newSighting(b.since.presentOf(m.Processes))
 	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
 	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
 	s.listed = m.listed

@@ -35,7 +35,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	if iv.reset {
 		l = load{} // the energy is unknown
 	}
-	b.IdlePower = b.meter.see(l, b.IdlePower)
+	b.IdlePower = b.meter.learn(l, b.IdlePower)
 }
 
 // chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:

@@ -96,9 +96,9 @@ type idleMeter struct {
 	n, u, p, uu, up float64
 }
 
-// see adds an interval and returns the updated idle power; 0 means unknown. The first quiet
+// learn adds an interval and returns the updated idle power; 0 means unknown. The first quiet
 // interval after work is ignored, because power falls slowly.
-func (m *idleMeter) see(l load, known gpu.Watts) gpu.Watts {
+func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	if !l.known {
 		m.last = load{}
 		return known

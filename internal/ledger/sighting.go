@@ -63,10 +63,10 @@ func newSighting(processes []presence) sighting {
 // add notes what one observation saw. The list of processes may be older than it.
 func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
-		s.see(presence{Process: p})
+		s.addPresence(presence{Process: p})
 	}
 	for _, a := range o.Activity {
-		s.see(a.presence(a.Busy, true))
+		s.addPresence(a.presence(a.Busy, true))
 		s.busy = true
 	}
 	s.sampled = sampledUntil(o)
@@ -86,8 +86,8 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
-// see adds what a process did, and takes over what is known of it now.
-func (s *sighting) see(p presence) {
+// addPresence adds what a process did, and takes over what is known of it now.
+func (s *sighting) addPresence(p presence) {
 	i, found := s.find(p.ID)
 	if !found {
 		s.processes = slices.Insert(s.processes, i, p)
@@ -115,7 +115,7 @@ func sampledUntil(o Observation) time.Duration {
 // merge adds what was seen later.
 func (s *sighting) merge(later sighting) {
 	for _, p := range later.processes {
-		s.see(p)
+		s.addPresence(p)
 	}
 	maps.Copy(s.places, later.places)
 	s.mig = later.mig
@@ -131,8 +131,8 @@ func (s *sighting) merge(later sighting) {
 	s.holders, s.holdersKnown = later.holders, later.holdersKnown
 }
 
-// there returns the given processes, which are in order, as they were seen.
-func (s *sighting) there(ids []gpu.ProcessID) []presence {
+// presentOf returns the given processes, which are in order, as they were seen.
+func (s *sighting) presentOf(ids []gpu.ProcessID) []presence {
 	out := make([]presence, 0, len(ids))
 	for _, id := range ids {
 		if i, found := s.find(id); found {
@@ -144,7 +144,7 @@ func (s *sighting) there(ids []gpu.ProcessID) []presence {
 
 // end returns what was seen at the mark that ends the sighting.
 func (s *sighting) end(m Mark) sighting {
-	e := newSighting(s.there(m.Processes))
+	e := newSighting(s.presentOf(m.Processes))
 	e.mig, e.places = s.mig, s.places
 	e.listed, e.holders, e.holdersKnown = s.listed, s.holders, s.holdersKnown
 	return e

@@ -28,8 +28,8 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 // Serial numbers that differ can have the same one.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 
-// own returns our own labels, without prefix, and which of them name lost GPUs.
-func (r Rules) own(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
+// ownScheme returns our ownScheme labels, without prefix, and which of them name lost GPUs.
+func (r Rules) ownScheme(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
 	labels = make(map[string]string)
 	put := func(name, value string) {
 		if value = legal(value); value != "" {

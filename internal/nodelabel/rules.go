@@ -73,7 +73,7 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	if len(gpus) == 0 {
 		return Desired{}
 	}
-	labels, lost := r.own(node, p, gpus)
+	labels, lost := r.ownScheme(node, p, gpus)
 	if r.Scheme == GPUID {
 		labels, lost = gpuid(gpus), nil
 	}

@@ -70,8 +70,8 @@ type seenSpan struct{ first, last time.Duration }
 // comes and goes is not new each time.
 const rememberOwners = 10 * time.Minute
 
-// see records first and last use per owner and expires old entries.
-func (t ownersSeen) see(on map[string]processUsage, now time.Duration) {
+// update records first and last use per owner and expires old entries.
+func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	for _, who := range on {
 		for _, g := range who.present {
 			if !g.Owner.Kind.HasAccount() {

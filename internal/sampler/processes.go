@@ -110,9 +110,9 @@ func (p *processes) forget(now gpu.Instant) {
 	}
 }
 
-// live returns the processes on a GPU with what they use of it, which samples of no
+// liveProcesses returns the processes on a GPU with what they use of it, which samples of no
 // time do not tell.
-func (p *processes) live(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
+func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
 		live := gpu.LiveProcess{Process: g.Process, MemoryUsed: g.MemoryUsed}

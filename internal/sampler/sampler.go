@@ -141,7 +141,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		v.processes[r.UUID] = s.processes.resolve(r, s.holdsGPU)
 	}
 	s.processes.forget(now)
-	s.seen.see(v.processes, now.Boot)
+	s.seen.update(v.processes, now.Boot)
 
 	s.charge(v)
 	books := s.store.books()
@@ -243,7 +243,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 		return g
 	}
 	g.Reading = new(v.report.Readings[i])
-	g.Processes = s.processes.live(g.Reading, who)
+	g.Processes = s.processes.liveProcesses(g.Reading, who)
 	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // or they would stay as long as the snapshot
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.givenKnown {

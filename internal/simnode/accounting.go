@@ -34,7 +34,7 @@ const (
 // loads were there.
 func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	for _, l := range loads {
-		k := a.of(l.process.id)
+		k := a.sumsOf(l.process.id)
 		k.samples += len(taken)
 		k.last = until
 		for _, s := range taken {
@@ -50,8 +50,8 @@ func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	}
 }
 
-// of returns the account of a process, which is empty at first.
-func (a *accounting) of(id gpu.ProcessID) *kept {
+// sumsOf returns the account sumsOf a process, which is empty at first.
+func (a *accounting) sumsOf(id gpu.ProcessID) *kept {
 	i := slices.IndexFunc(a.kept, func(k kept) bool { return k.id == id })
 	if i < 0 {
 		i, a.kept = len(a.kept), append(a.kept, kept{id: id})

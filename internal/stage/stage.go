@@ -112,7 +112,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 			st.Oversized++
 		}
 		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
-		s.say(st, now.Boot, err)
+		s.logFailure(st, now.Boot, err)
 		return
 	}
 	st.LastSuccess = now.Wall
@@ -125,9 +125,9 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	}
 }
 
-// say logs a reason that was not said in this outage. Reasons that differ in numbers only,
+// logFailure logs a reason that was not said in this outage. Reasons that differ in numbers only,
 // such as PIDs and times, are one.
-func (s *Set) say(st *health, now time.Duration, err error) {
+func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
 			return -1

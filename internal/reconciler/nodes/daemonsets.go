@@ -56,8 +56,8 @@ func trimDaemonSet(obj any) (any, error) {
 	}}, nil
 }
 
-// own reports whether the owner that a target names exists.
-func (d *daemonSets) own(t exporter.Target) bool {
+// owns reports whether the owner that a target names exists.
+func (d *daemonSets) owns(t exporter.Target) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	uid := d.uids[t.DaemonSet]

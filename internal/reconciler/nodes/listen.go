@@ -117,7 +117,7 @@ func (t *term) follow(obj any) {
 	switch {
 	case pod.Target == nil:
 		t.gone(name)
-	case !t.owners.own(*pod.Target):
+	case !t.owners.owns(*pod.Target):
 		t.gone(name)
 		t.fleet.disown(name)
 	case t.fleet.put(name, *pod.Target):

@@ -70,7 +70,7 @@ func (c holders) add(name string, list []identity) {
 
 func (c holders) drop(name string, list []identity) {
 	for _, cl := range list {
-		rest := slices.DeleteFunc(c.by(cl), func(n string) bool { return n == name })
+		rest := slices.DeleteFunc(c.nodesOf(cl), func(n string) bool { return n == name })
 		delete(c.first, cl)
 		delete(c.others, cl)
 		for _, n := range rest {
@@ -79,8 +79,8 @@ func (c holders) drop(name string, list []identity) {
 	}
 }
 
-// by returns the Nodes that make a claim.
-func (c holders) by(cl identity) []string {
+// nodesOf returns the Nodes that make a claim.
+func (c holders) nodesOf(cl identity) []string {
 	first, ok := c.first[cl]
 	if !ok {
 		return nil

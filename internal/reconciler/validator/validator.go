@@ -179,7 +179,7 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 
 // conflict returns another Node that makes a claim, and whose word stands; empty for none.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
-	for _, other := range j.holders.by(c) {
+	for _, other := range j.holders.nodesOf(c) {
 		if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
 			return other
 		}

@@ -68,7 +68,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 		}
 		e = &entry{pod: p, ended: earlier(p.finished, time.Now())}
 		b.pods[p.key()] = e
-		b.use(e, p.claims)
+		b.addUser(e, p.claims)
 		b.settle(e)
 		return nil, e.gpu
 	}
@@ -77,8 +77,8 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 		e.ended = time.Now() // what others' clocks say must not cut the retention
 	}
 	if !slices.Equal(before.claims, p.claims) {
-		b.use(e, p.claims)
-		b.unuse(e, slices.DeleteFunc(slices.Clone(before.claims), func(c string) bool { return slices.Contains(p.claims, c) }))
+		b.addUser(e, p.claims)
+		b.removeUser(e, slices.DeleteFunc(slices.Clone(before.claims), func(c string) bool { return slices.Contains(p.claims, c) }))
 	}
 	if before.owner != p.owner {
 		b.disown(e, before.owner)
@@ -150,7 +150,7 @@ func (b *book) settle(e *entry) bool {
 		return false
 	}
 	e.asks = total(lists...)
-	b.own(e)
+	b.attachOwner(e)
 	b.show(e)
 	return true
 }
@@ -169,9 +169,9 @@ func (b *book) show(e *entry) {
 	}
 }
 
-// own notes that the entry's pod has a controller, whose owner chain is traced if it is
+// attachOwner notes that the entry's pod has a controller, whose owner chain is traced if it is
 // new.
-func (b *book) own(e *entry) {
+func (b *book) attachOwner(e *entry) {
 	of := e.pod.owner
 	if of == (reference{}) {
 		return
@@ -210,7 +210,7 @@ func (b *book) over(ended time.Time) bool {
 func (b *book) drop(e *entry) {
 	delete(b.pods, e.pod.key())
 	b.disown(e, e.pod.owner)
-	b.unuse(e, e.pod.claims)
+	b.removeUser(e, e.pod.claims)
 }
 
 // sweep drops the pods that ended longer ago than the retention.

@@ -114,7 +114,7 @@ func (b *book) removeClaim(c *claim) {
 	b.gone[k] = true
 }
 
-func (b *book) use(e *entry, claims []string) {
+func (b *book) addUser(e *entry, claims []string) {
 	for _, name := range claims {
 		k := claimKey{e.pod.namespace, name}
 		if b.users[k] == nil {
@@ -124,7 +124,7 @@ func (b *book) use(e *entry, claims []string) {
 	}
 }
 
-func (b *book) unuse(e *entry, claims []string) {
+func (b *book) removeUser(e *entry, claims []string) {
 	for _, name := range claims {
 		k := claimKey{e.pod.namespace, name}
 		delete(b.users[k], e)

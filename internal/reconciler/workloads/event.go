@@ -134,8 +134,8 @@ func (p *pod) changed() time.Time {
 	return last
 }
 
-// diary writes events.
-type diary struct {
+// eventLog writes events.
+type eventLog struct {
 	log   *slog.Logger
 	count func(event string)
 	// annotations are those that a snapshot may show.
@@ -144,9 +144,9 @@ type diary struct {
 	mu sync.Mutex // for the pods' full
 }
 
-// tell writes what happened to a pod, and its snapshot if anything did and it is
+// writeEvents writes what happened to a pod, and its snapshot if anything did and it is
 // wanted.
-func (d *diary) tell(p *pod, events []event) {
+func (d *eventLog) writeEvents(p *pod, events []event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range events {
@@ -158,7 +158,7 @@ func (d *diary) tell(p *pod, events []event) {
 	p.full = nil
 }
 
-func (d *diary) write(p *pod, e event) {
+func (d *eventLog) write(p *pod, e event) {
 	attrs := []slog.Attr{
 		slog.String("event", e.name), slog.String("id", e.id(p)), slog.Time("at", e.at),
 		slog.String("namespace", p.namespace), slog.String("pod", p.name), slog.String("pod_uid", string(p.uid)),

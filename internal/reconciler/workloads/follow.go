@@ -64,10 +64,10 @@ func (w *Workloads) put(b *book, obj any, since time.Time) {
 	}
 	before, gpu := b.put(p)
 	if !gpu {
-		w.diary.tell(p, nil)
+		w.diary.writeEvents(p, nil)
 		return
 	}
-	w.diary.tell(p, changes(before, p, since))
+	w.diary.writeEvents(p, changes(before, p, since))
 }
 
 func (w *Workloads) remove(b *book, obj any) {
@@ -76,7 +76,7 @@ func (w *Workloads) remove(b *book, obj any) {
 	}
 	p, ok := obj.(*pod)
 	if ok && b.remove(p) && w.opts.Events {
-		w.diary.tell(p, []event{deletedEvent()})
+		w.diary.writeEvents(p, []event{deletedEvent()})
 	}
 }
 
@@ -114,7 +114,7 @@ func (w *Workloads) putClaim(b *book, obj any) {
 		return
 	}
 	for _, p := range b.putClaim(c) {
-		w.diary.tell(p, changes(nil, p, time.Now().Add(-recently)))
+		w.diary.writeEvents(p, changes(nil, p, time.Now().Add(-recently)))
 	}
 }
 

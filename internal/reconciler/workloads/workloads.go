@@ -36,7 +36,7 @@ type Cluster struct {
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
-	diary *diary
+	diary *eventLog
 
 	counters *prometheus.Registry
 	lookups  *prometheus.CounterVec
@@ -50,7 +50,7 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	events := newCounter(podEvents, eventNames())
 	w := &Workloads{
 		opts: opts, log: log,
-		diary: &diary{
+		diary: &eventLog{
 			log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
 			count:       func(event string) { events.WithLabelValues(event).Inc() },
 			annotations: opts.PodAnnotations,

@@ -11,10 +11,10 @@ func (e *engine) latest(of []entity, fields []field) (values, error) {
 	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
 }
 
-// live lets the engine ask the driver. It fails as a whole over one value that there
+// readLive lets the engine ask the driver. It fails as a whole over one value that there
 // is none of: then every entity is asked alone, and then for each field alone. An
 // error means that the engine is gone, or knows no such question.
-func (e *engine) live(of []entity, fields ...field) (values, error) {
+func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
 	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)
 	if err == nil || gone(err) || code(err) == codeNoFunction {
@@ -25,7 +25,7 @@ func (e *engine) live(of []entity, fields ...field) (values, error) {
 	}
 	merged := make(values)
 	add := func(of []entity, fields ...field) error {
-		some, err := e.live(of, fields...)
+		some, err := e.readLive(of, fields...)
 		maps.Copy(merged, some)
 		return err
 	}

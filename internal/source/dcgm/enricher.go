@@ -169,7 +169,7 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 // once, and then with increasing pauses. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
-		if a := e.try(d, devices); a.session != nil {
+		if a := e.readSession(d, devices); a.session != nil {
 			return a
 		}
 	}
@@ -177,11 +177,11 @@ func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	return e.try(d, devices)
+	return e.readSession(d, devices)
 }
 
-// try reads, and disconnects from an engine that is gone or does not know the requests.
-func (e *Enricher) try(d *session, devices []gpu.Device) answer {
+// readSession reads, and disconnects from an engine that is gone or does not know the requests.
+func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	more, err := d.read(devices)
 	if err == nil {
 		return answer{session: d, addition: more}

@@ -162,7 +162,7 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}
-		return m.of(k, vs[k], now).Boot
+		return m.readAt(k, vs[k], now).Boot
 	}
 	if slices.ContainsFunc(list, func(i *instance) bool { return at(i)-i.read <= shortest }) {
 		return nil

@@ -150,7 +150,7 @@ func (d *session) readTexts() error {
 		if meta, ok := d.engine.meta(f.id); ok && meta.EntityLevel == godcgm.FE_NONE {
 			of = []entity{system}
 		}
-		vs, err := d.engine.live(of, f.id)
+		vs, err := d.engine.readLive(of, f.id)
 		if err != nil {
 			return err
 		}
@@ -238,7 +238,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	for i, f := range d.page.metrics {
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
-		ok = ok && now.Boot-d.moments.of(key{of, f.id}, v, now).Boot <= retention(pageEvery)
+		ok = ok && now.Boot-d.moments.readAt(key{of, f.id}, v, now).Boot <= retention(pageEvery)
 		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // whose time is that of the error
 			n, ok = lastXID(of, v)
 		}

@@ -68,7 +68,7 @@ func (d *session) begin() (err error) {
 		return err
 	}
 	system := entity{EntityGroupId: godcgm.FE_NONE}
-	vs, err := d.engine.live([]entity{system}, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION)
+	vs, err := d.engine.readLive([]entity{system}, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (d *session) identify() error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	vs, err := d.engine.live(unknown, godcgm.DCGM_FI_DEV_GPU_UUID)
+	vs, err := d.engine.readLive(unknown, godcgm.DCGM_FI_DEV_GPU_UUID)
 	for _, g := range unknown {
 		if uuid, ok := vs[key{g, godcgm.DCGM_FI_DEV_GPU_UUID}].word(); ok {
 			d.uuids[g] = uuid

@@ -89,8 +89,8 @@ type glimpse struct {
 	first gpu.Instant
 }
 
-// of returns when the engine read a value.
-func (m moments) of(k key, v value, now gpu.Instant) gpu.Instant {
+// readAt returns when the engine read a value.
+func (m moments) readAt(k key, v value, now gpu.Instant) gpu.Instant {
 	if !time.UnixMicro(v.at).After(now.Wall) {
 		delete(m, k)
 		age := now.Wall.Sub(time.UnixMicro(v.at))

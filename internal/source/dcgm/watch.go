@@ -108,9 +108,9 @@ func (w *watch) covers(of []entity) bool {
 	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
-// cede is end, but lets the engine go on reading what another watch has taken over: its
+// endGroups is end, but lets the engine go on reading what another watch has taken over: its
 // groups are gone, and what the connection watches stays.
-func (w *watch) cede() error {
+func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
@@ -150,7 +150,7 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	err := w.begin(d.engine)
 	switch {
 	case err == nil && old != nil:
-		ended(old.cede())
+		ended(old.endGroups())
 	case old != nil:
 		ended(old.end())
 	}

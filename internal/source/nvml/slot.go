@@ -110,7 +110,7 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 				reading = latest(reading, l.reading)
 			}
 		}
-		s.tell(d.cfg.Log)
+		s.logState(d.cfg.Log)
 		if s.board == nil {
 			continue
 		}
@@ -162,8 +162,8 @@ const (
 	failing                // every call on it fails
 )
 
-// tell logs when a slot's state changes.
-func (s *slot) tell(log *slog.Logger) {
+// logState logs when a slot's state changes.
+func (s *slot) logState(log *slog.Logger) {
 	was := s.state
 	switch {
 	case s.lane.Busy():
