@@ -14,6 +14,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -151,11 +153,12 @@ func TestConcurrentUse(t *testing.T) {
 	n.run()
 	var samplers sync.WaitGroup
 	for range 3 {
+		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // which is one sampler's
 		samplers.Go(func() {
 			for range 200 {
 				for _, pid := range []uint32{10, 11, 12} {
-					p, _ := n.Process(pid)
-					n.Owner(p.ID)
+					p, _ := chain.Process(pid)
+					chain.Owner(p.ID)
 				}
 				n.Allocations()
 				n.pass(time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +22,14 @@ import (
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
-	takes time.Duration // how long a Read lasts
+	takes atomic.Int64 // how long a Read lasts, in nanoseconds
 	err   error
-	reads int
+	reads atomic.Int64
 }
 
 func (v *vendor) Read(context.Context) (gpu.Report, error) {
-	v.reads++
-	time.Sleep(v.takes)
+	v.reads.Add(1)
+	time.Sleep(time.Duration(v.takes.Load()))
 	if v.err != nil {
 		return gpu.Report{}, v.err
 	}
@@ -55,10 +56,9 @@ type group struct {
 }
 
 func newGroup() *group {
-	g := &group{
-		one: vendor{name: "one", gpus: []gputest.GPU{gputest.Full(0), gputest.Plain(1)}},
-		two: vendor{name: "two", gpus: []gputest.GPU{gputest.Bare(2)}},
-	}
+	g := new(group)
+	g.one.name, g.one.gpus = "one", []gputest.GPU{gputest.Full(0), gputest.Plain(1)}
+	g.two.name, g.two.gpus = "two", []gputest.GPU{gputest.Bare(2)}
 	g.extra.name = "extra"
 	now := func() gpu.Instant { return gpu.Instant{Wall: time.Now(), Boot: time.Duration(time.Now().UnixNano())} }
 	log := slog.New(slog.DiscardHandler)
@@ -142,7 +142,7 @@ func TestGroup(t *testing.T) {
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
-		g.one.takes = 10 * time.Second
+		g.one.takes.Store(int64(10 * time.Second))
 		both := []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}
 		for i, waits := range []time.Duration{time.Second, 0, 0, 0} {
 			began := time.Now()
@@ -155,12 +155,12 @@ func TestHang(t *testing.T) {
 				t.Errorf("read %d took %v, error %v (-want +got):\n%s", i, time.Since(began), err, diff)
 			}
 			if i == 2 {
-				g.one.takes = 0
+				g.one.takes.Store(0)
 				time.Sleep(10 * time.Second)
 			}
 		}
-		if g.one.reads != 1 || g.two.reads != 4 {
-			t.Errorf("%d and %d reads", g.one.reads, g.two.reads)
+		if one, two := g.one.reads.Load(), g.two.reads.Load(); one != 1 || two != 4 {
+			t.Errorf("%d and %d reads", one, two)
 		}
 		r, err := g.Read(t.Context())
 		if diff := cmp.Diff(both, summary(r)); diff != "" || err != nil {
