@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +21,16 @@ import (
 type vendor struct {
 	name  string
 	gpus  []gputest.GPU
-	takes atomic.Int64 // how long a Read lasts, in nanoseconds
+	hang  chan struct{} // a Read waits until it is closed; nil for no wait
 	err   error
-	reads atomic.Int64
+	reads int
 }
 
 func (v *vendor) Read(context.Context) (gpu.Report, error) {
-	v.reads.Add(1)
-	time.Sleep(time.Duration(v.takes.Load()))
+	v.reads++
+	if v.hang != nil {
+		<-v.hang
+	}
 	if v.err != nil {
 		return gpu.Report{}, v.err
 	}
@@ -142,7 +143,7 @@ func TestGroup(t *testing.T) {
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
-		g.one.takes.Store(int64(10 * time.Second))
+		g.one.hang = make(chan struct{})
 		both := []string{"driver one", "driver two", uuids[0], uuids[1], uuids[2], "XID one", "XID two", "extra"}
 		for i, waits := range []time.Duration{time.Second, 0, 0, 0} {
 			began := time.Now()
@@ -155,12 +156,12 @@ func TestHang(t *testing.T) {
 				t.Errorf("read %d took %v, error %v (-want +got):\n%s", i, time.Since(began), err, diff)
 			}
 			if i == 2 {
-				g.one.takes.Store(0)
-				time.Sleep(10 * time.Second)
+				close(g.one.hang)
+				synctest.Wait()
 			}
 		}
-		if one, two := g.one.reads.Load(), g.two.reads.Load(); one != 1 || two != 4 {
-			t.Errorf("%d and %d reads", one, two)
+		if g.one.reads != 1 || g.two.reads != 4 {
+			t.Errorf("%d and %d reads", g.one.reads, g.two.reads)
 		}
 		r, err := g.Read(t.Context())
 		if diff := cmp.Diff(both, summary(r)); diff != "" || err != nil {
