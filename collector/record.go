@@ -33,14 +33,14 @@ func (p *page) placement(r *record.Placement) {
 		"UUID", r.UUID,
 		"serial", r.Serial,
 		"chassis_serial", r.ChassisSerial,
-		"chassis_slot", r.ChassisSlot,
-		"tray_index", r.TrayIndex,
+		"chassis_slot", decimal(r.ChassisSlot),
+		"tray_index", decimal(r.TrayIndex),
 		"pci_bus_id", r.PCIBusID,
 		"model", r.Model,
 	))
 }
 
-// allocation renders what a pod had of a GPU.
+// allocation renders a pod's part of a GPU.
 func (p *page) allocation(r *record.Allocation) {
 	who := p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,

@@ -49,7 +49,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
 	})
 	drivers := source.NewGroup(source.Config{
-		Sources:  map[stage.Name]source.Source{stage.Driver: library},
+		Members:  []source.Member{{Stage: stage.Driver, Source: library}},
 		Enricher: cfg.enricher(now, log),
 		Timeout:  2 * cfg.CallTimeout, Now: now, Stages: stages,
 	})

@@ -1,19 +1,19 @@
 // Package record has the rows of the record that is kept for years: where each GPU sits, and
-// which pod had it for how many joules. Each row names the board itself, so that nothing has
-// to be joined in an archive. The exporter shows them on /metrics/record.
+// which pod had it for how many joules. Each row names the board itself, so an archive needs
+// no joins. The exporter shows them on /metrics/record.
 package record
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Placement is a GPU that is present, and where it sits (gpuledger_placement_info). What is
-// not known is empty.
+// Placement is a GPU that is present, and where it sits (gpuledger_placement_info). Unknown
+// values are empty.
 type Placement struct {
-	Node, SystemUUID, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model string
+	Node, SystemUUID, UUID, Serial, ChassisSerial, PCIBusID, Model string
+	ChassisSlot, TrayIndex                                         *int // nil if unknown
 }
 
 // Board is the energy of a GPU since its book was opened (gpuledger_board_energy_joules_total).
@@ -24,7 +24,7 @@ type Board struct {
 	Since time.Time
 }
 
-// Allocation is what a pod had of a GPU: its energy (gpuledger_allocation_energy_joules_total)
+// Allocation is a pod's part of a GPU: its energy (gpuledger_allocation_energy_joules_total)
 // and the time that it held it (gpuledger_allocation_seconds_total).
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
@@ -49,7 +49,7 @@ func New(s *gpu.Snapshot) (rows Rows) {
 		if g.Present {
 			rows.Placements = append(rows.Placements, Placement{
 				Node: s.Node.Name, SystemUUID: gpu.Identity(s.Node.SystemUUID), UUID: g.UUID, Serial: serial, ChassisSerial: chassis,
-				ChassisSlot: decimal(g.Platform.Slot), TrayIndex: decimal(g.Platform.Tray), PCIBusID: g.PCIBusID, Model: gpu.Identity(g.Model),
+				ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, PCIBusID: g.PCIBusID, Model: gpu.Identity(g.Model),
 			})
 		}
 		if g.Book == nil {
@@ -78,12 +78,4 @@ func began(g *gpu.GPU, opened time.Time) time.Time {
 		return time.Time{}
 	}
 	return opened
-}
-
-// decimal returns an optional number, empty if it is not known.
-func decimal(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }

@@ -41,7 +41,7 @@ func TestNew(t *testing.T) {
 	}
 	want := record.Rows{
 		Placements: []record.Placement{
-			{Node: "n", SystemUUID: "u", UUID: "GPU-a", Serial: "1", ChassisSerial: "c", ChassisSlot: "4", PCIBusID: "p"},
+			{Node: "n", SystemUUID: "u", UUID: "GPU-a", Serial: "1", ChassisSerial: "c", ChassisSlot: new(4), PCIBusID: "p"},
 			{Node: "n", SystemUUID: "u", UUID: "GPU-c"},
 		},
 		Boards:      []record.Board{{Node: "n", UUID: "GPU-a", Serial: "1", Energy: 100, Since: opened}, {Node: "n", UUID: "GPU-b", Energy: 7}},

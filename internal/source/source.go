@@ -1,5 +1,5 @@
-// Package source defines what GPUs are read through: a [Source] for the boards of one
-// vendor, a [Group] of sources, and an [Enricher], which adds to what a source reported.
+// Package source defines how GPUs are read: by a [Source] for the boards of one vendor, a
+// [Group] of sources, and an [Enricher], which adds to a report.
 package source
 
 import (
@@ -23,8 +23,8 @@ type Source interface {
 	Close(wait time.Duration) error
 }
 
-// An Enricher adds to a report what another program knows of the same boards, and changes
-// nothing that is in it. It is used by one goroutine at a time.
+// An Enricher adds values of another program to a report of the same boards, and changes no
+// value in it. It is used by one goroutine at a time.
 type Enricher interface {
 	// Enrich adds to the report, which is empty while no source answers. With an error it
 	// added less than there may be.
@@ -32,10 +32,9 @@ type Enricher interface {
 	Close(wait time.Duration) error
 }
 
-// Config lists what a group reads.
+// Config lists the members of a group.
 type Config struct {
-	// Sources are for disjoint boards, each under the stage that shows its health.
-	Sources map[stage.Name]Source
+	Members []Member // with disjoint boards
 	// Enricher is nil for none.
 	Enricher Enricher
 	// Timeout limits the time that a Read waits for its sources. A source has a shorter
@@ -45,19 +44,24 @@ type Config struct {
 	Stages  *stage.Set
 }
 
+// A Member is a source and the stage that shows its health.
+type Member struct {
+	Stage  stage.Name
+	Source Source
+}
+
 // Group reads several sources as one. A source that fails or hangs delays no other for
 // longer than the timeout, once. It is used by one goroutine.
 type Group struct {
 	cfg     Config
-	members []*member
+	readers []*reader
 }
 
-// A member is a source of the group. Its lane holds one Read, which may hang.
-type member struct {
-	stage  stage.Name
-	source Source
-	lane   lane.Lane[outcome]
-	began  gpu.Instant
+// A reader reads one member. Its lane holds one Read, which may hang.
+type reader struct {
+	Member
+	lane  lane.Lane[outcome]
+	began gpu.Instant
 }
 
 type outcome struct {
@@ -68,10 +72,8 @@ type outcome struct {
 // NewGroup returns a group that has not read anything yet.
 func NewGroup(cfg Config) *Group {
 	g := &Group{cfg: cfg}
-	for _, name := range stage.Names { // in a fixed order
-		if s := cfg.Sources[name]; s != nil {
-			g.members = append(g.members, &member{stage: name, source: s})
-		}
+	for _, m := range cfg.Members {
+		g.readers = append(g.readers, &reader{Member: m})
 	}
 	return g
 }
@@ -84,18 +86,18 @@ var errLate = errors.New("the source has not answered in time, still waiting")
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
-	for _, m := range g.members {
+	for _, m := range g.readers {
 		if !m.lane.Busy() {
 			m.began = g.cfg.Now()
 			m.lane.Begin(func() outcome {
-				report, err := m.source.Read(ctx)
+				report, err := m.Source.Read(ctx)
 				return outcome{report, err}
 			})
 		}
 	}
 	var report gpu.Report
 	var errs []error
-	for _, m := range g.members {
+	for _, m := range g.readers {
 		o, ok := m.lane.Take(timeout)
 		if !ok {
 			o.err = errLate
@@ -103,7 +105,7 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 		if ctx.Err() != nil {
 			return gpu.Report{}, ctx.Err()
 		}
-		g.cfg.Stages.Observe(m.stage, m.began, o.err)
+		g.cfg.Stages.Observe(m.Stage, m.began, o.err)
 		if o.err != nil {
 			errs = append(errs, o.err)
 			report.Partial = true
@@ -147,8 +149,8 @@ func (g *Group) enrich(ctx context.Context, report *gpu.Report) {
 // Close closes all sources and the enricher at once.
 func (g *Group) Close(wait time.Duration) error {
 	var closers []func(time.Duration) error
-	for _, m := range g.members {
-		closers = append(closers, m.source.Close)
+	for _, m := range g.readers {
+		closers = append(closers, m.Source.Close)
 	}
 	if g.cfg.Enricher != nil {
 		closers = append(closers, g.cfg.Enricher.Close)

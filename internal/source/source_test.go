@@ -65,7 +65,7 @@ func newGroup() *group {
 	log := slog.New(slog.DiscardHandler)
 	g.stages = stage.New(log, now)
 	g.Group = source.NewGroup(source.Config{
-		Sources:  map[stage.Name]source.Source{stage.Driver: &g.one, stage.PCI: &g.two},
+		Members:  []source.Member{{Stage: stage.Driver, Source: &g.one}, {Stage: stage.PCI, Source: &g.two}},
 		Enricher: &g.extra, Timeout: time.Second, Now: now, Stages: g.stages,
 	})
 	return g
