@@ -62,8 +62,8 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label gives the series that have none their labels by name. The error is of the first that
-// has other labels than its metric, which only a mistake in this package can cause.
+// label adds the labels to new series. It returns an error if a series has other labels than
+// its metric, which only a mistake in this package can cause.
 func label(all *list[series]) (err error) {
 	var pairs metric.Pairs
 	var before *series

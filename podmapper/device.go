@@ -16,8 +16,7 @@ const ownResources = "nvidia.com/"
 // MIG-GPU-<uuid>/<GPU instance>/<compute instance>; by the index strategy <GPU> or
 // <GPU>:<n-th MIG device>. Google's plugin on GKE names device nodes: nvidia<minor> or
 // nvidia<minor>/gi<GPU instance>. Other vendors' plugins, such as AMD's, use PCI addresses.
-// Other ids mean nothing to us and are passed on. A device whose id is not understood has no
-// name.
+// Other ids are passed on unchanged. A device whose id is not understood has no name.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)

@@ -27,7 +27,7 @@ func newPods(list []pod, asked time.Duration) *pods {
 }
 
 // uids returns the UIDs of the listed pods. The list is older than this answer and
-// younger than the one before. So a name is not told if it had another pod then:
+// younger than the one before. So a name that had another pod then is left out:
 // the list may speak of either.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
@@ -41,7 +41,7 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the pod that bears a name, or nil if it cannot be told which one
+// named returns the pod of a name, or nil if it is ambiguous which one
 // does. A pod that has ended may still be there beside its successor.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
@@ -60,7 +60,7 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// allowed reports whether the name's pod was the given one, or nobody who lived.
+// allowed reports whether the name belonged to the given pod, or to no living pod.
 func (ps *pods) allowed(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid

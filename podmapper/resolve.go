@@ -68,8 +68,8 @@ func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	return m.names.pod(c.podUID)
 }
 
-// expect has the kubelet asked once more, soon, if it did not yet report what the owner of
-// a new process holds.
+// expect requests an early poll if the kubelet has not yet reported the allocations of a new
+// process's owner.
 func (m *Mapper) expect(o gpu.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

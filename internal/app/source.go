@@ -43,7 +43,7 @@ func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, or auto for every source that there is")
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded for one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; by default the loader finds it")
-	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "let the host engine measure the activity of MIG instances on GPUs before Hopper, whose driver does not; no other program can use their profiling counters then")
+	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper through the host engine, which reserves their profiling counters")
 	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` of the fields of the page /gpu/metrics, in the format of dcgm-exporter; default for the file that comes with the program")
 	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the label for the node on the page /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }

@@ -1,3 +1,3 @@
-// Package cli has what both programs do when they start: flags of kinds that package flag
-// lacks, the logger, and limits on what the program takes of the machine.
+// Package cli holds the start-up code of both programs: kinds of flags that package flag
+// lacks, the logger, and limits on memory and processors.
 package cli

@@ -36,8 +36,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner is what a process, an allocation or an account belongs to. It is a value: owners are
-// compared, and nothing but their kind is asked of them. The fields mean, by kind:
+// Owner owns processes, allocations and accounts. It is a value:
+// other packages compare owners, and use no field but the kind. The fields mean, by kind:
 //
 //	            Scope      Name  UID      Part
 //	OwnerPod    namespace  pod   pod UID  container

@@ -27,11 +27,11 @@ type Process struct {
 	// First is when the process was first seen, on the boot clock.
 	First time.Duration
 	// Cgroup is the content of /proc/<pid>/cgroup. It may be long: a resolver keeps copies
-	// of what it needs of it.
+	// of the parts that it needs.
 	Cgroup string
 }
 
-// An Answer is what a resolver knows of a process.
+// An Answer is the result of a resolver.
 type Answer struct {
 	Owner gpu.Owner
 	// ContainerID is the container runtime's id, 64 hex digits; may be empty.
@@ -58,8 +58,8 @@ type process struct {
 	resolve      func() Answer // nil once the owner is final
 }
 
-// NewChain returns a chain that asks the resolvers in order. A process that is of none of
-// them is the host's.
+// NewChain returns a chain that asks the resolvers in order. A process that no
+// resolver takes belongs to the host.
 func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }

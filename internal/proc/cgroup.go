@@ -32,8 +32,7 @@ func Paths(cgroup string) iter.Seq2[[]string, error] {
 }
 
 // IsUserSlice reports whether a segment holds the processes of users: systemd's slice
-// of all users, or the manager of one of them. What is below it may have any name, since
-// systemd lets users name their own cgroups.
+// of all users, or the manager of one of them. Below it users choose the names of cgroups.
 func IsUserSlice(segment string) bool {
 	return segment == "user.slice" || strings.HasPrefix(segment, "user@") && strings.HasSuffix(segment, ".service")
 }

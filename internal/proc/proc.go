@@ -1,5 +1,5 @@
 // Package proc reads the proc file system: processes, their start times and the text of
-// their cgroups. It knows nothing of Kubernetes and other owners.
+// their cgroups. Owners, such as pods, are the subject of other packages.
 package proc
 
 import (

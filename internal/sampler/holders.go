@@ -66,7 +66,7 @@ type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is how long a container is remembered that uses no GPU, so that one that
+// rememberOwners is how long an owner is remembered that uses no GPU, so that one that
 // comes and goes is not new each time.
 const rememberOwners = 10 * time.Minute
 

@@ -33,7 +33,7 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage is who was on one GPU at one reading.
+// processUsage lists the processes on one GPU at one reading, and their activity.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity

@@ -20,7 +20,7 @@ type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Owners knows the owners of processes.
+// Owners resolves the owners of processes.
 type Owners interface {
 	// Process returns what is known of a process that is alive.
 	Process(pid uint32) (gpu.Process, bool)
@@ -28,7 +28,7 @@ type Owners interface {
 	Owner(id gpu.ProcessID) gpu.Owner
 }
 
-// Mapper knows which container holds which device.
+// Mapper lists which container holds which device.
 type Mapper interface {
 	// Allocations names devices as the kubelet does.
 	Allocations() gpu.Allocations
@@ -169,7 +169,7 @@ type view struct {
 	down             bool                        // no driver answers
 	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
 	allocationsKnown bool
-	givenKnown       bool                    // the kubelet says who was given what
+	givenKnown       bool                    // the kubelet's list of allocations is known
 	processes        map[string]processUsage // by UUID
 }
 

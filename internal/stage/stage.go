@@ -125,7 +125,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	}
 }
 
-// logFailure logs a reason that was not said in this outage. Reasons that differ in numbers only,
+// logFailure logs a reason that was not logged in this outage. Reasons that differ in numbers only,
 // such as PIDs and times, are one.
 func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {

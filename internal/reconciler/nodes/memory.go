@@ -16,7 +16,7 @@ import (
 // fought over no more.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
-// freeAttempts is how many writes of a Node may be in vain before that slows them down: a
+// freeAttempts is the number of ineffective writes of a Node before further ones are delayed: a
 // hand that edits a few labels in turn is no fight.
 const freeAttempts = 5
 
@@ -122,7 +122,7 @@ func (m *memory) bore(name string) string {
 	return m.node(name).identity
 }
 
-// note remembers what is thought of a Node's exporter. It reports whether it is news
+// note remembers the finding about a Node's exporter. It reports whether it is new
 // that it is, or is no longer, refused, and which other Node it was refused for before.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()

@@ -9,7 +9,7 @@ import (
 )
 
 // identity is a UUID or a board serial number that can be on one Node only. A serial number
-// counts as the label says it: what differs in the driver's spelling only is the same.
+// is compared as the label has it, so spellings of the driver do not matter.
 type identity struct {
 	serial bool
 	id     string
@@ -31,7 +31,7 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns what a page claims: the GPUs that are there. A lost one may be on
+// identitiesOf returns the identities of the GPUs that are present on a page. A lost one may be on
 // another Node by now. Two dies of one board claim its serial number once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
@@ -47,7 +47,7 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders says which Nodes make each claim. Nearly always that is one, so others have a
+// holders has the Nodes of each identity. Nearly always that is one, so others have a
 // place of their own: there are two holders for every GPU of the cluster.
 type holders struct {
 	first  map[identity]string

@@ -63,11 +63,11 @@ type node struct {
 	boards  []identity
 	// spoke is when it last said anything, heard when it last made a claim.
 	spoke, heard time.Time
-	// observations is what each of its exporters said last; nearly always that is one.
+	// observations has the latest of each of its exporters; nearly always that is one.
 	observations map[string]observation
 }
 
-// observation is what one exporter of a Node said, and when it was heard.
+// observation is the latest page of one exporter of a Node, as labels.
 type observation struct {
 	at      time.Time
 	desired nodelabel.Desired
@@ -109,7 +109,7 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// accept takes a page that can be true for what it says, unless another exporter of the
+// accept uses a page without contradictions, unless another exporter of the
 // Node says something else: they would be heard in turns, and the labels with them.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
@@ -127,7 +127,7 @@ func (j *Validator) accept(name string, n *node, exporter string, page inventory
 	n.observe(reading{at: page.Time, desired: desired})
 }
 
-// ForgetExporter forgets what an exporter said that is gone.
+// ForgetExporter forgets the observation of an exporter that is gone.
 func (j *Validator) ForgetExporter(name, exporter string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,7 +136,7 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles what was read twice. The second reading must be one: an exporter that
+// observe settles labels that were read twice. The second reading must be a new one: an exporter that
 // hangs shows the same one for ever.
 func (n *node) observe(r reading) {
 	n.detail = ""
@@ -177,7 +177,7 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 	return d
 }
 
-// conflict returns another Node that makes a claim, and whose word stands; empty for none.
+// conflict returns another Node that currently reports the identity; empty for none.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	for _, other := range j.holders.nodesOf(c) {
 		if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {

@@ -10,7 +10,7 @@ import (
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is told of a controller whose owner chain is wanted.
+	// traced is called for a controller whose owner chain is needed.
 	traced func(reference)
 
 	mu     sync.Mutex

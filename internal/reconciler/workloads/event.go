@@ -144,7 +144,7 @@ type eventLog struct {
 	mu sync.Mutex // for the pods' full
 }
 
-// writeEvents writes what happened to a pod, and its snapshot if anything did and it is
+// writeEvents writes the events of a pod, and its snapshot if there are any and it is
 // wanted.
 func (d *eventLog) writeEvents(p *pod, events []event) {
 	d.mu.Lock()

@@ -44,8 +44,8 @@ type Options struct {
 
 // Register adds the flags, with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
-	fs.TextVar(&o.Resources, "resource-pattern", cli.MustPattern(defaultResources), "`regexp` that matches the names of the extended resources that are GPUs")
-	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` that matches the names of the device classes whose devices are GPUs")
+	fs.TextVar(&o.Resources, "resource-pattern", cli.MustPattern(defaultResources), "`regexp` of GPU resource names")
+	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod stay after it ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "`names` of the pods' labels to show in gpuledger_pod_labels, with commas between")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "`names` of the pods' annotations to show in gpuledger_pod_annotations, with commas between")

@@ -94,7 +94,7 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// tellsMoreThan reports whether the chain is to replace of what was known, nil
+// tellsMoreThan reports whether the chain is to replace the known one, nil
 // if nothing was. A server that did not answer told nothing: a root that is wrong until
 // the next try would be series of its own for ever. And what was known of the same
 // owners is not given up for less, for they are often deleted before their pods.

@@ -105,7 +105,7 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 		if shutdown {
 			return nil
 		}
-		var l *ownerChain // nil if nobody wants it
+		var l *ownerChain // nil if it is not needed any more
 		if b.wants(of) {
 			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putChain(of, l) {
 				l = nil

@@ -1,5 +1,5 @@
-// Package dcgm adds to the readings of NVML what a DCGM host engine knows: the fields of
-// the field page, and the activity of MIG instances. It is the only importer of go-dcgm.
+// Package dcgm adds values of a DCGM host engine to the readings of NVML: the fields of the
+// field page, and the activity of MIG instances. It is the only importer of go-dcgm.
 //
 // Three properties of the binding and the engine shape it. A call before a good
 // dcgmInit, or of a symbol that the library lacks, ends the process from within the

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// Config says which engine is read, and what.
+// Config is the configuration of an [Enricher].
 type Config struct {
 	Address Address
 	// LibraryPath is the client library; empty means libdcgm.so.4 by the loader's

@@ -23,7 +23,7 @@ type session struct {
 	gpus    []entity
 	uuids   map[entity]string // of the GPUs; those without one are asked again
 	watches []*watch
-	// unserved names what is not watched for now, as it was logged.
+	// unserved names the watches that failed, as they were logged.
 	unserved  map[string]bool
 	moments   moments
 	counted   time.Duration // when the GPUs were last counted, boot clock
@@ -31,7 +31,7 @@ type session struct {
 	page      page
 }
 
-// open connects and finds out what there is.
+// open connects and lists the GPUs.
 func open(cfg Config) (*session, error) {
 	e := new(engine)
 	if err := e.connect(cfg.LibraryPath, cfg.Address); err != nil {

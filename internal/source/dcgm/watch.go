@@ -115,7 +115,7 @@ func (w *watch) endGroups() error {
 	return w.end()
 }
 
-// What the engine may refuse, as its groups are named.
+// Watches that the engine may refuse, as its groups are named.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
@@ -127,8 +127,8 @@ const (
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
 // replace lets a watch take the place of another one, or of none. A watch of nothing is
-// none. The error is why there is none where there should be one. The engine goes on
-// measuring what both watch, unless an entity is to be watched no longer.
+// none. With an error there is no watch. The engine continues to measure the fields of both
+// watches, unless an entity is dropped.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -169,7 +169,7 @@ func (d *session) latest(of []entity, fields []field) (values, error) {
 	}))
 }
 
-// note logs once what cannot be watched. No error means that it is watched.
+// note logs a failed watch once. A nil error means that the watch succeeded.
 func (d *session) note(name string, err error) {
 	if err == nil {
 		delete(d.unserved, name)
