@@ -167,7 +167,7 @@ func TestCardinality(t *testing.T) {
 	}
 	contract := map[metric.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
 	for _, m := range collector.Catalogue() {
-		contract[m.Page][m.Per()] += m.Series(collector.Labels())
+		contract[m.Page][collector.Per(m)] += collector.Series(m)
 	}
 	if diff := cmp.Diff(contract, got); diff != "" {
 		t.Errorf("series for one more (-contract +counted):\n%s", diff)

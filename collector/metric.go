@@ -23,3 +23,26 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
+
+// Per names the thing that one more of makes a metric grow by [Series].
+func Per(m metric.Metric) string {
+	for _, key := range []struct{ label, per string }{
+		{"pid", "process"}, {"container", "container and GPU"}, {"pod_uid", "pod and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
+	} {
+		if slices.Contains(m.Labels, key.label) {
+			return key.per
+		}
+	}
+	return "node"
+}
+
+// Series returns how many series a metric has at most for each thing that [Per] names.
+func Series(m metric.Metric) int {
+	n := 1
+	for _, l := range labelCatalogue {
+		if l.Complete && slices.Contains(m.Labels, l.Name) {
+			n *= len(l.Values)
+		}
+	}
+	return n
+}

@@ -90,15 +90,15 @@ func costs(metrics []metric.Metric) []cost {
 	var cs []cost
 	at := make(map[string]int)
 	for _, m := range metrics {
-		i, ok := at[m.Per()]
+		i, ok := at[collector.Per(m)]
 		if !ok {
 			i = len(cs)
-			at[m.Per()] = i
-			cs = append(cs, cost{Per: m.Per()})
+			at[collector.Per(m)] = i
+			cs = append(cs, cost{Per: collector.Per(m)})
 		}
-		cs[i].Series += m.Series(collector.Labels())
+		cs[i].Series += collector.Series(m)
 		if m.Flag != "" {
-			cs[i].Hidden += m.Series(collector.Labels())
+			cs[i].Hidden += collector.Series(m)
 			cs[i].Flag = m.Flag
 		}
 	}

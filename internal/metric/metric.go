@@ -3,7 +3,6 @@
 package metric
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,30 +45,6 @@ type Label struct {
 	// Complete is set if there is a series for every value from the start, so
 	// that no increase is lost in a series that appears late.
 	Complete bool
-}
-
-// Per names the thing that one more of makes the metric grow by [Metric.Series].
-func (m Metric) Per() string {
-	for _, key := range []struct{ label, per string }{
-		{"pid", "process"}, {"container", "container and GPU"}, {"pod_uid", "pod and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
-	} {
-		if slices.Contains(m.Labels, key.label) {
-			return key.per
-		}
-	}
-	return "node"
-}
-
-// Series returns how many series the metric has at most for each of what [Metric.Per]
-// names. The labels are those of its catalogue.
-func (m Metric) Series(labels []Label) int {
-	n := 1
-	for _, l := range labels {
-		if l.Complete && slices.Contains(m.Labels, l.Name) {
-			n *= len(l.Values)
-		}
-	}
-	return n
 }
 
 // TypeName returns the type as the metrics page spells it.
