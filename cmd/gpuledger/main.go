@@ -1,6 +1,6 @@
-// Command gpuledger is the node exporter: it reads the GPUs of one node, finds out
-// which pods use them, keeps their energy books, and serves the result to
-// Prometheus. It needs no Kubernetes credentials.
+// Command gpuledger is the node exporter: it reads the GPUs of a node, finds the pods that use
+// them, keeps their energy books and serves the result to Prometheus. It needs no Kubernetes
+// credentials.
 package main
 
 import (
@@ -58,18 +58,17 @@ func main() {
 func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {
-		log.Warn("running without the sandbox (--sandbox=false stops this warning)", "err", err)
+		log.Warn("running without the sandbox (--sandbox=false disables this warning)", "err", err)
 		return
 	}
 	log.Info("running in the sandbox", "landlock_abi", abi)
 }
 
-// usage prints the flags, for those who ask for help.
 func usage(command string) {
 	if command == app.Status {
 		flags, _ := app.StatusFlags()
 		flags.SetOutput(os.Stdout)
-		fmt.Print("gpuledger status prints the state of the node, as a running exporter shows it.\n\n")
+		fmt.Print("gpuledger status prints the state of the node from a running exporter.\n\n")
 		flags.PrintDefaults()
 		return
 	}

@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// driverGrace is what calls of the driver that are in flight get at the end.
-	// Stopping must be quick: a driver upgrade waits for this pod.
+	// driverGrace is the time that driver calls in flight get at shutdown. It is short because
+	// a driver upgrade waits for this pod.
 	driverGrace = 500 * time.Millisecond
-	// firstPoll is how long the first tick waits for the kubelet, so that the
-	// first snapshot names the holders.
+	// firstPoll is the time that the first tick waits for the kubelet, so that the first
+	// snapshot has the allocations.
 	firstPoll = 2 * time.Second
 )
 
@@ -42,7 +42,7 @@ type Node struct {
 	Sampler *sampler.Sampler
 }
 
-// NewNode wires the parts and starts nothing.
+// NewNode connects the parts and starts nothing.
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
 	library := nvml.New(nvml.Config{
@@ -68,14 +68,14 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})}
 }
 
-// Run carries out the command. Without one it serves until the context ends, and
-// nothing that is missing on the node ends it.
+// Run executes the command. Without a command it serves until the context ends; a missing
+// dependency on the node never ends it.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
-	case Cleanup: // of a file system that may not answer
+	case Cleanup: // of a file system that may hang
 		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
 		if !ok {
-			return fmt.Errorf("cleanup: stopped before %s answered", cfg.StatePath)
+			return fmt.Errorf("cleanup: stopped before %s responded", cfg.StatePath)
 		}
 		return err
 	case Wait:
@@ -96,12 +96,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error { return server.Run(ctx, handler) })
 	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
-		log.Warn("leave the driver as it is", "err", stuck)
+		log.Warn("leave the driver loaded", "err", stuck)
 	}
 	return errors.Join(err, node.Sampler.Close())
 }
 
-// awaitPoll waits for the mapper's first poll, but not for long.
+// awaitPoll waits for the first poll of the mapper, for at most firstPoll.
 func awaitPoll(ctx context.Context, m *podmapper.Mapper) {
 	timer := time.NewTimer(firstPoll)
 	defer timer.Stop()

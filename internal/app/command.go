@@ -12,19 +12,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// The commands that the program takes before its flags. Without one it serves.
+// The commands, which precede the flags. Without a command the program serves.
 const (
-	// Status prints the state of the node that a running exporter shows, and ends.
+	// Status prints the state of the node from a running exporter and exits.
 	Status = "status"
-	// Cleanup removes what the exporter left on the node, and ends.
+	// Cleanup removes the exporter's files from the node and exits.
 	Cleanup = "cleanup"
-	// Wait does nothing until it is told to end, for a DaemonSet that pulls the image.
+	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.
 	Wait = "wait"
 )
 
-// cleanup removes the ledger's folder, which no exporter may hold any more, and the
-// folder of the Pods API if it is empty: where the kubelet has no such API, the
-// container runtime made it to mount it.
+// cleanup removes the state directory, which no exporter may have locked, and the directory of
+// the Pods API if it is empty: where the kubelet has no such API, the container runtime created
+// it for the mount.
 func cleanup(cfg Config, log *slog.Logger) error {
 	if err := state.Remove(cfg.StatePath); err != nil {
 		return fmt.Errorf("cleanup: %w", err)
@@ -32,8 +32,8 @@ func cleanup(cfg Config, log *slog.Logger) error {
 	folder := filepath.Dir(cfg.PodsAPI)
 	err := os.Remove(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
-		return fmt.Errorf("cleanup: remove the folder of the Pods API: %w", err)
+		return fmt.Errorf("cleanup: remove the directory of the Pods API: %w", err)
 	}
-	log.Info("nothing of the exporter is left on this node", "state", cfg.StatePath)
+	log.Info("no files of the exporter are left on this node", "state", cfg.StatePath)
 	return nil
 }

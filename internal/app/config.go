@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Config is what the flags say.
+// Config is the configuration from the flags.
 type Config struct {
 	Serve serve.Config
 	Log   cli.LogConfig
@@ -39,7 +39,7 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
-	// Sandbox is whether the exporter restricts itself to its [Config.SandboxRules].
+	// Sandbox enables the restrictions of [Config.SandboxRules].
 	Sandbox bool
 
 	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
@@ -48,8 +48,7 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the flag set of the exporter, bound to a configuration that holds
-// the defaults.
+// Flags returns the flag set of the exporter, bound to a configuration with the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Collector: collector.Options{Gauges: true}}
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
@@ -57,31 +56,30 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 	c.Serve.Register(fs)
 	c.Log.Register(fs)
-	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; the default is $NODE_NAME")
-	fs.DurationVar(&c.Tick, "tick", time.Second, "`time` between two readings of the GPUs, 200ms to 30s")
-	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`folder` where procfs is mounted")
-	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`folder` where sysfs is mounted")
-	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`folder` of the kubelet's container log links")
-	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`folder` of the pods' logs, read where container log links are missing")
-	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used where it exists")
+	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; default $NODE_NAME")
+	fs.DurationVar(&c.Tick, "tick", time.Second, "`interval` between two readings of the GPUs, 200ms to 30s")
+	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`directory` where procfs is mounted")
+	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`directory` where sysfs is mounted")
+	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`directory` of the kubelet's container log links")
+	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
+	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
-	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty on a machine without Kubernetes: nothing of it is looked for then")
-	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`folder` of the ledger's file; should live as long as the boot does")
-	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default the loader finds it")
-	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`time` that a tick waits for a GPU before it goes on without it")
+	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes")
+	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`directory` of the state file; should be cleared at every boot, such as a tmpfs")
+	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
+	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
 	c.registerSource(fs)
-	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that counters stay after their process or pod ended; at least three scrape intervals")
-	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "show power, temperature, utilisation, memory and clocks of each GPU")
-	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of the series per process: always, shared or never")
-	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`number` of processes with series of their own; the rest is folded into pid=\"other\"")
-	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs, as far as the kernel can: it writes in --state.path and to devices only, executes no program, signals no process and connects to no TCP port but that of --dcgm.address")
+	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
+	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
+	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
+	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
 
-// Parse reads the command line: flags, and a command before them if that is what is
-// wanted. Its errors name the flag and what is wrong in one line; [flag.ErrHelp] asks
-// for the usage of the command in the result.
+// Parse parses the command line: an optional command, then flags. Its errors name the flag and
+// the fault in one line; [flag.ErrHelp] requests the usage of the command in the result.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	if len(args) > 0 && args[0] == Status {
 		fs, c := StatusFlags()
@@ -112,12 +110,12 @@ func (c *Config) validate() error {
 	var errs []error
 	absolute := func(name, path string) {
 		if !filepath.IsAbs(path) {
-			errs = append(errs, fmt.Errorf("--%s=%s: want an absolute path", name, path))
+			errs = append(errs, fmt.Errorf("--%s=%s: must be an absolute path", name, path))
 		}
 	}
 	atLeast := func(name string, least, d time.Duration) {
 		if d < least {
-			errs = append(errs, fmt.Errorf("--%s=%v: want at least %v", name, d, least))
+			errs = append(errs, fmt.Errorf("--%s=%v: must be at least %v", name, d, least))
 		}
 	}
 	absolute("path.procfs", c.ProcFS)
@@ -132,16 +130,17 @@ func (c *Config) validate() error {
 	if c.NVMLLibrary != "" {
 		absolute("nvml.library", c.NVMLLibrary)
 	}
-	// The board's counter moves every 100 ms: shorter ticks would see it stand.
+	// The board refreshes its counter every 100 ms; with shorter ticks it would appear to stand
+	// still.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// A process that ended is remembered for half a minute, to be known at the next one.
+	// A process that ended is remembered for half a minute, and must be found by the next tick.
 	if c.Tick > 30*time.Second {
-		errs = append(errs, fmt.Errorf("--tick=%v: want at most 30s", c.Tick))
+		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}
 	atLeast("nvml.call-timeout", 10*time.Millisecond, c.CallTimeout)
 	atLeast("retention", c.Tick, c.Retention)
 	if c.MaxProcesses < 1 {
-		errs = append(errs, fmt.Errorf("--collector.process.max=%d: want at least 1; --collector.process=never hides processes", c.MaxProcesses))
+		errs = append(errs, fmt.Errorf("--collector.process.max=%d: must be at least 1; use --collector.process=never to hide processes", c.MaxProcesses))
 	}
 	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)

@@ -1,4 +1,3 @@
-// Package app wires the exporter: flags in, HTTP out, and between them the
-// sources, the mapper, the sampler and the collector. Everything that runs is a
-// Run(ctx) error in one group.
+// Package app assembles the exporter from its flags: sources, mapper, sampler, collector and
+// HTTP server. Every part that runs is a Run(ctx) error in one group.
 package app

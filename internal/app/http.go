@@ -17,13 +17,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// newHandler serves the latest snapshot. No path here reads anything else, so a
-// scrape costs the same whatever state the driver is in.
+// newHandler serves the latest snapshot. No path reads anything else, so the cost of a scrape
+// does not depend on the state of the driver.
 func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server prometheus.Collector, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		versioncollector.NewCollector("gpuledger"),
-		// The process collector is left out: it reads /proc in the scrape.
+		// The process collector is omitted: it would read /proc during the scrape.
 		collectors.NewGoCollector(),
 		server,
 	)
@@ -46,10 +46,10 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// nothingYet is why there is no answer before the first tick.
-const nothingYet = "nothing was read yet"
+// nothingYet is the response before the first tick.
+const nothingYet = "no reading yet"
 
-// withSnapshot answers with what show makes of the latest snapshot, once there is one.
+// withSnapshot responds with show of the latest snapshot, once there is one.
 func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *gpu.Snapshot)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s := latest()
@@ -63,10 +63,10 @@ func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *g
 
 func showInventory(w http.ResponseWriter, s *gpu.Snapshot) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = writeJSON(w, inventory.New(s)) // an error here is the client's going away
+	_ = writeJSON(w, inventory.New(s)) // an error means that the client has gone
 }
 
-// writeJSON writes a value for programs, so that people can read it too.
+// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, value any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

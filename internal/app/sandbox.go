@@ -2,10 +2,10 @@ package app
 
 import "github.com/gpuledger/gpuledger/internal/sandbox"
 
-// dns is the port of name servers, which answer on TCP what is too long for UDP.
+// dns is the port of name servers, which use TCP for responses that are too long for UDP.
 const dns = 53
 
-// SandboxRules returns what the exporter does beside reading files.
+// SandboxRules returns the permissions of the exporter beyond reading files.
 func (c *Config) SandboxRules() sandbox.Rules {
 	rules := sandbox.Rules{State: c.StatePath, Devices: "/dev"}
 	if port := c.DCGM.address.Port(); port != 0 {

@@ -13,28 +13,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// statusTimeout bounds the question: somebody waits for the answer.
+// statusTimeout is the timeout of the request.
 const statusTimeout = 10 * time.Second
 
-// StatusConfig is what the flags of the command say.
+// StatusConfig is the configuration of the status command.
 type StatusConfig struct {
 	URL        string
 	JSON       bool
 	HTTPConfig string
 }
 
-// StatusFlags returns the flag set of the command.
+// StatusFlags returns the flag set of the status command.
 func StatusFlags() (*flag.FlagSet, *StatusConfig) {
 	var c StatusConfig
 	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&c.URL, "url", "http://127.0.0.1:9840", "`address` of the exporter")
-	fs.BoolVar(&c.JSON, "json", false, "print what the exporter answers, for programs")
-	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, as promtool takes it; /dev/stdin works")
+	fs.BoolVar(&c.JSON, "json", false, "print the exporter's JSON response")
+	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, in the format of promtool; /dev/stdin works")
 	return fs, &c
 }
 
-// ShowStatus asks a running exporter for the state of its node, and prints it.
+// ShowStatus requests the state of the node from a running exporter and prints it.
 func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -6,25 +6,26 @@ import (
 	"runtime/debug"
 )
 
-// The growth of the heap between two collections in percent of what lives on it. Go's
+// The growth of the heap between two garbage collections, in percent of the live heap. Go's
 // default is 100.
 const (
-	// ExporterGrowth is that of the exporter. A heap of a few megabytes is collected in some
-	// milliseconds, and what a page of ten thousand series takes to make would else double
+	// ExporterGrowth is the growth of the exporter. Its heap of a few megabytes is collected in
+	// milliseconds, and the garbage of a page with ten thousand series would otherwise double
 	// it.
 	ExporterGrowth = 15
-	// ReconcilerGrowth is that of the reconciler. A large cluster is held in memory for long and
-	// little garbage is made: half of Go's default saves a quarter of the memory and costs
-	// hardly any time.
+	// ReconcilerGrowth is the growth of the reconciler, which holds a large cluster in memory
+	// and makes little garbage: half of Go's default saves a quarter of the memory at almost no
+	// cost.
 	ReconcilerGrowth = 50
 )
 
-// processors is how many run Go code at once. By default all of the machine's would: each
-// has memory of its own, which for the 224 of a GPU node come to 8 MiB of an idle exporter's
-// 34, and each would help when garbage is collected, in the way of the workload.
+// processors is the number of threads that run Go code at once. By default all processors of
+// the machine would: each has its own memory, 8 of the 34 MiB of an idle exporter on a GPU node
+// with 224 processors, and each would collect garbage and delay the workload.
 const processors = 2
 
-// LimitFootprint keeps a program small on nodes that belong to others. It sets the growth and the number of processors, unless $GOGC and $GOMAXPROCS do.
+// LimitFootprint reduces the memory and processors of a program on a node that belongs to
+// others. It sets the heap growth and GOMAXPROCS unless $GOGC and $GOMAXPROCS are set.
 func LimitFootprint(growth int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(growth)

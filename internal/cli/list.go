@@ -2,8 +2,7 @@ package cli
 
 import "strings"
 
-// List is a flag with commas between its words. Spaces around a word are no part of it,
-// and what is empty is no word.
+// List is a flag with comma-separated words. Spaces around words and empty words are ignored.
 type List []string
 
 // MarshalText implements [encoding.TextMarshaler].

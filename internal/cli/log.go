@@ -16,9 +16,9 @@ type LogConfig struct {
 	Format string
 }
 
-// Register adds the flags, with their defaults.
+// Register adds the flags with their defaults.
 func (c *LogConfig) Register(fs *flag.FlagSet) {
-	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "least severe `level` to log: debug, info, warn or error")
+	fs.TextVar(&c.Level, "log.level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
 	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
 }
 
@@ -28,12 +28,11 @@ func (c *LogConfig) Validate() error {
 	case "auto", "json", "text":
 		return nil
 	default:
-		return fmt.Errorf("--log.format=%s: want json, text or auto", c.Format)
+		return fmt.Errorf("--log.format=%s: must be json, text or auto", c.Format)
 	}
 }
 
-// NewLogger returns the program's logger: for people on a terminal, as JSON elsewhere, and
-// always on stderr.
+// NewLogger returns a logger that writes to stderr: text on a terminal, JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger {
 	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
 	terminal := err == nil

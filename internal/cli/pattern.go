@@ -8,7 +8,7 @@ import (
 // Pattern is a flag that holds a regular expression.
 type Pattern struct{ *regexp.Regexp }
 
-// MustPattern returns the pattern of an expression that is known to be good.
+// MustPattern returns the pattern of a valid expression and panics on others.
 func MustPattern(expr string) *Pattern { return &Pattern{regexp.MustCompile(expr)} }
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -19,11 +19,11 @@ func (p Pattern) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. An empty expression would match
-// whatever there is.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It rejects an empty expression, which
+// would match everything.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
-		return errors.New("is empty, which matches everything; for nothing write ^$")
+		return errors.New("is empty, which would match everything; to match nothing write ^$")
 	}
 	p.Regexp, err = regexp.Compile(string(text))
 	return err

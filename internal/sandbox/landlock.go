@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFile are the rights to write a file that exists, device files included.
+// writeFile are the rights to write an existing file, including device files.
 const writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
 // landlockABI returns the version of the kernel's Landlock.
 func landlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
-		return 0, fmt.Errorf("this kernel, or a filter of its system calls, has no Landlock: %w", errno)
+		return 0, fmt.Errorf("Landlock is not available in this kernel, or a system call filter blocks it: %w", errno)
 	}
 	return int(abi), nil
 }
 
-// denied returns what the program can no longer do unless a rule allows it, as far as the
-// ABI goes: the kernel rejects rights that it does not know.
+// denied returns the operations that are denied without a rule, as far as the ABI goes: the
+// kernel rejects rights that it does not support.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -52,7 +52,7 @@ func denied(abi int) unix.LandlockRulesetAttr {
 	return d
 }
 
-// open returns the ruleset of what is denied with the exceptions of the rules, as a file
+// open returns a ruleset with the denied operations and the exceptions of the rules, as a file
 // descriptor.
 func open(r Rules, abi int) (int, error) {
 	d := denied(abi)
@@ -69,7 +69,7 @@ func open(r Rules, abi int) (int, error) {
 }
 
 func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
-	_ = os.MkdirAll(r.State, 0o755) // where that fails, the stage state reports why
+	_ = os.MkdirAll(r.State, 0o755) // if it fails, the stage state reports the reason
 	const inState = writeFile | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
 	if err := allow(ruleset, r.State, inState&d.Access_fs); err != nil {
 		return err
@@ -97,11 +97,11 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	return nil
 }
 
-// allow adds a rule for a file, or for a folder and everything below it. A path that does
-// not exist or cannot be reached has no rule: nothing is allowed there.
+// allow adds a rule for a file, or for a directory and everything below it. A path that is
+// missing or unreachable gets no rule: nothing is allowed there.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
-	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // which no file can have
+	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // no file can have this right
 		flags |= unix.O_DIRECTORY
 	}
 	fd, err := unix.Open(path, flags, 0)
@@ -139,7 +139,7 @@ func addRule(ruleset, kind int, rule unsafe.Pointer, what string) error {
 	return nil
 }
 
-// restrict restricts this thread, and the threads and programs that it starts.
+// restrict restricts this thread and the threads and programs that it starts.
 func restrict(ruleset int) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
 		return fmt.Errorf("apply the Landlock ruleset: %w", errno)
@@ -147,8 +147,8 @@ func restrict(ruleset int) error {
 	return nil
 }
 
-// images returns the files that the kernel opens to execute the program: its own, and the
-// dynamic loader's unless it is linked statically.
+// images returns the files that the kernel opens to execute the program: the program and,
+// unless it is linked statically, the dynamic loader.
 func images() ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {

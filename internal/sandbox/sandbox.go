@@ -1,14 +1,15 @@
-// Package sandbox restricts the program for the rest of its life, by Landlock and
-// no_new_privs. docs/security.md lists what it can no longer do.
+// Package sandbox restricts the program permanently, by Landlock and no_new_privs.
+// docs/security.md lists the denied operations.
 //
-// Landlock restricts a thread, and the Go runtime has several before main begins. So one
-// thread is restricted and executes the program again, in the same process: every thread
-// of the new image is in one Landlock domain. Restricting each thread by itself, as libpsx
-// does, makes a domain of each, and before Linux 6.15 threads in different domains cannot
-// signal each other. The kernel's own way (LANDLOCK_RESTRICT_SELF_TSYNC) needs Linux 7.0.
+// Landlock restricts a thread, and the Go runtime has several before main begins. Therefore one
+// thread is restricted and executes the program again, in the same process, so that every
+// thread of the new image is in one Landlock domain. Restricting each thread by itself, as
+// libpsx does, creates a domain for each, and before Linux 6.15 threads in different domains
+// cannot signal each other. The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs
+// Linux 7.0.
 //
-// Reading files is not restricted: where the driver's library and its files lie differs by
-// distribution and container toolkit, and may change while the program runs.
+// Reading files is not restricted: the location of the driver's library and its files differs
+// by distribution and container toolkit, and may change while the program runs.
 package sandbox
 
 import (
@@ -22,28 +23,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rules are the exceptions: what the restricted program may still do.
+// Rules are the operations that remain allowed.
 type Rules struct {
-	// State is the folder in which it writes files. It is made if it is missing, since a
-	// rule holds for a folder that exists. Without it nothing can be written.
+	// State is the directory in which the program writes files. It is created if it is missing,
+	// because a rule needs an existing directory. If empty, nothing can be written.
 	State string
-	// Devices is the folder of device files that it opens for writing and controls, those
-	// that appear later included.
+	// Devices is the directory of device files that the program opens for writing and controls,
+	// including files that appear later.
 	Devices string
-	// Ports are the TCP ports that it connects to.
+	// Ports are the TCP ports that the program connects to.
 	Ports []uint16
 }
 
-// marker is the environment variable that tells the new image the Landlock ABI by which it
-// is restricted.
+// marker is the environment variable that passes the Landlock ABI to the new image.
 const marker = "GPULEDGER_SANDBOX"
 
-// openTimeout is for the folders of the rules, which may be on a dead file system.
+// openTimeout is the timeout for the directories of the rules, whose file system may hang.
 const openTimeout = 2 * time.Second
 
-// Enter restricts the program and returns the kernel's Landlock ABI, which says how far:
-// 3 restricts truncation, 4 TCP connections, 5 ioctl on devices, 6 signals. It executes the
-// program again, so it belongs at the beginning of main. After an error the program is not
+// Enter restricts the program and returns the kernel's Landlock ABI, which determines the
+// restrictions: 3 adds truncation, 4 TCP connections, 5 ioctl on devices, 6 signals. It
+// executes the program again, so main calls it first. After an error the program is not
 // restricted.
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
@@ -66,8 +66,7 @@ func Enter(r Rules) (abi int, err error) {
 	return 0, <-failed
 }
 
-// execute restricts this thread and replaces the program by itself. It returns on errors
-// only.
+// execute restricts this thread and executes the program again. It returns only on errors.
 func execute(ruleset, abi int) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -87,19 +86,19 @@ func execute(ruleset, abi int) error {
 	return fmt.Errorf("execute %s: %w", program, unix.Exec(program, os.Args, environment))
 }
 
-// deathSignal is the signal that the program gets when its parent ends, 0 for none. It
-// belongs to the main thread, on which Go initialises packages: main may run on another.
+// deathSignal is the signal that the program receives when its parent ends, 0 for none. It
+// belongs to the main thread, on which Go initialises packages; main may run on another thread.
 var deathSignal = parentDeathSignal()
 
-// parentDeathSignal returns the signal that this thread gets when its parent ends. The call
-// fails for an invalid address only.
+// parentDeathSignal returns the signal that this thread receives when its parent ends. The call
+// fails only for an invalid address.
 func parentDeathSignal() uintptr {
 	var signal int32
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return uintptr(signal)
 }
 
-// openInTime opens the ruleset, or returns an error if that takes too long.
+// openInTime opens the ruleset, or returns an error after openTimeout.
 func openInTime(r Rules, abi int) (ruleset int, err error) {
 	done := make(chan struct{})
 	var opened int
@@ -112,6 +111,6 @@ func openInTime(r Rules, abi int) (ruleset int, err error) {
 	case <-done:
 		return opened, failure
 	case <-time.After(openTimeout):
-		return -1, fmt.Errorf("open the folders of the Landlock rules: timeout after %v", openTimeout)
+		return -1, fmt.Errorf("open the directories of the Landlock rules: timeout after %v", openTimeout)
 	}
 }

@@ -2,17 +2,19 @@ package serve
 
 import "net/http"
 
-// maxCached is how many answers to different requests are kept. Prometheus makes one kind.
+// maxCached is the number of responses to different requests that are kept. Prometheus sends
+// one kind of request.
 const maxCached = 4
 
-// cached keeps the answers of a handler while revision stays the same. It serves one request
-// at a time, as [shared] asks it to.
+// cached keeps the responses of a handler while revision is unchanged. It serves one request at
+// a time, as [shared] requires.
 func cached(revision func() uint64, handler http.Handler) http.Handler {
 	answers := make(map[string]*answer)
 	var of uint64
-	var size int // of the last answer
+	var size int // of the last response
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Before the page is made: a page that is newer than its revision is made once more.
+		// Read the revision before rendering: a page that is newer than its revision is
+		// rendered once too often, never too rarely.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// connections limits the open connections of a server, and those of one client address to
-// half of them. If either limit is reached, a new connection takes the place of one that
-// waits for its client: an idle one, or one that has sent no request yet. It is one of the
-// address that has the most, so that many connections elsewhere do not close a scraper's.
-// If there is none to close, the new one is refused.
+// connections limits the open connections of a server, and one client address to half of them.
+// At a limit, a new connection replaces one that waits for its client: an idle one, or one
+// without a request so far. It belongs to the address with the most connections, so that many
+// connections from elsewhere do not close a scraper's. If no connection can be closed, the new
+// one is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -25,12 +25,12 @@ type connection struct {
 	net.Conn
 	of      *connections
 	address string
-	// The lock of connections guards these.
+	// Guarded by the lock of connections.
 	answering bool
-	since     time.Time // since when it has waited for its client, unless answering
+	since     time.Time // start of the wait for the client, unless answering
 }
 
-// listener applies the limits to what it accepts.
+// listener applies the limits to accepted connections.
 type listener struct {
 	net.Listener
 	connections *connections
@@ -73,9 +73,9 @@ func (cs *connections) admit(c *connection) bool {
 	return true
 }
 
-// toClose returns the connection to close for a new one of an address, or nil: of those
-// that wait for their client, the oldest of the address with the most connections. The new
-// one's address has the most, unless another one has more.
+// toClose returns the connection to close for a new one from an address, or nil: the oldest
+// waiting connection of the address with the most connections. On a tie this is the address of
+// the new connection.
 func (cs *connections) toClose(address string, of map[string]int) *connection {
 	var found *connection
 	for o := range cs.open {
@@ -117,5 +117,5 @@ func host(address string) string {
 	return address
 }
 
-// half is the part of a limit that one client address may use.
+// half returns the part of a limit that one client address may use.
 func half(limit int) int { return (limit + 1) / 2 }

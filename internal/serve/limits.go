@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of one connection, in time and memory. The number of connections is limited
-// too (see [connections]), so their product is.
+// The limits of one connection, in time and memory. The number of connections is limited too
+// (see [connections]), and so is the total.
 const (
-	// readHeaderTime limits the TLS handshake and reading a header. readTime limits
-	// reading a request; no handler reads a body.
+	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; no
+	// handler reads a body.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
-	// writeTime limits the answer: queueTime, and ten seconds to read it, the default
-	// scrape timeout of Prometheus.
+	// writeTime limits the response: queueTime, and ten seconds to read it, the default scrape
+	// timeout of Prometheus.
 	writeTime = queueTime + 10*time.Second
 	// idleTime is longer than the usual scrape intervals, so that a scraper keeps its
 	// connection.
 	idleTime = 150 * time.Second
-	// maxHeaderBytes is what net/http adds 4 KiB to. A header of 8 KiB with thousands of
-	// short lines takes 300 KiB when it is parsed.
+	// maxHeaderBytes is the limit to which net/http adds 4 KiB. A header of 8 KiB with
+	// thousands of short lines takes 300 KiB when it is parsed.
 	maxHeaderBytes = 4 << 10
 	// sendBuffer and receiveBuffer limit the kernel's memory of a connection, which
 	// cgroup v2 charges to the container. The kernel doubles both.
@@ -36,9 +36,9 @@ const (
 
 // newServer returns a server for one listener.
 //
-// It speaks HTTP/1.1 only. A client of HTTP/2 can hold eight answers or more per
-// connection without reading any of them, before it is authenticated; the limits above
-// would need a second set for streams, and a scraper gains nothing from streams.
+// It supports only HTTP/1.1. An HTTP/2 client can hold eight or more responses per connection
+// without reading them, before it is authenticated; the limits above would need a second set
+// for streams, which do not help a scraper.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,
@@ -49,15 +49,15 @@ func (s *Server) newServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         s.connections.note,
-		// Each failed handshake is an error: a line that any client can cause.
+		// Each failed handshake is an error, so any client can cause a log line.
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	server.Protocols.SetHTTP1(true)
 	return server
 }
 
-// withoutHTTP2 drops the attribute http2 of the toolkit's log: the setting of the web
-// configuration, which has no effect here.
+// withoutHTTP2 drops the attribute http2 of the toolkit's log: that setting of the web
+// configuration has no effect here.
 type withoutHTTP2 struct{ slog.Handler }
 
 // Handle implements [slog.Handler].

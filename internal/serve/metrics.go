@@ -8,35 +8,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics serves the metrics of a program on one page or several.
+// Metrics serves the metrics of a program on one or more pages.
 type Metrics struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
-	// making has room for one answer. What it takes to make one, most of it the
-	// compressor, is so there once, also while several pages are asked for.
+	// making has room for one response, so the memory for rendering and compressing is needed
+	// once, also while several pages are requested.
 	making chan struct{}
 }
 
-// NewMetrics returns the pages of a program with this registry. A scraper that hangs up is
-// no news, and counted all the same.
+// NewMetrics returns the pages of a program with this registry. A scraper that disconnects is
+// counted but not logged.
 func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 	return &Metrics{registry: registry, log: log, making: make(chan struct{}, 1)}
 }
 
-// Main serves what the registry gathers, and more of other names.
+// Main serves the metrics of the registry and of further gatherers.
 func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(m.registry)}, more...)
 	return m.Page(prometheus.NewMultiTRegistry(all...))
 }
 
-// Page serves what is gathered on a page of its own, and adds nothing to it: the
-// failures of its scrapes are counted on the main page.
+// Page serves a gatherer on a page of its own, without additional metrics: failed scrapes are
+// counted on the main page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }
 
-// Cached is Page for a page that changes rarely: while revision returns the same number, an
-// answer is rendered and compressed once.
+// Cached is Page for a page that changes rarely: while revision returns the same number, a
+// response is rendered and compressed once.
 func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision func() uint64) http.Handler {
 	return shared(m.making, cached(revision, m.handler(gatherer)))
 }

@@ -19,23 +19,23 @@ const (
 
 var actions = []string{connectionClosed, connectionRefused, requestRefused}
 
-// Metric counts what the limits of the server do.
+// Metric counts the effects of the server's limits.
 var Metric = metric.Metric{
 	Family: "Serving", Name: "gpuledger_http_overload_total", Type: prometheus.CounterValue,
 	Labels: []string{"action"},
-	Help:   "Connections closed or refused, and requests refused, because --web.max-connections or --web.max-requests was reached.",
+	Help:   "Connections closed or refused, and requests refused, at the limits --web.max-connections and --web.max-requests.",
 }
 
 // Label is its label.
 var Label = metric.Label{
 	Name: "action", Values: actions, Complete: true,
-	Help: "What happened: a connection that waited for its client was closed for a new one, a new connection was refused, a request got status 503.",
+	Help: "A waiting connection was closed for a new one, a new connection was refused, or a request got status 503.",
 }
 
-// quietTime without an overload ends it: the next one is logged again.
+// quietTime is the time without overload after which the next one is logged again.
 const quietTime = 10 * time.Minute
 
-// overload counts what the limits do, and logs it when it begins.
+// overload counts the effects of the limits and logs the start of an overload.
 type overload struct {
 	*prometheus.CounterVec
 	log *slog.Logger

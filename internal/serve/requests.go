@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// queueTime is how long a request waits for its turn: less than the default scrape
-	// timeout of Prometheus, so that its client learns the reason.
+	// queueTime is the longest wait of a request. It is shorter than the default scrape timeout
+	// of Prometheus, so that the client receives the reason.
 	queueTime = 5 * time.Second
 	// retryAfter is in seconds.
 	retryAfter = "5"
 )
 
-// keptHeaders are the headers that a handler reads, that of basic auth included.
+// keptHeaders are the headers that a handler reads, including basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization"}
 
-// guard limits the requests that are answered at once, before their passwords are checked.
-// Probes have a limit of their own, so that pages do not delay them. A path that the
-// multiplexer would redirect is not found: a redirect would repeat it.
+// guard limits concurrent requests before their passwords are checked. Probes have a separate
+// limit, so that pages do not delay them. A path that the multiplexer would redirect is not
+// found: a redirect would cause a second request.
 func (s *Server) guard(handler http.Handler) http.Handler {
-	refusal := fmt.Sprintf("too many requests at once: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
+	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		r.Header = keep(r.Header)
 		if r.ContentLength != 0 {
-			// No handler reads a body, but the server would wait for its rest.
+			// No handler reads a body, but the server would wait for the rest of it.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		}
 		p := r.URL.EscapedPath()
@@ -46,7 +46,7 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 		}
 		address := host(r.RemoteAddr)
 		if err := queue.enter(r.Context(), address); err != nil {
-			if r.Context().Err() == nil { // the client still waits
+			if r.Context().Err() == nil { // the client is still waiting
 				s.overload.add(requestRefused, address)
 			}
 			w.Header().Set("Retry-After", retryAfter)
@@ -58,8 +58,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	})
 }
 
-// keep returns the headers that a handler reads. The others may take 300 KiB, for as long
-// as the request lasts.
+// keep returns the headers that a handler reads. The others may take 300 KiB while the request
+// lasts.
 func keep(header http.Header) http.Header {
 	kept := make(http.Header, len(keptHeaders))
 	for _, name := range keptHeaders {
@@ -70,8 +70,8 @@ func keep(header http.Header) http.Header {
 	return kept
 }
 
-// queue limits the requests that are answered at once, and those of one client address to
-// half of them. Further requests wait in their order; connections limit their number.
+// queue limits concurrent requests, and one client address to half of them. Further requests
+// wait in order; their number is limited by the connections.
 type queue struct {
 	max int
 	all *semaphore.Weighted
@@ -80,7 +80,7 @@ type queue struct {
 	addresses map[string]*share
 }
 
-// share is the part of a queue that one address may use.
+// share is the use of a queue by one address.
 type share struct {
 	*semaphore.Weighted
 	requests int // answered and waiting
@@ -90,8 +90,8 @@ func newQueue(limit int) *queue {
 	return &queue{max: limit, all: semaphore.NewWeighted(int64(limit)), addresses: make(map[string]*share)}
 }
 
-// enter waits for the turn of a request, for at most queueTime. After nil, leave must
-// be called.
+// enter waits for a request's turn, for at most queueTime. After nil, the caller must call
+// leave.
 func (q *queue) enter(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()
@@ -112,7 +112,7 @@ func (q *queue) leave(address string) {
 	q.part(address).Release(1)
 }
 
-// join returns the share of an address, for one more request.
+// join adds a request to the share of its address.
 func (q *queue) join(address string) *share {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// listenAgain is the time between two attempts to listen.
+	// listenAgain is the interval between two attempts to listen.
 	listenAgain = 5 * time.Second
-	// grace is the time that open connections get at the end. A driver upgrade
+	// grace is the time for open requests at shutdown. It is short because a driver upgrade
 	// waits for the exporter's pod.
 	grace = 300 * time.Millisecond
 )
 
-// Healthy answers for as long as the program can.
+// Healthy responds with 200.
 func Healthy(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("healthy\n")) }
 
-// Ready answers 200 while notYet returns nothing, and else says what is missing.
+// Ready responds with 200 while notYet returns an empty string, else with the reason.
 func Ready(notYet func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if missing := notYet(); missing != "" {
@@ -58,8 +58,8 @@ func New(cfg Config, log *slog.Logger) *Server {
 // Collector returns the metric of the server.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. An address that is taken is tried again: a
-// sidecar that exits would make its pod not ready.
+// Run serves until the context ends. It retries an address that is in use: a sidecar that exits
+// would make its pod not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	said := ""
 	for {
@@ -69,7 +69,7 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			s.log.Error("not serving, will keep trying", "err", err)
+			s.log.Error("not serving, will retry", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +79,7 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	}
 }
 
-// listenAndServe opens every address, or none.
+// listenAndServe opens all addresses or none.
 func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error {
 	var listeners []net.Listener
 	defer func() {
@@ -104,9 +104,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	log := slog.New(withoutHTTP2{s.log.Handler()})
 	for _, l := range listeners {
 		server := s.newServer(handler)
-		// The toolkit puts basic auth around the handler when it starts to serve, and
-		// gives each listener's handler one more layer if they share a server. After
-		// that, and before the first connection, the server asks for its context.
+		// The toolkit puts basic auth around the handler when it starts to serve, and wraps it
+		// once more for each listener that shares a server. The server requests its base
+		// context after that and before the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
 			return context.WithoutCancel(ctx)
@@ -126,7 +126,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	return nil
 }
 
-// shutdown waits for open requests, but not for long.
+// shutdown waits for open requests, for at most grace.
 func shutdown(ctx context.Context, server *http.Server) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

@@ -11,21 +11,19 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// maxSpare bounds the memory that is kept for the next answer.
+// maxSpare limits the memory that is kept for the next response.
 const maxSpare = 8 << 20
 
-// shared makes the answers to requests one after the other: those that come while one to
-// the same request is made get that one. So many scrapers cost little more than one, and an
-// answer is complete before it is sent: no reader, however slow, holds up what others
-// get.
+// shared renders one response at a time; identical requests that arrive meanwhile share it.
+// Many scrapers cost little more than one, and a response is complete before it is sent, so a
+// slow reader delays no other.
 //
-// [promhttp.HandlerOpts.CoalesceGather] is no way to this. There, requests join those
-// before them for as long as one of these is still being read, so that the page stands
-// still while scrapes overlap.
+// [promhttp.HandlerOpts.CoalesceGather] does not fit: requests join an earlier one while any of
+// its responses is still being read, so overlapping scrapes would see an old page.
 func shared(making chan struct{}, handler http.Handler) http.Handler {
 	var flights singleflight.Group
-	var spare atomic.Pointer[answer] // what nobody reads any more
-	var last made                    // by who is making
+	var spare atomic.Pointer[answer] // a buffer without readers
+	var last made                    // guarded by making
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r)
 		flight, _, others := flights.Do(key, func() (any, error) {
@@ -52,29 +50,29 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 	})
 }
 
-// keyOf returns what requests have in common that get the same answer.
+// keyOf returns the key of requests that get the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{
 		strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ","), r.URL.RawQuery,
 	}, "\n")
 }
 
-// made is how large an answer was.
+// made is the size of a response.
 type made struct {
 	key  string
 	size int // in bytes
 }
 
-// answer is a response in memory. It has the methods of a buffer, which the encoder looks
-// for: else it would write through a small one of its own.
+// answer is a response in memory. It has the methods of a buffer, which the encoder detects;
+// otherwise the encoder would add a small buffer of its own.
 type answer struct {
 	bytes.Buffer
 	header http.Header
 	status int
 }
 
-// newAnswer returns an answer with room for so many bytes and a few more: a buffer without
-// would double again and again, and so would one that is told to grow.
+// newAnswer returns an answer with room for a few more bytes than given: a buffer without room
+// would double repeatedly, and so would one that is grown.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }
@@ -90,10 +88,10 @@ func (a *answer) Header() http.Header { return a.header }
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) { a.status = status }
 
-// send may be called by many at once.
+// send is safe for concurrent use.
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header.Clone())
 	w.Header().Set("Content-Length", strconv.Itoa(a.Len()))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.Bytes()) // an error here is the client's going away
+	_, _ = w.Write(a.Bytes()) // an error means that the client has gone
 }

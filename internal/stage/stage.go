@@ -1,8 +1,7 @@
-// Package stage keeps the health of the things the exporter depends on: the
-// driver, the kubelet, /proc and so on. A stage that fails is said once in the
-// log, and again when it fails for another reason, and for as long as it lasts in the
-// gpuledger_stage_* metrics. A stage that keeps going down and up is logged as up only
-// once it stays up. Nothing here ever stops the exporter.
+// Package stage records the health of the exporter's dependencies: the driver, the kubelet,
+// /proc and others. A failure is logged once, and again if the reason changes; the
+// gpuledger_stage_* metrics show it while it lasts. A stage that flaps is logged as up only
+// after it stayed up. No failure stops the exporter.
 package stage
 
 import (
@@ -16,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Name is one of the closed list of stages.
+// Name is the name of a stage.
 type Name string
 
-// The stages, in the order in which they are shown. [About] says what each is.
+// The stages in display order. [About] describes them.
 const (
 	Driver        Name = "driver"
 	DCGM          Name = "dcgm"
@@ -38,22 +37,21 @@ const (
 // Names lists every stage.
 var Names = []Name{Driver, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
 
-// About says what a stage is, for people who read its name for the first time. It is
-// empty for a name that is not on the list.
+// About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
 	return map[Name]string{
-		Driver:        "reading the GPUs",
-		DCGM:          "reading a DCGM host engine, if named",
-		XID:           "waiting for the driver's XID errors",
-		PCI:           "counting the GPUs on the PCI bus",
-		DMI:           "the machine's identity, by firmware",
-		GPUProcesses:  "the driver's lists of processes",
-		Processes:     "/proc: whose process is it",
-		HostPIDs:      "/proc: are its PIDs the driver's",
-		ContainerLogs: "names of containers, from their logs",
-		PodResources:  "the kubelet: who holds which device",
-		PodsAPI:       "the kubelet: which pods there are",
-		State:         "the file that keeps the books",
+		Driver:        "reads the GPUs",
+		DCGM:          "reads the DCGM host engine, if configured",
+		XID:           "receives XID errors from the driver",
+		PCI:           "counts GPUs on the PCI bus",
+		DMI:           "reads the machine's identity from its firmware",
+		GPUProcesses:  "lists the processes on the GPUs",
+		Processes:     "finds the owner of each process in /proc",
+		HostPIDs:      "checks that /proc shows the driver's PIDs",
+		ContainerLogs: "finds container names by their logs",
+		PodResources:  "lists allocations from the kubelet",
+		PodsAPI:       "lists pods from the kubelet",
+		State:         "saves the books",
 	}[n]
 }
 
@@ -66,35 +64,35 @@ type Set struct {
 	stages map[Name]*health
 }
 
-// health is a stage, and what the log has of its outage. Times are on the boot clock.
+// health is the state of a stage and of its log messages. Times are on the boot clock.
 type health struct {
 	gpu.Stage
-	said   map[string]bool // reasons, the latest; nil while the log has it as up
+	said   map[string]bool // logged reasons of the latest outage; nil after the stage was logged as up
 	saidAt time.Duration
-	// unstable is set if the stage went down soon after the log had it as up again.
+	// unstable is set if the stage failed soon after it was logged as up again.
 	unstable bool
-	up       time.Duration // since when there was no failure
-	upSaid   time.Duration // when the log last had it as up again; 0 for never
+	up       time.Duration // time of the first success after the last failure
+	upSaid   time.Duration // time of the last "up again" message; 0 for none
 }
 
-// ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter,
-// which keeps inputs from taking all memory.
+// ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter; the
+// limits bound its memory.
 var ErrOversized = errors.New("exceeds a limit of the exporter")
 
-// sayEvery is how often the log is told another reason of one outage at most, and how long
-// an unstable stage must stay up to be logged as up again.
+// sayEvery is the least interval between two log messages about one outage, and the time that
+// an unstable stage must stay up to be logged as up.
 const sayEvery = time.Minute
 
-// maxSaid is how many reasons of an outage are remembered before all are forgotten.
+// maxSaid is the number of logged reasons that are remembered for an outage.
 const maxSaid = 100
 
-// New returns a set in which no stage was tried yet.
+// New returns a set without any attempts.
 func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records one attempt, begun at the given moment, and logs if the stage
-// went down, is down for another reason, or came back.
+// Observe records an attempt that began at the given moment, and logs if the stage went down,
+// is down for another reason, or recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()
@@ -111,7 +109,7 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 		if errors.Is(err, ErrOversized) {
 			st.Oversized++
 		}
-		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are lines
+		st.Err = strings.ReplaceAll(err.Error(), "\n", "; ") // joined errors are separated by newlines
 		s.logFailure(st, now.Boot, err)
 		return
 	}
@@ -125,8 +123,8 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	}
 }
 
-// logFailure logs a reason that was not logged in this outage. Reasons that differ in numbers only,
-// such as PIDs and times, are one.
+// logFailure logs a reason that was not logged in this outage. Reasons that differ only in
+// numbers, such as PIDs and times, count as one.
 func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	reason := strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
@@ -150,10 +148,10 @@ func (s *Set) logFailure(st *health, now time.Duration, err error) {
 		s.log.Warn("stage down again, will be logged as up after a minute without failures", "stage", st.Name, "err", err)
 		return
 	}
-	s.log.Warn("stage down, will keep trying", "stage", st.Name, "err", err)
+	s.log.Warn("stage down, will retry", "stage", st.Name, "err", err)
 }
 
-// Snapshot returns the stages that were tried, in the order of [Names].
+// Snapshot returns the stages with at least one attempt, in the order of [Names].
 func (s *Set) Snapshot() []gpu.Stage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,10 +7,9 @@ import (
 	"os"
 )
 
-// Remove removes a directory that Open made, with the files that this package wrote
-// into it. Without such a directory it does nothing. The error wraps [ErrLocked] while
-// another process holds the directory; a file of somebody else stays, and the
-// directory with it.
+// Remove removes a directory that Open created, with the files of this package. A missing
+// directory is not an error. The error wraps [ErrLocked] while another process holds the
+// directory. Other files, and then the directory, remain.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

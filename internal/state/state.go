@@ -1,12 +1,11 @@
-// Package state keeps the ledger's file in a directory that has the life of the
-// node's boot, such as a tmpfs. It survives a killed process and a replaced pod, and
-// is worth nothing after a reboot.
+// Package state stores the ledger's file in a directory that is cleared at boot, such as a
+// tmpfs. The file survives a killed process and a replaced pod, and is invalid after a reboot.
 //
-// The file has a JSON document on each line: a header, the records, and their number.
-// So no more of it than one record is in memory while it is written.
+// The file has one JSON document per line: a header, the records, and their number, so that
+// writing needs memory for one record only.
 //
-// A file is replaced by write and rename without fsync: it only has to survive
-// the process, and the page cache does that.
+// A file is replaced by write and rename without fsync: it must survive the process and not the
+// machine, for which the page cache suffices.
 package state
 
 import (
@@ -25,8 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the format of the records that are written. Files of the oldest version and
-// later ones are read.
+// version is the record format that is written. Files from the oldest version on are read.
 const (
 	version = 3
 	oldest  = 2
@@ -35,17 +33,16 @@ const (
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
-// ErrGone is wrapped by the error of Save if the directory is not the one that was
-// opened: somebody removed or replaced it, and the lock on it is worth nothing. The
-// caller closes it and opens it anew.
+// ErrGone is wrapped by the error of Save if the directory was removed or replaced, which makes
+// the lock worthless. The caller closes it and opens it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
-// ErrStale is wrapped by the error of Save if an older file could not even be
-// removed. A restart would continue from it, so nothing newer may be shown.
+// ErrStale is wrapped by the error of Save if an older file could not be removed. A restart
+// would continue from it, so nothing newer may be shown.
 var ErrStale = errors.New("an older state is still there")
 
-// ErrUnusable is wrapped by the errors of Load for a file that is there, but
-// cannot be continued: corrupt, or of another boot or version.
+// ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued:
+// corrupt, or of another boot or version.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
@@ -66,9 +63,9 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// Bounds in bytes. The first two are more than any header and any record take. The state of
-// a thousand processes takes half a MiB; a file of the last size is read in half of the
-// container's memory limit.
+// Limits in bytes. The first two exceed any header and any record. The state of a thousand
+// processes takes half a MiB; a file of the last size is read within half of the container's
+// memory limit.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
@@ -82,21 +79,21 @@ const (
 	lockFile   = "lock"
 )
 
-// footer is the last line. A file without it was cut off.
+// footer is the last line. A file without it is truncated.
 type footer struct {
 	Records *int `json:"records"`
 }
 
 // Open creates the directory if needed and locks it. The boot id is
-// /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It refuses a
-// directory in which other users could place a file of false books.
+// /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It rejects a
+// directory in which other users could place a forged file.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
+		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
 	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w (--state.path names another one)", err)
+		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
 	}
 	lock, err := lockRoot(root)
 	if err != nil {
@@ -113,7 +110,7 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open state directory %s: %w (--state.path names another one)", root.Name(), err)
+		return nil, fmt.Errorf("open state directory %s: %w (set --state.path to another one)", root.Name(), err)
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -125,8 +122,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	return lock, nil
 }
 
-// checkOwner returns an error for a directory that other users can write to: it must be
-// owned by this user or root, and writable by no more than this process's group or root's.
+// checkOwner rejects a directory that other users can write to: it must be owned by this user
+// or root, and writable by at most this process's group or root's.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -149,16 +146,14 @@ func checkOwner(root *os.Root) error {
 	return nil
 }
 
-// Close gives the directory free for another process.
+// Close releases the directory.
 func (d *Dir) Close() error { return errors.Join(d.lock.Close(), d.root.Close()) }
 
 func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 
-// Load hands the records that were last saved in this boot to add, in their order, with the
-// version of the file.
-// Without a file it returns an error that is fs.ErrNotExist, for one that cannot be
-// continued ErrUnusable; an error of add is one, too. After any error what was added
-// is worth nothing.
+// Load passes the records that were last saved in this boot to add, in their order, with the
+// version of the file. A missing file is fs.ErrNotExist; a file that cannot be continued, or an
+// error of add, is ErrUnusable. After an error the caller discards everything that was added.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	// Opening a named pipe must not wait for its writer.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -176,7 +171,7 @@ func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
 	return nil
 }
 
-// checkFile returns an error for what is not worth reading.
+// checkFile rejects a file that must not be read.
 func checkFile(file *os.File) error {
 	info, err := file.Stat()
 	switch {
@@ -185,7 +180,7 @@ func checkFile(file *os.File) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("not a regular file but %v", info.Mode())
 	case info.Size() > maxFile:
-		return fmt.Errorf("%d bytes, at most %d are read: %w", info.Size(), maxFile, ErrOversized)
+		return fmt.Errorf("%d bytes, the limit is %d: %w", info.Size(), maxFile, ErrOversized)
 	}
 	return nil
 }
@@ -242,11 +237,11 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	}
 }
 
-// checkEnd tells whether a file ends with the number of its records.
+// checkEnd checks that a file ends with the number of its records.
 func checkEnd(line json.RawMessage, records int) error {
 	var f footer
 	if err := json.Unmarshal(line, &f); err != nil || f.Records == nil {
-		return errors.New("the file was cut off")
+		return errors.New("the file is truncated")
 	}
 	if *f.Records != records {
 		return fmt.Errorf("%d records of %d", records, *f.Records)
@@ -254,10 +249,9 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file by one of the given records, which are written one by one. If
-// that is not possible the old one is removed: what it says is no longer what was
-// shown, and counters must not fall back to it. Without an error, or with one that is
-// neither ErrStale nor ErrGone, the caller may show what it saved.
+// Save replaces the file with the given records, which are written one by one. If that fails,
+// the old file is removed: it no longer matches what was shown, and counters must not fall back
+// to it. Unless the error is ErrStale or ErrGone, the caller may show what it tried to save.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -273,7 +267,7 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 	return err
 }
 
-// ours reports whether the locked file is still the one at its path.
+// ours reports whether the locked file is still at its path.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {
@@ -295,8 +289,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.root.Rename(nextFile, ledgerFile)
 }
 
-// create makes the next file. One that a killed program left behind is removed; a link,
-// pipe or folder in its place is not ours, and stays.
+// create creates the next file. It replaces the file of a killed program; it keeps a link, pipe
+// or directory in its place and fails.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -313,8 +307,8 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// shortWriter fails instead of writing a line, or a file, that would not be read again.
-// It gets a line at each call.
+// shortWriter fails instead of writing a line or a file that Load would reject. It gets one
+// line per call.
 type shortWriter struct {
 	io.Writer
 	left int
