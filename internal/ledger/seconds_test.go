@@ -17,9 +17,9 @@ func TestSeconds(t *testing.T) {
 		return looks
 	}
 	tests := []struct {
-		name                       string
-		looks                      []ledger.Observation
-		allocated, active          time.Duration
+		name              string
+		looks             []ledger.Observation
+		allocated, active time.Duration
 		idle              gpu.Millijoules
 	}{
 		{
