@@ -80,8 +80,18 @@ const (
 
 	placement
 	allocationEnergy
+	allocationExclusive
+	allocationIdle
 	allocationSeconds
+	allocationActive
+	allocationGPUTime
 	boardEnergy
+	boardUnattributed
+	boardEnergySource
+	boardEnergyResets
+	boardXIDErrors
+	boardLosses
+	boardRemappedRows
 
 	numMetrics
 )
@@ -93,6 +103,7 @@ var (
 	ofContainer = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
 	ofProcess   = plus(ofContainer, "pid", "process")
 	// ofAllocation names the board itself: nothing has to be joined years later.
+	ofBoard      = []string{"node", "UUID", "serial"}
 	ofAllocation = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
 )
 
@@ -340,10 +351,60 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofAllocation,
 		Help:   "Time a pod held a GPU: the sum over the pod's containers and MIG instances. It stays 0 for a pod that uses the GPU without an allocation.",
 	},
+	allocationExclusive: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofAllocation,
+		Help:   "Part of a pod's energy that was measured while no other owner held or used the GPU.",
+	},
+	allocationIdle: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_idle_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofAllocation,
+		Help:   "Part of a pod's energy that is idle energy of the GPU.",
+	},
+	allocationActive: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time a pod worked on a GPU, summed over its containers and MIG instances; 0 where the driver does not report activity by process.",
+	},
+	allocationGPUTime: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time a pod held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods it never exceeds the clock.",
+	},
 	boardEnergy: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
-		Labels: []string{"node", "UUID", "serial"},
+		Labels: ofBoard,
 		Help:   "All energy of a GPU, whoever it is charged to: it equals gpuledger_gpu_energy_joules_total.",
+	},
+	boardUnattributed: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofBoard, "reason"),
+		Help:   "Energy of a GPU that no pod is charged for.",
+	},
+	boardEnergySource: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_source_info", Type: gauge,
+		Labels: plus(ofBoard, "source", "scope"),
+		Help:   "Source and scope of the energy readings of a GPU.",
+	},
+	boardEnergyResets: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_resets_total", Type: counter,
+		Labels: ofBoard,
+		Help:   "Resets of the energy counter of a GPU, by a reset of the GPU or a reload of its driver.",
+	},
+	boardXIDErrors: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_xid_errors_total", Type: counter,
+		Labels: plus(ofBoard, "xid"),
+		Help:   "XID errors of a GPU by code, since the node booted.",
+	},
+	boardLosses: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_losses_total", Type: counter,
+		Labels: ofBoard,
+		Help:   "Times that the driver lost the GPU since the node booted.",
+	},
+	boardRemappedRows: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_remapped_rows_total", Type: counter,
+		Labels: plus(ofBoard, "error"),
+		Help:   "Rows of the GPU's memory that were remapped over the life of the board.",
 	},
 })
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -161,8 +160,9 @@ func TestCardinality(t *testing.T) {
 			"stage":                 more(collector.MainPage, withStages(2), withStages(1)),
 		},
 		collector.RecordPage: {
-			"GPU":         more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"pod and GPU": more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+			"GPU":                   more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),
 		},
 	}
 	contract := map[metric.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
@@ -195,9 +195,8 @@ func count(t testing.TB, page metric.Page, s *gpu.Snapshot) int {
 
 func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
-	s.GPUs[0].Events.Last = make(map[uint64]time.Time)
 	for code := range n {
-		s.GPUs[0].Events.Last[code] = now
+		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
 	}
 	return s
 }

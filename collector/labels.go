@@ -68,6 +68,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "process", Help: "Name of the process as it was first read."},
 	{Name: "container_id", Help: "The container runtime's id."},
 	{Name: "xid", Help: "Code of the driver's error event."},
+	{Name: "error", Help: "Kind of memory error that a row was remapped for.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
 	{
 		Name: "stage", Help: "Something the exporter depends on.",
 		Values: []string{"driver", "dcgm", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},

@@ -1,6 +1,11 @@
 package collector
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/record"
 )
@@ -11,11 +16,11 @@ func (p *page) record(s *gpu.Snapshot) {
 	for i := range rows.Placements {
 		p.placement(&rows.Placements[i])
 	}
+	for i := range rows.Health {
+		p.boardHealth(&rows.Health[i])
+	}
 	for i := range rows.Boards {
-		b := &rows.Boards[i]
-		if p.first(boardEnergy, p.labels("UUID", b.UUID)) {
-			p.counter(boardEnergy, b.Energy.Joules(), b.Since, p.labels("node", b.Node, "UUID", b.UUID, "serial", b.Serial))
-		}
+		p.board(&rows.Boards[i])
 	}
 	for i := range rows.Allocations {
 		p.allocation(&rows.Allocations[i])
@@ -40,6 +45,38 @@ func (p *page) placement(r *record.Placement) {
 	))
 }
 
+// boardHealth renders the medical history of a GPU.
+func (p *page) boardHealth(r *record.Health) {
+	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
+	if !p.first(boardLosses, board) {
+		return
+	}
+	p.counter(boardLosses, float64(r.Losses), r.Since, board)
+	for _, code := range slices.Sorted(maps.Keys(r.XIDs)) {
+		p.counter(boardXIDErrors, float64(r.XIDs[code]), r.Since, p.with(board, "xid", strconv.FormatUint(code, 10)))
+	}
+	if r.Rows != nil {
+		p.counter(boardRemappedRows, float64(r.Rows.Correctable), time.Time{}, p.with(board, "error", "correctable"))
+		p.counter(boardRemappedRows, float64(r.Rows.Uncorrectable), time.Time{}, p.with(board, "error", "uncorrectable"))
+	}
+}
+
+// board renders the energy of a GPU.
+func (p *page) board(r *record.Board) {
+	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
+	if !p.first(boardEnergy, board) {
+		return
+	}
+	p.counter(boardEnergy, r.Energy.Joules(), r.Since, board)
+	for reason, e := range r.Unattributed {
+		p.counter(boardUnattributed, e.Joules(), r.Since, p.with(board, "reason", gpu.Reason(reason).String()))
+	}
+	p.counter(boardEnergyResets, float64(r.Resets), r.Since, board)
+	if r.Source != gpu.EnergyNone {
+		p.info(boardEnergySource, p.with(board, "source", string(r.Source), "scope", string(r.Scope)))
+	}
+}
+
 // allocation renders a pod's part of a GPU.
 func (p *page) allocation(r *record.Allocation) {
 	who := p.labels(
@@ -48,6 +85,10 @@ func (p *page) allocation(r *record.Allocation) {
 	)
 	if p.first(allocationEnergy, who) {
 		p.counter(allocationEnergy, r.Energy.Joules(), r.Since, who)
+		p.counter(allocationExclusive, r.Exclusive.Joules(), r.Since, who)
+		p.counter(allocationIdle, r.Idle.Joules(), r.Since, who)
 		p.counter(allocationSeconds, r.Held.Seconds(), r.Since, who)
+		p.counter(allocationActive, r.Active.Seconds(), r.Since, who)
+		p.counter(allocationGPUTime, r.GPUTime.Seconds(), r.Since, who)
 	}
 }

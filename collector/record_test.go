@@ -66,7 +66,11 @@ func TestRecordBalances(t *testing.T) {
 			for _, pair := range [][2]string{
 				{"gpuledger_container_energy_joules_total", "gpuledger_allocation_energy_joules_total"},
 				{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total"},
+				{"gpuledger_container_idle_energy_joules_total", "gpuledger_allocation_idle_energy_joules_total"},
+				{"gpuledger_container_gpu_active_seconds_total", "gpuledger_allocation_active_seconds_total"},
 				{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total"},
+				{"gpuledger_unattributed_energy_joules_total", "gpuledger_board_unattributed_energy_joules_total"},
+				{"gpuledger_gpu_energy_resets_total", "gpuledger_board_energy_resets_total"},
 			} {
 				if diff := cmp.Diff(byPod(page[pair[0]]), byPod(record[pair[1]])); diff != "" {
 					t.Errorf("%s (-page +record):\n%s", pair[1], diff)

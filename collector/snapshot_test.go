@@ -51,8 +51,8 @@ func fullNode() *gpu.Snapshot {
 		{Process: &gpu.Process{ID: gpu.ProcessID{PID: 902, Start: 92}}},
 	}
 	shared.Processes[1].SM, shared.Processes[1].Memory, shared.Processes[1].MemoryUsed = nil, nil, nil
-	shared.Events.Count = 3
-	shared.Events.Last = map[uint64]time.Time{31: boot.Add(20 * time.Minute), 79: boot.Add(21*time.Minute + 250*time.Millisecond)}
+	shared.Events.Add(gpu.DriverEvent{Code: 31, At: boot.Add(20 * time.Minute), Earlier: 1})
+	shared.Events.Add(gpu.DriverEvent{Code: 79, At: boot.Add(21*time.Minute + 250*time.Millisecond)})
 
 	divided := newGPU(2)
 	divided.MIG, divided.ReportsEvents = newMIG(2), false
@@ -84,7 +84,8 @@ func lostGPU() *gpu.Snapshot {
 	lost.Holders, lost.Processes = nil, nil
 	lost.LastReading = now.Add(-time.Hour)
 	lost.ReportsEvents = false
-	lost.Events.Count, lost.Events.Last = 1, map[uint64]time.Time{79: now.Add(-time.Hour)}
+	lost.Events.Add(gpu.DriverEvent{Code: 79, At: now.Add(-time.Hour)})
+	lost.Events.Losses = 1
 	late := &s.GPUs[1]
 	late.Reading = nil
 	late.LastReading = now.Add(-30 * time.Second)

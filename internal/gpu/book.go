@@ -53,8 +53,12 @@ type GroupAccount struct {
 	// Opened is when the first of the accounts was.
 	Opened time.Time
 	Energy Millijoules
-	// Allocated adds up over parts and MIG instances that are held at once.
-	Allocated time.Duration
+	// Exclusive and Idle are parts of Energy, as in [Account].
+	Exclusive, Idle Millijoules
+	// Allocated and Active add up over parts and MIG instances that are held at once.
+	Allocated, Active time.Duration
+	// GPUTime is Allocated weighted by the share of the GPU.
+	GPUTime time.Duration
 }
 
 // Groups returns the accounts of the groups.
@@ -75,7 +79,11 @@ func (b *Book) Groups() []GroupAccount {
 			g.Opened = a.Opened
 		}
 		g.Energy += a.Energy.Sum()
+		g.Exclusive += a.Energy[Exclusive]
+		g.Idle += a.Idle
 		g.Allocated += a.Allocated
+		g.Active += a.Active
+		g.GPUTime += a.GPUTime
 	}
 	return groups
 }
@@ -99,6 +107,10 @@ type Account struct {
 	// worked on it.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
+	// GPUTime is Allocated weighted by the share of the GPU that the owner held: replicas of
+	// all replicas that were held, slices of all slices. Over all accounts of a GPU it never
+	// exceeds the time that passed.
+	GPUTime time.Duration `json:"gpu_time"`
 	// LastAlive is the last settled moment (boot clock) at which the owner
 	// held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`

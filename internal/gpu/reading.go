@@ -71,6 +71,9 @@ type RowRemap struct {
 	Pending bool
 	// Failed is set for good once there was no spare row for a faulty one.
 	Failed bool
+	// Correctable and Uncorrectable count the rows that were remapped over the life of the
+	// board, by the kind of the memory error.
+	Correctable, Uncorrectable int
 }
 
 // Span is a time, on the boot clock.

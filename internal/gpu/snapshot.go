@@ -50,13 +50,18 @@ type GPU struct {
 	Book *Book
 }
 
-// DriverEvents counts a GPU's XID errors in this boot.
+// DriverEvents counts the XID errors and the losses of a GPU in this boot.
 type DriverEvents struct {
 	// Since is when counting began.
 	Since time.Time `json:"since"`
 	Count uint64    `json:"count"`
 	// Last is the time of the last error by XID code.
 	Last map[uint64]time.Time `json:"last,omitempty"`
+	// ByCode has the errors by XID code. A state file of an earlier version has none, so
+	// Count may exceed their sum.
+	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
+	// Losses counts how often the driver stopped listing the GPU.
+	Losses uint64 `json:"losses,omitempty"`
 }
 
 // Add counts one more error, and those before it.
@@ -65,12 +70,16 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	if x.Last == nil {
 		x.Last = make(map[uint64]time.Time)
 	}
+	if x.ByCode == nil {
+		x.ByCode = make(map[uint64]uint64)
+	}
 	x.Last[e.Code] = e.At
+	x.ByCode[e.Code] += 1 + e.Earlier
 }
 
 // Clone returns a copy that shares nothing with x.
 func (x DriverEvents) Clone() DriverEvents {
-	x.Last = maps.Clone(x.Last)
+	x.Last, x.ByCode = maps.Clone(x.Last), maps.Clone(x.ByCode)
 	return x
 }
 

@@ -15,7 +15,7 @@ import (
 func TestBirth(t *testing.T) {
 	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
 	want := []gpu.Account{{AccountKey: gpu.AccountKey{Owner: train}, Opened: at(0).Wall}}
-	ignore := cmpopts.IgnoreFields(gpu.Account{}, "LastAlive", "Energy", "Allocated")
+	ignore := cmpopts.IgnoreFields(gpu.Account{}, "LastAlive", "Energy", "Allocated", "GPUTime")
 	if diff := cmp.Diff(want, b.Accounts, ignore); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)
 	}

@@ -4,26 +4,24 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
-
-	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // apportion divides an amount by weights so that the parts sum to it exactly:
 // whole millijoules first, then the largest remainders; ties go to the earlier
 // one, so callers order by account key. A weight of zero gets nothing. The amount
 // must not be negative and some weight must not be zero.
-func apportion(amount gpu.Millijoules, weights []uint64) []gpu.Millijoules {
+func apportion[T ~int64](amount T, weights []uint64) []T {
 	var total uint64
 	for _, w := range weights {
 		total += w
 	}
-	parts := make([]gpu.Millijoules, len(weights))
+	parts := make([]T, len(weights))
 	remainders := make([]uint64, len(weights))
 	left := amount
 	for i, w := range weights {
 		hi, lo := bits.Mul64(uint64(amount), w)
 		quotient, remainder := bits.Div64(hi, lo, total)
-		parts[i], remainders[i] = gpu.Millijoules(quotient), remainder
+		parts[i], remainders[i] = T(quotient), remainder
 		left -= parts[i]
 	}
 	order := make([]int, len(weights))

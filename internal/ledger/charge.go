@@ -10,6 +10,7 @@ import (
 // only if nothing changed across it.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv)
+	b.gpuTime(iv, parts)
 	l := iv.load()
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
@@ -169,6 +170,40 @@ func (b *book) holdTime(iv *interval) {
 			a.Allocated += iv.to.At.Sub(iv.from.At)
 		}
 	}
+}
+
+// gpuTime divides the interval over the holders by the share of the GPU that each held: by
+// slices over the MIG instances, and by replicas inside an instance. Free slices count for
+// no holder.
+func (b *book) gpuTime(iv *interval, parts []part) {
+	weights := make([]uint64, len(parts))
+	for i := range parts {
+		weights[i] = parts[i].slices
+	}
+	times := apportion(iv.to.At.Sub(iv.from.At), weights)
+	for i := range parts {
+		p := &parts[i]
+		if len(p.holders) == 0 {
+			continue
+		}
+		for j, held := range apportion(times[i], p.holding.weights()) {
+			owner := p.holding[j].owner
+			if held > 0 && (!iv.gap || p.groupHeldBefore(owner)) {
+				b.account(p.key(owner), iv.from.At.Wall).GPUTime += held
+			}
+		}
+	}
+}
+
+// groupHeldBefore reports whether an owner's group held the part at the start of the
+// interval.
+func (p *part) groupHeldBefore(owner gpu.Owner) bool {
+	for h := range live(p.from.Holders) {
+		if p.isOf(h) && h.Owner.Group() == owner.Group() {
+			return true
+		}
+	}
+	return false
 }
 
 func (iv *interval) heldBefore(key gpu.AccountKey) bool {

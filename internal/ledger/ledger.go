@@ -232,7 +232,7 @@ func check(b *gpu.Book) error {
 	}
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
-		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active))
+		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active), gpu.Millijoules(a.GPUTime))
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))
 		}

@@ -12,7 +12,7 @@ func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	if iv.mig == nil {
 		p := iv.part("")
-		p.worked = iv.busy
+		p.slices, p.worked = 1, iv.busy
 		return []part{p}
 	}
 	weights := sliceWeights(iv.mig)

@@ -131,7 +131,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 // accountNeverFalls: inside a container's account, that of a process ends only when
 // the process was gone for the retention time, or its PID belongs to another.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
-	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active {
+	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account fell:\n%+v\n%+v", was, now)
 	}
 	for _, old := range was.Processes {
@@ -164,6 +164,7 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 			known += s.energy
 		}
 	}
+	var held time.Duration
 	for i := range now.Accounts {
 		a, was := &now.Accounts[i], find(b.book, now.Accounts[i].AccountKey)
 		if was == nil {
@@ -173,8 +174,12 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
 			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
 		}
+		held += a.GPUTime - was.GPUTime
 		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
 		known -= a.Idle - was.Idle
+	}
+	if held > took {
+		m.t.Fatalf("the accounts held the GPU for %v in %v: %+v after %+v", held, took, now, b.book)
 	}
 	if signal < 0 || known < 0 {
 		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than while that was known: %+v\n%+v", -signal, -known, now, done)

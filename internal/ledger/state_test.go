@@ -219,6 +219,7 @@ func TestCheck(t *testing.T) {
 		{"energy", func(b *ledger.BookState) { b.Accounts[0].Energy = gpu.ByMethod{71, -1, 0} }, "an amount is negative"},
 		{"idle", func(b *ledger.BookState) { b.Accounts[0].Idle = -1 }, "an amount is negative"},
 		{"allocated", func(b *ledger.BookState) { b.Accounts[0].Allocated = -1 }, "an amount is negative"},
+		{"GPU time", func(b *ledger.BookState) { b.Accounts[0].GPUTime = -1 }, "an amount is negative"},
 		{"active", func(b *ledger.BookState) { b.Accounts[0].Active = -1 }, "an amount is negative"},
 		{"unsampled", func(b *ledger.BookState) { b.Unsampled = new(time.Duration(-1)) }, "an amount is negative"},
 		{"process", func(b *ledger.BookState) { b.Accounts[0].Processes[0].Energy[gpu.Shared] = -1 }, "an amount is negative"},

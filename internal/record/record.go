@@ -20,22 +20,51 @@ type Placement struct {
 type Board struct {
 	Node, UUID, Serial string
 	Energy             gpu.Millijoules
+	// Unattributed is the part of Energy that no container is charged for
+	// (gpuledger_board_unattributed_energy_joules_total).
+	Unattributed [gpu.NumReasons]gpu.Millijoules
+	// Resets counts the resets of the energy counter (gpuledger_board_energy_resets_total).
+	Resets uint64
+	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
+	Source gpu.EnergySource
+	Scope  gpu.EnergyScope
 	// Since is when the counter began at 0, zero if it took over the amount of another one.
 	Since time.Time
 }
 
-// Allocation is a pod's part of a GPU: its energy (gpuledger_allocation_energy_joules_total)
-// and the time that it held it (gpuledger_allocation_seconds_total).
+// Health is the medical history of a GPU in this boot.
+type Health struct {
+	Node, UUID, Serial string
+	// XIDs counts XID errors by code (gpuledger_board_xid_errors_total).
+	XIDs map[uint64]uint64
+	// Losses counts how often the driver lost the GPU (gpuledger_board_losses_total).
+	Losses uint64
+	// Rows are the remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); nil
+	// while the GPU does not report them.
+	Rows  *gpu.RowRemap
+	Since time.Time // as in Board
+}
+
+// Allocation is a pod's part of a GPU. All amounts are counters.
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
-	Energy                                                    gpu.Millijoules
-	Held                                                      time.Duration
-	Since                                                     time.Time // as in Board
+	// Energy is the energy that the pod is charged (gpuledger_allocation_energy_joules_total).
+	// Exclusive and Idle are parts of it: the energy measured while no other owner held or
+	// used the GPU (gpuledger_allocation_exclusive_energy_joules_total), and the idle energy
+	// (gpuledger_allocation_idle_energy_joules_total).
+	Energy, Exclusive, Idle gpu.Millijoules
+	// Held is the time that the pod held the GPU (gpuledger_allocation_seconds_total), Active
+	// the time that it worked on it (gpuledger_allocation_active_seconds_total).
+	Held, Active time.Duration
+	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
+	GPUTime time.Duration
+	Since   time.Time // as in Board
 }
 
 // Rows are the rows of one moment.
 type Rows struct {
 	Placements  []Placement
+	Health      []Health
 	Boards      []Board
 	Allocations []Allocation
 }
@@ -52,22 +81,33 @@ func New(s *gpu.Snapshot) (rows Rows) {
 				ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, PCIBusID: g.PCIBusID, Model: gpu.Identity(g.Model),
 			})
 		}
+		rows.Health = append(rows.Health, health(s.Node.Name, serial, g))
 		if g.Book == nil {
 			continue
 		}
 		rows.Boards = append(rows.Boards, Board{
-			Node: s.Node.Name, UUID: g.UUID, Serial: serial, Energy: g.Book.Energy, Since: began(g, g.Book.Opened),
+			Node: s.Node.Name, UUID: g.UUID, Serial: serial, Energy: g.Book.Energy, Unattributed: g.Book.Unattributed, Resets: g.Book.Resets,
+			Source: g.EnergySource, Scope: g.EnergyScope, Since: began(g, g.Book.Opened),
 		})
 		for _, a := range g.Book.Groups() {
 			if a.Kind == gpu.OwnerPod && a.Known() {
 				rows.Allocations = append(rows.Allocations, Allocation{
 					Node: s.Node.Name, UUID: g.UUID, Serial: serial, ChassisSerial: chassis, Namespace: a.Scope, Pod: a.Name, PodUID: a.UID,
-					Energy: a.Energy, Held: a.Allocated, Since: began(g, a.Opened),
+					Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Held: a.Allocated, Active: a.Active, GPUTime: a.GPUTime,
+					Since: began(g, a.Opened),
 				})
 			}
 		}
 	}
 	return rows
+}
+
+func health(node, serial string, g *gpu.GPU) Health {
+	h := Health{Node: node, UUID: g.UUID, Serial: serial, XIDs: g.Events.ByCode, Losses: g.Events.Losses, Since: began(g, g.Events.Since)}
+	if g.Present && g.Reading != nil {
+		h.Rows = g.Reading.RowRemap
+	}
+	return h
 }
 
 // began returns when a counter began that is labelled with a GPU's serial numbers. It

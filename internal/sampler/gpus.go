@@ -103,6 +103,7 @@ func (e *entry) remember(d *gpu.Device) {
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
+		e.XIDs.Losses++
 	}
 	e.Replaced = e.Replaced || replaced
 	r.entries[uuid] = e

@@ -18,11 +18,11 @@ func TestLost(t *testing.T) {
 	all := w.devices
 	w.devices = all[:1]
 	lost := w.ticks(s, 3).GPUs[1]
-	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.Events.Count != 1 {
+	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.Events.Count != 1 || lost.Events.Losses != 1 {
 		t.Errorf("lost GPU: %+v", lost)
 	}
 	s = w.restarted(s)
-	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].Events.Count != 1 {
+	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].Events.Count != 1 || s.GPUs[1].Events.ByCode[79] != 1 || s.GPUs[1].Events.Losses != 1 {
 		t.Errorf("after a restart: %+v", s.GPUs)
 	}
 	w.devices = all

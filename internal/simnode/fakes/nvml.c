@@ -302,8 +302,8 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
     if (ret == NVML_SUCCESS) {
         *pending = (unsigned int)number(c.gpu, "remap_pending", 0);
         *failed = (unsigned int)number(c.gpu, "remap_failed", 0);
-        *correctable = 0;
-        *uncorrectable = *pending;
+        *correctable = (unsigned int)number(c.gpu, "remap_correctable", 0);
+        *uncorrectable = (unsigned int)number(c.gpu, "remap_uncorrectable", 0);
     }
     return end(&c, ret);
 }

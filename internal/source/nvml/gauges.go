@@ -58,8 +58,8 @@ func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
 		r.PowerLimit = new(watts(mw))
 	}
 	if rows, err := ask(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
-		_, _, pending, failed, r := b.handle.GetRemappedRows()
-		return gpu.RowRemap{Pending: pending, Failed: failed}, r
+		correctable, uncorrectable, pending, failed, r := b.handle.GetRemappedRows()
+		return gpu.RowRemap{Pending: pending, Failed: failed, Correctable: correctable, Uncorrectable: uncorrectable}, r
 	}); err == nil {
 		r.RowRemap = &rows
 	}

@@ -111,6 +111,8 @@ func reading(g gputest.GPU) (f []string) {
 	if rows := r.RowRemap; rows != nil {
 		add("remap_pending", bit(rows.Pending))
 		add("remap_failed", bit(rows.Failed))
+		add("remap_correctable", rows.Correctable)
+		add("remap_uncorrectable", rows.Uncorrectable)
 	}
 	if r.ContextsKnown {
 		add("processes", 1)
