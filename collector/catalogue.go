@@ -102,7 +102,7 @@ var (
 	ofGPU       = []string{"UUID"}
 	ofContainer = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
 	ofProcess   = plus(ofContainer, "pid", "process")
-	// ofAllocation names the board itself: nothing has to be joined years later.
+	// ofAllocation includes the serial number, so that queries years later need no join.
 	ofBoard      = []string{"node", "UUID", "serial"}
 	ofAllocation = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
 )
@@ -121,22 +121,22 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 			"UUID", "gpu", "pci_bus_id", "device", "model", "vendor", "serial", "board_part_number", "vbios_version",
 			"chassis_serial", "chassis_slot", "tray_index", "host_id", "module_id",
 		},
-		Help: "What a GPU is and where it sits, for every GPU seen since the node booted.",
+		Help: "Identity and placement of a GPU, for every GPU seen since the node booted.",
 	},
 	gpuPresent: {
 		Family: familyIdentity, Name: "gpuledger_gpu_present", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 while the driver answers for the GPU, 0 after it was lost.",
+		Help:   "1 while the driver lists the GPU, 0 after it was lost.",
 	},
 	gpuFabric: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_info", Type: gauge,
 		Labels: plus(ofGPU, "cluster_uuid", "clique_id", "state"),
-		Help:   "The NVLink domain of a GPU that is part of one.",
+		Help:   "NVLink domain of a GPU.",
 	},
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
 		Labels: plus(ofGPU, "mig_uuid", "GPU_I_ID", "GPU_I_PROFILE", "slices"),
-		Help:   "A MIG device of a GPU in MIG mode.",
+		Help:   "MIG device of a GPU in MIG mode.",
 	},
 
 	nodeInfo: {
@@ -145,12 +145,12 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 			"node", "sys_vendor", "product_name", "product_serial", "board_serial", "board_asset_tag",
 			"chassis_serial", "chassis_asset_tag", "system_uuid",
 		},
-		Help: "The machine as its firmware (DMI) describes it.",
+		Help: "Identity of the machine by its firmware (DMI).",
 	},
 	driverInfo: {
 		Family: familyNode, Name: "gpuledger_driver_info", Type: gauge,
 		Labels: []string{"source", "driver_version", "nvml_version", "dcgm_version", "dcgm_library_version"},
-		Help:   "The software that gives the readings; absent while none answers.",
+		Help:   "Driver and libraries that the readings come from; absent while none responds.",
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
@@ -158,7 +158,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,
-		Help: "GPUs the driver answers for.",
+		Help: "GPUs that the driver lists.",
 	},
 
 	gpuEnergy: {
@@ -169,17 +169,17 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	gpuEnergySource: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_source_info", Type: gauge,
 		Labels: plus(ofGPU, "source", "scope"),
-		Help:   "Where the energy readings of a GPU come from and what they cover.",
+		Help:   "Source and scope of a GPU's energy readings.",
 	},
 	unattributedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_unattributed_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofGPU, "reason"),
-		Help:   "Energy of a GPU that no container is charged for.",
+		Help:   "Energy of a GPU that is charged to no container.",
 	},
 	retiredEnergy: {
 		Family: familyEnergy, Name: "gpuledger_retired_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofGPU,
-		Help:   "Energy charged to containers whose series have ended. It balances the books and is no part of any workload's rate.",
+		Help:   "Energy charged to containers whose series have ended. It balances the books; omit it from rates of workloads.",
 	},
 	energyResets: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_resets_total", Type: counter,
@@ -189,18 +189,18 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	readingsRejected: {
 		Family: familyEnergy, Name: "gpuledger_gpu_readings_rejected_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "Energy readings that were not plausible and were not used.",
+		Help:   "Energy readings that were implausible and ignored.",
 	},
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and they were asked for later.",
+		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and the exporter read them later.",
 	},
 
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
 		Labels: ofGPU,
-		Help:   "Idle power of a GPU with open contexts, learned since the last boot; absent until it is known.",
+		Help:   "Learned idle power of a GPU with open contexts; absent until it is known.",
 	},
 
 	containerInfo: {
@@ -231,18 +231,18 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	containerActive: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time the container worked on the GPU, where the driver tells: not for clients of MPS and instances without GPM.",
+		Help:   "Time the container worked on the GPU; 0 where the driver does not report activity by process: clients of MPS and MIG instances without GPM.",
 	},
 
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
 		Labels: plus(ofProcess, "container_id"),
-		Help:   "A process that uses a GPU, or did until a short time ago.",
+		Help:   "Process that uses a GPU or ended recently.",
 	},
 	processEnergy: {
 		Family: familyProcess, Name: "gpuledger_process_energy_joules_total", Type: counter, Unit: "joules", Flag: FlagProcess,
 		Labels: plus(ofProcess, "method"),
-		Help:   "The part of the container's energy that went to the process.",
+		Help:   "Part of the container's energy that is charged to the process.",
 	},
 	processActive: {
 		Family: familyProcess, Name: "gpuledger_process_active", Type: gauge, Flag: FlagProcess,
@@ -252,12 +252,12 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	processSM: {
 		Family: familyProcess, Name: "gpuledger_process_sm_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "Part of the time in which a kernel of the process ran, over the samples of the last reading.",
+		Help:   "Fraction of time in which a kernel of the process ran, over the samples of the last reading.",
 	},
 	processMemory: {
 		Family: familyProcess, Name: "gpuledger_process_memory_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "Part of the time in which the process read or wrote GPU memory, over the samples of the last reading.",
+		Help:   "Fraction of time in which the process read or wrote GPU memory, over the samples of the last reading.",
 	},
 	processMemoryUsed: {
 		Family: familyProcess, Name: "gpuledger_process_memory_used_bytes", Type: gauge, Unit: "bytes", Flag: FlagProcess,
@@ -267,38 +267,38 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	processStart: {
 		Family: familyProcess, Name: "gpuledger_process_start_time_seconds", Type: gauge, Unit: "seconds", Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "When the process started, in seconds since the Unix epoch.",
+		Help:   "Start time of the process, in seconds since the Unix epoch.",
 	},
 
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "XID errors that the driver reported; absent where it delivers none.",
+		Help:   "XID errors reported by the driver; absent where it reports none.",
 	},
 	xidLast: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_last_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: plus(ofGPU, "xid"),
-		Help:   "When the XID was last reported, in seconds since the Unix epoch.",
+		Help:   "Time of the last XID error with this code, in seconds since the Unix epoch.",
 	},
 	lastReading: {
 		Family: familyHealth, Name: "gpuledger_gpu_last_reading_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "When the GPU last answered, in seconds since the Unix epoch.",
+		Help:   "Time of the last reading of the GPU, in seconds since the Unix epoch.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 while a faulty row of the GPU's memory waits for a reset to be replaced by a spare one; absent in MIG mode and where the GPU does not say.",
+		Help:   "1 while a row remap of the GPU's memory is pending until the next reset; absent in MIG mode and where the GPU does not report it.",
 	},
 	rowRemapFailure: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
 		Labels: ofGPU,
-		Help:   "1 if a faulty row of the GPU's memory could not be replaced for want of a spare one; absent in MIG mode and where the GPU does not say.",
+		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
 	},
 	stageUp: {
 		Family: familyHealth, Name: "gpuledger_stage_up", Type: gauge,
 		Labels: []string{"stage"},
-		Help:   "1 if the last attempt of the stage succeeded, 0 if it did not.",
+		Help:   "1 if the last attempt of the stage succeeded, else 0.",
 	},
 	stageDuration: {
 		Family: familyHealth, Name: "gpuledger_stage_duration_seconds", Type: gauge, Unit: "seconds",
@@ -308,48 +308,48 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	stageFailures: {
 		Family: familyHealth, Name: "gpuledger_stage_failures_total", Type: counter,
 		Labels: []string{"stage"},
-		Help:   "Attempts of the stage that did not succeed.",
+		Help:   "Failed attempts of the stage.",
 	},
 	stageOversized: {
 		Family: familyHealth, Name: "gpuledger_stage_oversized_total", Type: counter,
 		Labels: []string{"stage"},
-		Help:   "Failed attempts of the stage whose input exceeds a limit of the exporter, which bounds its memory; the input is ignored as a whole.",
+		Help:   "Failed attempts of the stage because an input exceeded a limit of the exporter; the whole input is ignored.",
 	},
 	stageLastSuccess: {
 		Family: familyHealth, Name: "gpuledger_stage_last_success_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: []string{"stage"},
-		Help:   "When the stage last succeeded, in seconds since the Unix epoch.",
+		Help:   "Time of the stage's last success, in seconds since the Unix epoch.",
 	},
 	processCount: {
 		Family: familyHealth, Name: "gpuledger_processes", Type: gauge,
 		Labels: []string{"mapped"},
-		Help:   "Processes on GPUs now; a process on two GPUs counts twice.",
+		Help:   "Processes on GPUs; a process on two GPUs counts twice.",
 	},
 	gpuStrays: {
 		Family: familyHealth, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Processes of pods on a GPU that their pod was not given; absent while that is not known.",
+		Help:   "Processes of pods on a GPU that is not allocated to their pod; absent while this is unknown.",
 	},
 	gpuUnused: {
 		Family: familyHealth, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
-		Help:   "Allocations of a GPU that no process of their pod uses now; absent while that is not known.",
+		Help:   "Allocations of a GPU without a process of their pod; absent while this is unknown.",
 	},
 
 	placement: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_placement_info", Type: gauge,
 		Labels: []string{"node", "system_uuid", "UUID", "serial", "chassis_serial", "chassis_slot", "tray_index", "pci_bus_id", "model"},
-		Help:   "A GPU that is present, and where it sits.",
+		Help:   "Placement of a GPU that is present.",
 	},
 	allocationEnergy: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
-		Help:   "Energy of a GPU charged to a pod that holds or uses it: the sum over the pod's containers, MIG instances and methods.",
+		Help:   "Energy of a GPU charged to a pod, summed over the pod's containers, MIG instances and methods.",
 	},
 	allocationSeconds: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod held a GPU: the sum over the pod's containers and MIG instances. It stays 0 for a pod that uses the GPU without an allocation.",
+		Help:   "Time a pod held a GPU, summed over its containers and MIG instances; 0 for a pod that uses the GPU without an allocation.",
 	},
 	allocationExclusive: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
@@ -374,7 +374,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	boardEnergy: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofBoard,
-		Help:   "All energy of a GPU, whoever it is charged to: it equals gpuledger_gpu_energy_joules_total.",
+		Help:   "Energy of a GPU, equal to gpuledger_gpu_energy_joules_total.",
 	},
 	boardUnattributed: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",

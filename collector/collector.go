@@ -10,26 +10,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// Options choose what is shown.
+// Options select the metrics.
 type Options struct {
-	// Gauges shows power, temperature and the like. Where dcgm-exporter runs on
-	// the node they are there already.
+	// Gauges enables power, temperature and similar gauges, which dcgm-exporter exports too.
 	Gauges  bool
 	Process ProcessMode
 }
 
-// hides reports whether the options hide a metric for good.
+// hides reports whether the options hide a metric permanently.
 func (o Options) hides(m metric.Metric) bool {
 	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
-// Collector renders one page of the latest snapshot. It is safe for concurrent use
-// if the function it was given is.
+// Collector renders one page of the latest snapshot. It is safe for concurrent use if its
+// function is.
 //
 // It is a [prometheus.Collector], which can be registered, and a
-// [prometheus.TransactionalGatherer]. As the latter it is much faster: a registry makes
-// the labels of every series anew, checks and sorts them, at every scrape; here that is
-// done when the series change.
+// [prometheus.TransactionalGatherer], which is much faster: a registry creates, checks and
+// sorts the labels of every series at every scrape; Gather does so only when the series change.
 type Collector struct {
 	latest func() *gpu.Snapshot
 	opts   Options
@@ -42,14 +40,14 @@ type Collector struct {
 	families []*dto.MetricFamily // of the page's series
 }
 
-// New returns a collector of what latest returns, for the main page. A nil snapshot
-// has no metrics.
+// New returns a collector for the main page. latest returns the snapshot to render; a nil
+// snapshot has no metrics.
 func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord is New for the record, which has no options: a statement over years needs
-// all of it.
+// NewRecord returns a collector for the record. It has no options: a statement over years needs
+// every metric.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
 }
@@ -68,7 +66,7 @@ func newCollector(c *Collector) *Collector {
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {
-		if done == nil { // a panic, which an HTTP server outlives
+		if done == nil { // a panic, which the HTTP server survives
 			c.page, c.families = page{opts: c.opts}, nil
 			c.mu.Unlock()
 		}
@@ -80,7 +78,7 @@ func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	return c.families, c.mu.Unlock, err
 }
 
-// write renders the latest snapshot, and reports whether the page has other series now.
+// write renders the latest snapshot, and reports whether the set of series changed.
 func (c *Collector) write(p *page) (changed bool, err error) {
 	p.begin()
 	if s := c.latest(); s != nil {
@@ -101,7 +99,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	p := page{opts: c.opts} // a registry says not when it has read what it was given
+	p := page{opts: c.opts} // a registry does not report when it has finished reading
 	if _, err := c.write(&p); err != nil {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 	}
@@ -111,7 +109,6 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// main renders everything but the record.
 func (p *page) main(s *gpu.Snapshot) {
 	p.node(s)
 	p.stages(s.Stages)
@@ -121,7 +118,6 @@ func (p *page) main(s *gpu.Snapshot) {
 	}
 }
 
-// gpu renders all there is about one GPU.
 func (p *page) gpu(g *gpu.GPU) {
 	uuid := p.labels("UUID", g.UUID)
 	if !p.first(gpuInfo, uuid) {

@@ -9,8 +9,8 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 	return p.labels("UUID", uuid, "GPU_I_ID", k.GPUInstance, "namespace", k.Scope, "pod", k.Name, "pod_uid", k.UID, "container", k.Part)
 }
 
-// holders renders who holds or uses the GPU now. A container has one row per
-// GPU or MIG instance, also if it holds it in two ways: joins need exactly one.
+// holders renders the owners that hold or use the GPU now. A container has one row per GPU or
+// MIG instance, even with two kinds of allocation, because joins need exactly one.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
 		if h.Kind != gpu.OwnerPod {
@@ -47,7 +47,7 @@ func (p *page) containers(g *gpu.GPU) {
 	}
 }
 
-// container renders one account. All methods are always there.
+// container renders one account, with all methods.
 func (p *page) container(a *gpu.Account, who *labelSet) {
 	for m, e := range a.Energy {
 		p.counter(containerEnergy, e.Joules(), a.Opened, p.with(who, "method", gpu.Method(m).String()))

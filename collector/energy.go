@@ -2,7 +2,7 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// energy renders the GPU's side of its book. All reasons are always there.
+// energy renders the book of a GPU without its accounts, with all reasons.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {

@@ -6,7 +6,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families returns series in the order in which a registry has them. They are not copied.
+// families groups series in the order of a registry. The series are not copied.
 func families(all *list[series]) []*dto.MetricFamily {
 	order := make([]*series, all.len)
 	for i := range order {

@@ -12,31 +12,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// FieldsPath is where the field page is served. It is a page of its own, so that no sum
-// over it and the main page counts anything twice.
+// FieldsPath is the path of the field page. It is separate, so that no sum over it and the main
+// page counts twice.
 const FieldsPath = "/gpu/metrics"
 
-// The labels that can name the node on the field page: that of dcgm-exporter up to 4.8.2,
-// and that of its later releases.
+// The node label of the field page: as in dcgm-exporter up to 4.8.2, and as in later releases.
 const (
 	Hostname      = "Hostname"
 	HostnameLower = "hostname"
 )
 
-// Fields renders the field page: chosen fields of a DCGM host engine, with the labels
-// that dcgm-exporter gives them. Its metrics are not in the catalogue, as they are
-// DCGM's and the user's choice. It is a [prometheus.TransactionalGatherer], and safe for
-// concurrent use if the function given to [NewFields] is.
+// Fields renders the field page: selected fields of a DCGM host engine, with the labels of
+// dcgm-exporter. Its metrics are not in the catalogue, since DCGM defines them and the user
+// selects them. It is a [prometheus.TransactionalGatherer], and safe for concurrent use if the
+// function of [NewFields] is.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
 
-	mu       sync.Mutex // guards what follows
-	rows     []fieldRow // as of the last Revision
+	mu       sync.Mutex // guards the fields below
+	rows     []fieldRow // at the last Revision
 	revision uint64
 }
 
-// NewFields returns the fields in what latest returns. The label hostname names the node.
+// NewFields returns the collector of the fields in latest. The label hostname contains the name
+// of the node.
 func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname}
 }
@@ -54,7 +54,7 @@ func (r fieldRow) equal(o fieldRow) bool {
 	})
 }
 
-// Revision returns a number that stays the same for as long as the page does.
+// Revision returns a number that changes only with the page.
 func (c *Fields) Revision() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Fields) Gather() ([]*dto.MetricFamily, func(), error) {
 	return families, func() {}, nil
 }
 
-// newFieldFamily returns the series of a field, which is the i-th of each row.
+// newFieldFamily returns the series of a field, which is the i-th in each row.
 func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &field.Name, Help: &field.Help, Type: gauge.ToDTO()}
 	if field.Counter {
@@ -98,7 +98,7 @@ func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFam
 	return f
 }
 
-// read returns the latest page, and its rows of GPUs that are there.
+// read returns the latest page, and its rows for GPUs that are present.
 func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
 	if s == nil || s.Fields == nil {
@@ -116,8 +116,8 @@ func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	return page, rows
 }
 
-// labels returns the labels of a row, by name. Those of MIG instances and of pods are there
-// only where there are such, as an empty label would be on every series otherwise.
+// labels returns the labels of a row, sorted by name. Labels of MIG instances and pods are
+// omitted where they would be empty.
 func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node string) (l []*dto.LabelPair) {
 	add := func(name, value string) {
 		l = append(l, &dto.LabelPair{Name: &name, Value: new(labelvalue.Valid(value))})
@@ -144,8 +144,8 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 	return l
 }
 
-// soleHolder returns the container that a GPU or MIG instance was given to, or that uses
-// it if it is not known to be given to any; nil if there are several.
+// soleHolder returns the container that a GPU or MIG instance is allocated to or, without a
+// known allocation, that uses it; nil if there are several.
 func soleHolder(holders []gpu.Holder, instance string) (sole *gpu.Holder) {
 	for _, given := range []bool{true, false} {
 		for i := range holders {

@@ -2,8 +2,8 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// gauges renders the live reading. What could not be read is absent, and so is
-// everything while the GPU does not answer: a gauge never stands still.
+// gauges renders the live reading. A missing value is absent, and so are all gauges while the
+// GPU does not respond.
 func (p *page) gauges(g *gpu.GPU, uuid *labelSet) {
 	r := g.Reading
 	if !p.opts.Gauges || !g.Present || r == nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders how a GPU fares. All of it outlives the GPU's presence, but for
-// what is of a reading. Where the driver delivers no errors, none counted would look
-// like a healthy GPU.
+// health renders the health of a GPU. Everything but the reading remains after the GPU is lost.
+// XID errors are absent where the driver does not report them: 0 would look like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.ReportsEvents || g.Events.Count > 0 {
 		p.counter(xidErrors, float64(g.Events.Count), g.Events.Since, uuid)
@@ -26,7 +25,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// stages renders what the exporter depends on, as far as it was tried.
+// stages renders the stages with at least one attempt.
 func (p *page) stages(stages []gpu.Stage) {
 	for _, s := range stages {
 		name := p.labels("stage", s.Name)
@@ -41,7 +40,7 @@ func (p *page) stages(stages []gpu.Stage) {
 	}
 }
 
-// processCounts renders how well processes are mapped to their owners.
+// processCounts renders the numbers of mapped and unmapped processes.
 func (p *page) processCounts(gpus []gpu.GPU) {
 	var mapped, unmapped int
 	for i := range gpus {

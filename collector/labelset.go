@@ -9,17 +9,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// labelSet is the labels of a series, or some of them. It is not changed once it is made.
+// labelSet is an immutable set of labels.
 type labelSet struct {
 	base  *labelSet
-	given []string // names and values beside those of base, as they were given
+	given []string // names and values in addition to those of base, in the given order
 }
 
 func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns names and values, those of base first.
+// all returns names and values, starting with those of base.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {
@@ -38,8 +38,7 @@ func (l *labelSet) all() iter.Seq2[string, string] {
 	}
 }
 
-// key returns a string that labels which are shown alike share and different ones do not:
-// the separator is no valid UTF-8.
+// key returns a string that is equal for equal labels only: its separator is invalid UTF-8.
 func (l *labelSet) key() string {
 	var b strings.Builder
 	for _, value := range l.all() {
@@ -49,7 +48,7 @@ func (l *labelSet) key() string {
 	return b.String()
 }
 
-// decimal returns an optional number, empty if it is not known.
+// decimal formats an optional number; nil is empty.
 func decimal(n *int) string {
 	if n == nil {
 		return ""

@@ -2,20 +2,20 @@ package collector
 
 import "slices"
 
-// list is written over from its start. Its items stay where they are, also when there come
-// to be more of them, so that what points to them is right for as long as they are there.
+// list is overwritten from its start. Its items never move, even if the list grows, so pointers
+// to them remain valid while they exist.
 type list[T any] struct {
 	blocks [][]T
-	len    int // how many items there are, behind next those of before
-	next   int // where the next item goes
+	len    int // number of items, including those of the previous pass behind next
+	next   int // position of the next item
 }
 
-// blockLen is such that a block of series fills the memory it gets.
+// blockLen makes a block of series fill an allocation size class.
 const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }
 
-// old returns the item of before that stands where the next one goes, nil if there is none.
+// old returns the item of the previous pass at the next position, or nil.
 func (l *list[T]) old() *T {
 	if l.next == l.len {
 		return nil
@@ -23,7 +23,7 @@ func (l *list[T]) old() *T {
 	return l.at(l.next)
 }
 
-// add returns the next item, to be written over, and forgets those behind it.
+// add returns the next item, to be overwritten, and discards the items behind it.
 func (l *list[T]) add() *T {
 	if l.next == len(l.blocks)*blockLen {
 		l.blocks = append(l.blocks, make([]T, blockLen))
@@ -34,8 +34,8 @@ func (l *list[T]) add() *T {
 	return item
 }
 
-// end drops what is behind the next item, and the room for it: a page stays as it is for
-// long after many processes have left.
+// end discards the items behind the next one and releases their memory, which matters after
+// many processes have ended.
 func (l *list[T]) end() {
 	l.len = l.next
 	needed := (l.len + blockLen - 1) / blockLen

@@ -24,7 +24,7 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// Per names the thing that one more of makes a metric grow by [Series].
+// Per returns the kind of object that adds [Series] series to a metric.
 func Per(m metric.Metric) string {
 	for _, key := range []struct{ label, per string }{
 		{"pid", "process"}, {"container", "container and GPU"}, {"pod_uid", "pod and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
@@ -36,7 +36,7 @@ func Per(m metric.Metric) string {
 	return "node"
 }
 
-// Series returns how many series a metric has at most for each thing that [Per] names.
+// Series returns the number of series that a metric has at most for each object of [Per].
 func Series(m metric.Metric) int {
 	n := 1
 	for _, l := range labelCatalogue {

@@ -7,22 +7,22 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// page is what a collector shows, and is written over at every scrape.
+// page is the content of a collector, overwritten at every scrape.
 //
-// From one scrape to the next the values change and the series hardly ever do. So a
-// rendering is compared, call by call, with the one before: while it asks for the same
-// labels and the same series, these stand there already, and only the values are noted.
+// Between scrapes values change, but series rarely do. A rendering is therefore compared with
+// the previous one call by call: while it requests the same labels and the same series, they
+// are reused and only values are written.
 type page struct {
 	opts Options
-	same bool // whether all calls so far were those of the last rendering
+	same bool // whether all calls so far matched the last rendering
 
 	sets   list[*labelSet]
 	asked  list[question]
 	series list[series]
-	seen   map[seriesKey]struct{} // what was asked, from the first call on that was another
+	seen   map[seriesKey]struct{} // series so far, once a call has differed
 }
 
-// question is what [page.first] was asked, and its answer.
+// question is a call of [page.first] with its result.
 type question struct {
 	metric metricID
 	labels *labelSet
@@ -41,8 +41,8 @@ func (p *page) begin() {
 	p.sets.next, p.asked.next, p.series.next = 0, 0, 0
 }
 
-// end gives new series their labels, and reports whether there are other series than
-// before this rendering. The error is that of label.
+// end adds the labels to new series, and reports whether the set of series changed. The error
+// is that of label.
 func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
 		return false, nil
@@ -69,7 +69,7 @@ func (p *page) differ() {
 // labels returns a set of labels, given as names and values.
 func (p *page) labels(given ...string) *labelSet { return p.with(nil, given...) }
 
-// with returns the labels of base with more, given as names with values.
+// with returns the labels of base and more, given as names and values.
 func (p *page) with(base *labelSet, given ...string) *labelSet {
 	if old := p.sets.old(); p.same && old != nil && (*old).matches(base, given) {
 		p.sets.next++
@@ -81,9 +81,9 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether these labels are new on the page. One duplicate would
-// fail the whole scrape, and strings that differ can become equal when they are
-// made valid; then the first one stands and the caller drops the later ones.
+// first reports whether these labels are new on the page. A duplicate would fail the whole
+// scrape, and different strings can become equal when they are made valid; the caller drops all
+// but the first.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
 		p.asked.next++
@@ -101,13 +101,13 @@ func (p *page) first(m metricID, l *labelSet) bool {
 
 func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.key()} }
 
-// info writes a series that is there for its labels.
+// info writes an info series, whose value is 1.
 func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter that began at 0 at the given moment, if that is
-// known. Prometheus can then count what came before its first scrape.
+// counter writes a counter with its created timestamp, if that is known. It lets Prometheus
+// count the increase before its first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -119,8 +119,8 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	p.series.add().write(m, v, created, l)
 }
 
-// created returns a moment as the page has it, nil for none. Counters that began together
-// mostly follow each other.
+// created returns the timestamp of a moment, nil for none. It caches one, since successive
+// counters mostly share theirs.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil
@@ -133,14 +133,14 @@ func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(since)
 }
 
-// optional writes a gauge unless it could not be read.
+// optional writes a gauge unless its value is missing.
 func optional[T ~float64 | ~uint64 | ~int](p *page, m metricID, v *T, l *labelSet) {
 	if v != nil {
 		p.gauge(m, float64(*v), l)
 	}
 }
 
-// moment writes a point in time as a gauge, unless it never came.
+// moment writes a time as a gauge, unless it is zero.
 func (p *page) moment(m metricID, t time.Time, l *labelSet) {
 	if !t.IsZero() {
 		p.gauge(m, float64(t.UnixMilli())/1000, l)

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid of the account that gathers a container's processes beyond
-// the cap.
+// folded is the pid label of the processes of a container beyond the cap.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
@@ -37,15 +36,15 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// processEnergy renders what went to a process. All methods are always there.
+// processEnergy renders the energy of a process, with all methods.
 func (p *page) processEnergy(q *gpu.ProcessAccount, which *labelSet) {
 	for m, e := range q.Energy {
 		p.counter(processEnergy, e.Joules(), q.Opened, p.with(which, "method", gpu.Method(m).String()))
 	}
 }
 
-// process renders what is known of a process, which is nil in live after it left
-// the GPU: then its account is held for a while, and its gauges are gone.
+// process renders a process. live is nil after it left the GPU; its account then remains for
+// the retention time, without gauges.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess) {
 	p.info(processInfo, p.with(which, "container_id", q.ContainerID))
 	p.moment(processStart, q.StartTime, which)

@@ -7,17 +7,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ProcessMode says which processes have series of their own. It can be given to
-// [flag.TextVar].
+// ProcessMode selects the processes with series of their own. It is a value of [flag.TextVar].
 type ProcessMode int
 
 // The process modes.
 const (
 	// ProcessAlways shows the processes of every container.
 	ProcessAlways ProcessMode = iota
-	// ProcessShared shows the processes of a GPU while more than one container
-	// holds or uses it. Held accounts do not count: where one pod follows
-	// another on a GPU, no process series appears only to end with its account.
+	// ProcessShared shows the processes of a GPU while more than one container holds or uses
+	// it. Accounts of pods that ended do not count, so that a pod that follows another one
+	// creates no short-lived process series.
 	ProcessShared
 	// ProcessNever shows none.
 	ProcessNever
@@ -42,7 +41,7 @@ func (m ProcessMode) MarshalText() ([]byte, error) { return []byte(processModes[
 func (m *ProcessMode) UnmarshalText(text []byte) error {
 	i := slices.Index(processModes, string(text))
 	if i < 0 {
-		return fmt.Errorf("process mode %q is none of %q", text, processModes)
+		return fmt.Errorf("process mode %q: must be one of %q", text, processModes)
 	}
 	*m = ProcessMode(i)
 	return nil

@@ -27,7 +27,6 @@ func (p *page) record(s *gpu.Snapshot) {
 	}
 }
 
-// placement renders where a GPU sits.
 func (p *page) placement(r *record.Placement) {
 	if !p.first(placement, p.labels("UUID", r.UUID)) {
 		return

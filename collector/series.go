@@ -13,8 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// series is a series with its value. There are thousands, so neighbours share what is the
-// same in them.
+// series is a series with its value. There are thousands, so neighbours share equal parts.
 type series struct {
 	dto.Metric
 	labels *labelSet
@@ -22,7 +21,7 @@ type series struct {
 	metric metricID
 }
 
-// write writes a series over another, whose room it takes. It has no labels by name yet.
+// write overwrites a series. It has no label pairs yet.
 func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l *labelSet) {
 	s.metric, s.value, s.labels, s.Label = m, v, l, nil
 	if catalogue[m].Type != counter {
@@ -44,7 +43,7 @@ func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
-// began reports whether a counter began at a moment, zero if that is not known.
+// began reports whether a counter has this created timestamp; zero means none.
 func (s *series) began(since time.Time) bool {
 	created := s.GetCounter().GetCreatedTimestamp()
 	if created == nil || since.IsZero() {
@@ -53,8 +52,7 @@ func (s *series) began(since time.Time) bool {
 	return created.Seconds == since.Unix() && int(created.Nanos) == since.Nanosecond()
 }
 
-// compare orders series as a registry does: by the names of their families, then by the
-// values of their labels.
+// compare orders series like a registry: by metric name, then by label values.
 func (s *series) compare(o *series) int {
 	if s.metric != o.metric {
 		return strings.Compare(catalogue[s.metric].Name, catalogue[o.metric].Name)
@@ -62,8 +60,8 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label adds the labels to new series. It returns an error if a series has other labels than
-// its metric, which only a mistake in this package can cause.
+// label adds the labels to new series. It returns an error if the labels are not those of the
+// metric, which is a bug in this package.
 func label(all *list[series]) (err error) {
 	var pairs metric.Pairs
 	var before *series

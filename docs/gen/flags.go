@@ -14,10 +14,10 @@ const flagsHead = `# Flags
 
 <!-- Written by go generate ./docs. Do not edit. -->
 
-What the programs' own ` + "`--help`" + ` says. A flag is given as ` + "`--name=value`" + `. One that is wrong ends the program at once, with a line that names it.
+Flags of both programs, as printed by ` + "`--help`" + `. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
 `
 
-// flagsPage is docs/flags.md, from the flags of both programs.
+// flagsPage returns docs/flags.md.
 func flagsPage() ([]byte, error) {
 	environment := func(name string) string { return "$" + name }
 	exporter, _ := app.Flags(environment)
@@ -28,9 +28,9 @@ func flagsPage() ([]byte, error) {
 		title, about string
 		flags        *flag.FlagSet
 	}{
-		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same; it removes what `--state.path` holds, and the folder of `--kubelet.pods-api-socket` if that is empty.", exporter},
-		{"gpuledger status", "Prints the state of the node, as a running exporter shows it.", status},
-		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same.", cluster},
+		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", exporter},
+		{"gpuledger status", "Prints the state of the node from a running exporter.", status},
+		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", cluster},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", program.title, program.about)
 		program.flags.VisitAll(func(f *flag.Flag) { fmt.Fprintln(out, row(f)) })
@@ -38,7 +38,7 @@ func flagsPage() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// row is one flag. The usage marks the kind of its value by back quotes.
+// row returns the row of a flag. Back quotes in the usage mark the kind of its value.
 func row(f *flag.Flag) string {
 	kind, usage := flag.UnquoteUsage(f)
 	name := "--" + f.Name

@@ -1,4 +1,4 @@
-// Gen writes the pages of docs that are made of what the programs say of themselves.
+// Gen writes the generated pages of docs.
 package main
 
 import (

@@ -17,34 +17,33 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is the metrics under one heading.
 type family struct {
 	Name    string
 	Metrics []metric.Metric
 }
 
-// cost is how many series one more of something adds.
+// cost is the number of series that one more object adds.
 type cost struct {
 	Per    string
 	Series int
-	// Hidden is how many of them a flag can hide.
+	// Hidden is the number of them that a flag can hide.
 	Hidden int
 	Flag   string
 }
 
-// exporterPage is the metrics of one page of the exporter.
+// exporterPage has the metrics of one page of the exporter.
 type exporterPage struct {
 	Families []family
 	Costs    []cost
 }
 
-// part is the metrics of one part of the reconciler, and what their labels mean there.
+// part has the metrics of one part of the reconciler, with its labels.
 type part struct {
 	Families []family
 	Labels   []metric.Label
 }
 
-// metricsPage is docs/metrics.md, from the catalogues of both programs and the template.
+// metricsPage returns docs/metrics.md from the catalogues of both programs.
 func metricsPage() ([]byte, error) {
 	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(metricsTemplate)
 	if err != nil {

@@ -29,7 +29,7 @@ type GaugeInfo struct {
 var GaugeInfos = [NumGauges]GaugeInfo{
 	Power: {
 		Name: "power", Unit: "watts", Call: "nvmlDeviceGetPowerUsage",
-		Help: "Power draw, averaged by the driver over a second or less.",
+		Help: "Power, averaged by the driver over a second or less.",
 	},
 	Temperature: {
 		Name: "temperature", Unit: "celsius", Call: "nvmlDeviceGetTemperature",
@@ -37,7 +37,7 @@ var GaugeInfos = [NumGauges]GaugeInfo{
 	},
 	Utilization: {
 		Name: "utilization", Unit: "ratio", Call: "nvmlDeviceGetUtilizationRates",
-		Help: "Part of the driver's last sample period in which a kernel ran.",
+		Help: "Fraction of the driver's last sample period in which a kernel ran.",
 	},
 	MemoryUsed: {
 		Name: "memory_used", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",

@@ -1,5 +1,5 @@
-// Package host reads what the kernel says about the machine itself: its firmware
-// identity, the GPUs on its PCI bus, its boot, and its clocks.
+// Package host reads the machine through the kernel: its firmware identity, the GPUs on its PCI
+// bus, its boot id and its clocks.
 package host
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Now returns the present moment: the wall clock and CLOCK_BOOTTIME, which goes
-// on while the machine is suspended and never steps.
+// Now returns the present moment: the wall clock, and CLOCK_BOOTTIME, which includes suspended
+// time and never steps.
 func Now() gpu.Instant {
 	var ts unix.Timespec
-	// It cannot fail on Linux 2.6.39 and newer.
+	// This call cannot fail on Linux 2.6.39 and newer.
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
 	return gpu.Instant{Wall: time.Now(), Boot: time.Duration(ts.Nano())}
 }
@@ -32,7 +32,7 @@ type Host struct {
 	SysFS  string
 }
 
-// BootID names the current boot (/proc/sys/kernel/random/boot_id).
+// BootID returns the id of the current boot (/proc/sys/kernel/random/boot_id).
 func (h Host) BootID() (string, error) {
 	data, err := os.ReadFile(filepath.Join(h.ProcFS, "sys/kernel/random/boot_id"))
 	if err != nil {
@@ -45,8 +45,8 @@ func (h Host) BootID() (string, error) {
 	return id, nil
 }
 
-// Node reads the machine's identity from /sys/class/dmi/id. Serial numbers there
-// are readable by root only; what cannot be read stays empty.
+// Node reads the machine's identity from /sys/class/dmi/id. Only root can read serial numbers
+// there; unreadable fields are empty.
 func (h Host) Node() (gpu.Node, error) {
 	fs, err := sysfs.NewFS(h.SysFS)
 	if err != nil {
@@ -74,17 +74,16 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// foreign lists the kernel drivers that reserve a device, usually for a virtual machine
+// foreign lists kernel drivers that reserve a device, usually for a virtual machine
 // (/sys/bus/pci/devices/*/driver).
 var foreign = []string{"vfio-pci", "pci-stub"}
 
-// CountPCI counts the devices on the PCI bus that are of the given classes, without
-// reserved ones. A GPU that fell
-// off the bus is counted until it is removed, so a lower count from the driver means that
-// a GPU is missing.
+// CountPCI counts the devices of the given classes on the PCI bus, without reserved ones. A GPU
+// that fell off the bus is counted until it is removed, so a lower count from the driver means
+// that a GPU is missing.
 //
-// The files are read here and not through procfs' PciDevices, which reads thirty
-// files of every device and gives up on all of them if one cannot be parsed.
+// It does not use PciDevices of procfs, which reads thirty files per device and fails for all
+// devices if one file is malformed.
 func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -105,8 +104,8 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	return n, nil
 }
 
-// attribute returns a device's attribute, empty if it cannot be read: the device
-// may have been removed in between.
+// attribute returns a device's attribute, or an empty string if it is unreadable: the device
+// may have been removed.
 func attribute(dir, device, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, device, name))
 	if err != nil {

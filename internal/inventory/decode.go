@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// ErrVersion is the error of a page whose fields may mean something else.
+// ErrVersion is the error for a page of another version, whose fields may have another meaning.
 var ErrVersion = errors.New("unknown version")
 
-// maxGPUs is more than any machine has. A page with more is not believed.
+// maxGPUs exceeds the GPUs of any machine. Pages with more are rejected.
 const maxGPUs = 64
 
-// Decode reads one page and nothing after it. How the GPUs are divided (MIG) is left
-// out: it is no identity. The caller bounds how much r gives, and what is made of it
-// takes not much more memory than that, whatever the page says.
+// Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG),
+// which are not identity. The caller limits the length of r; the result takes little more
+// memory than that, whatever the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
@@ -27,26 +27,26 @@ func Decode(r io.Reader) (Page, error) {
 		return Page{}, fmt.Errorf("decode inventory: %w", err)
 	}
 	if p.Version != Version {
-		return Page{}, fmt.Errorf("decode inventory: %w %d, want %d", ErrVersion, p.Version, Version)
+		return Page{}, fmt.Errorf("decode inventory: %w %d, must be %d", ErrVersion, p.Version, Version)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Page{}, errors.New("decode inventory: something follows the page")
+		return Page{}, errors.New("decode inventory: trailing data after the page")
 	}
 	if p.GPUs == nil {
-		return Page{}, errors.New("decode inventory: no list of GPUs, which is not the same as an empty one")
+		return Page{}, errors.New("decode inventory: the list of GPUs is missing (an empty list is valid)")
 	}
 	p.Page.GPUs = p.GPUs
 	return p.Page, nil
 }
 
-// gpus is a list of GPUs that is read no further than is believed: a few megabytes
-// of empty ones would take a hundred times that.
+// gpus is a list of GPUs that stops decoding at the limit: a few megabytes of empty GPUs would
+// take a hundred times their size.
 type gpus []GPU
 
 func (l *gpus) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return errors.New("the GPUs are no list")
+		return errors.New("the GPUs are not a list")
 	}
 	*l = gpus{}
 	for d.More() {
@@ -55,7 +55,7 @@ func (l *gpus) UnmarshalJSON(text []byte) error {
 		}
 		var g struct {
 			GPU
-			MIG struct{} `json:"mig"` // hides the GPU's
+			MIG struct{} `json:"mig"` // hides the field of GPU
 		}
 		if err := d.Decode(&g); err != nil {
 			return err
@@ -65,8 +65,8 @@ func (l *gpus) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Contradiction returns what on the page cannot be true, and nil if all of it can.
-// Two GPUs with one serial number can: they are two dies of one board.
+// Contradiction returns an error for a page that cannot be true. Two GPUs with one serial
+// number are valid: they are two dies of one board.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)
 	for _, g := range p.GPUs {
@@ -76,7 +76,7 @@ func (p *Page) Contradiction() error {
 		case g.PCIBusID == "":
 			return fmt.Errorf("GPU %.96q has no PCI address", g.UUID)
 		case uuids[g.UUID]:
-			return fmt.Errorf("GPU %.96q is there twice", g.UUID)
+			return fmt.Errorf("GPU %.96q is listed twice", g.UUID)
 		case g.Present && addresses[g.PCIBusID]:
 			return fmt.Errorf("two GPUs are present at PCI address %.96q", g.PCIBusID)
 		}

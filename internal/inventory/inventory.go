@@ -1,6 +1,6 @@
-// Package inventory is the page /inventory of the exporter: who the GPUs of a node
-// are, with the strings as driver and firmware gave them. The exporter writes it,
-// and the reconciler and other tools read it.
+// Package inventory is the page /inventory of the exporter: the identity of a node's GPUs, with
+// the original strings of driver and firmware. The exporter writes it; the reconciler and other
+// tools read it.
 package inventory
 
 import (
@@ -9,19 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Version changes when a field of the page changes its meaning. New fields do not
-// change it.
+// Version changes when a field of the page changes its meaning, not when fields are added.
 const Version = 1
 
-// Path is where the exporter serves the page.
+// Path is the path of the page.
 const Path = "/inventory"
 
-// Page is what an exporter says of its node.
+// Page is the inventory of a node.
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not answer. What is said of the
-	// GPUs is then what was true before.
+	// DriverUp is false while the driver does not respond; the GPUs are then those of the last
+	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`
@@ -35,7 +34,7 @@ type GPU struct {
 	Present bool `json:"present"`
 }
 
-// New returns the page that shows a snapshot.
+// New returns the page of a snapshot.
 func New(s *gpu.Snapshot) Page {
 	p := Page{
 		Version: Version, Time: s.At.Wall.UTC(),

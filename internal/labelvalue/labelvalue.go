@@ -1,4 +1,4 @@
-// Package labelvalue makes any string fit for a label of a metric.
+// Package labelvalue makes any string a valid label value.
 package labelvalue
 
 import (
@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxBytes bounds a value. Names in Kubernetes end at 253 bytes; annotations and strings
-// of firmware may be of any length.
+// maxBytes limits a value. Names in Kubernetes have at most 253 bytes; annotations and firmware
+// strings have no limit.
 const maxBytes = 256
 
-// Valid returns s as a label value: valid UTF-8, and cut at a rune boundary if it is too
-// long. One bad value would fail the whole scrape.
+// Valid returns s as valid UTF-8, cut at a rune boundary if it is too long. An invalid value
+// would fail the whole scrape.
 func Valid(s string) string {
 	if len(s) <= maxBytes && utf8.ValidString(s) {
 		return s

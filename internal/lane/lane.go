@@ -1,40 +1,37 @@
-// Package lane keeps calls that cannot be cancelled, and may never return, from
-// holding up anybody else.
+// Package lane isolates calls that cannot be cancelled and may never return.
 package lane
 
 import "context"
 
-// A Lane runs one piece of work at a time in a goroutine of its own. Work that
-// is stuck in the driver keeps its lane busy, and nobody else. A lane is used by
-// one goroutine; the zero lane is idle.
+// A Lane runs one piece of work at a time in a goroutine of its own. Work that hangs in the
+// driver keeps only its lane busy. A lane is used by one goroutine; the zero lane is idle.
 type Lane[T any] struct {
 	answer chan T // nil while idle
 	late   bool
 }
 
-// Run does one piece of work in a goroutine of its own, and returns its answer if it comes
-// before ctx ends.
+// Run does work in a goroutine of its own, and returns its result if it arrives before ctx
+// ends.
 func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	var l Lane[T]
 	l.Begin(work)
 	return l.Wait(ctx)
 }
 
-// Busy reports whether there is work whose answer was not taken yet.
+// Busy reports whether there is work whose result was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
-// Late reports whether somebody waited in vain for the answer, which may have come
-// since.
+// Late reports whether a Wait timed out on the current work, which may have ended since.
 func (l *Lane[T]) Late() bool { return l.late }
 
 // Begin starts work on an idle lane.
 func (l *Lane[T]) Begin(work func() T) {
-	answer := make(chan T, 1) // the goroutine ends even if nobody comes for it
+	answer := make(chan T, 1) // the goroutine ends even if the result is never taken
 	l.answer, l.late = answer, false
 	go func() { answer <- work() }()
 }
 
-// Poll returns the answer if it is there.
+// Poll returns the result if it is ready.
 func (l *Lane[T]) Poll() (v T, ok bool) {
 	select {
 	case v = <-l.answer:
@@ -45,7 +42,7 @@ func (l *Lane[T]) Poll() (v T, ok bool) {
 	}
 }
 
-// Wait returns the answer if it comes before ctx ends.
+// Wait returns the result if it arrives before ctx ends.
 func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	if v, ok = l.Poll(); ok {
 		return v, ok
@@ -60,8 +57,8 @@ func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	}
 }
 
-// Take is Wait for a tick: an idle lane has nothing to give, and a lane that was
-// late once is only looked at, so that it costs no later tick any time.
+// Take is Wait for a tick: an idle lane has no result, and a lane that was late once is only
+// polled, so that it delays no later tick.
 func (l *Lane[T]) Take(ctx context.Context) (v T, ok bool) {
 	if !l.Busy() {
 		return v, false

@@ -12,24 +12,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared bounds the pairs that are kept to be shared: nodes come and go, and pods
-// can name any kind.
+// maxShared limits the pairs that are kept to be shared: nodes come and go, and pods can have
+// owners of any kind.
 const maxShared = 20_000
 
-// Pairs makes label pairs. Large pages have the same pairs many times; the shared ones are in
+// Pairs creates label pairs. Large pages have many equal pairs, of which the shared ones are in
 // memory once. The zero value is ready. It is used by one goroutine at a time.
 type Pairs struct {
 	names  map[string]*string
 	shared map[[2]string]*dto.LabelPair
 }
 
-// Own returns a pair that no other series has. Its value is made valid: only so no value can
-// break a page.
+// Own returns a new pair with a valid value.
 func (p *Pairs) Own(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: p.name(name), Value: new(labelvalue.Valid(value))}
 }
 
-// Shared returns a pair that other series may have too.
+// Shared returns a pair with a valid value that several series may share.
 func (p *Pairs) Shared(name, value string) *dto.LabelPair {
 	key := [2]string{name, labelvalue.Valid(value)}
 	if known, ok := p.shared[key]; ok {
@@ -43,7 +42,7 @@ func (p *Pairs) Shared(name, value string) *dto.LabelPair {
 	return pair
 }
 
-// name returns the one copy of a label's name.
+// name returns the shared copy of a label name.
 func (p *Pairs) name(name string) *string {
 	known, ok := p.names[name]
 	if !ok {
@@ -56,12 +55,12 @@ func (p *Pairs) name(name string) *string {
 	return known
 }
 
-// Sort brings the labels of a series into the order of a page, which is by name.
+// Sort sorts the labels of a series by name, as on a page.
 func Sort(labels []*dto.LabelPair) {
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 }
 
-// Check returns an error unless sorted labels are those of the metric.
+// Check returns an error unless the sorted labels are those of the metric.
 func (m *Metric) Check(labels []*dto.LabelPair) error {
 	names := slices.Sorted(slices.Values(m.Labels))
 	if slices.EqualFunc(names, labels, func(name string, l *dto.LabelPair) bool { return name == *l.Name }) {
@@ -74,7 +73,7 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 	return fmt.Errorf("%s has the labels %s, and must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
 }
 
-// NewFamily returns the series of a metric as a page has them.
+// NewFamily returns the family of a metric with the given series.
 func (m *Metric) NewFamily(series []*dto.Metric) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: m.Type.ToDTO(), Metric: series}
 	if m.Unit != "" {
@@ -83,7 +82,7 @@ func (m *Metric) NewFamily(series []*dto.Metric) *dto.MetricFamily {
 	return f
 }
 
-// NewDesc returns what a registry knows of the metric.
+// NewDesc returns the descriptor of the metric for a registry.
 func (m *Metric) NewDesc() *prometheus.Desc {
 	return prometheus.V2.NewDesc(m.Name, m.Help, prometheus.UnconstrainedLabels(m.Labels), nil, prometheus.WithUnit(m.Unit))
 }

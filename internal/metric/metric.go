@@ -1,5 +1,5 @@
-// Package metric describes metrics and labels, and makes series of them. Both programs use
-// it: each has catalogues of its own.
+// Package metric describes metrics and labels and creates series. Both programs use it with
+// catalogues of their own.
 package metric
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Page is the path of a page that a program serves. Each page has metrics of its own, so
-// that no sum is doubled where several are scraped.
+// Page is the path of a page of metrics. No metric is on two pages, so that no sum counts twice
+// where several pages are scraped.
 type Page string
 
-// MainPage is the page of all metrics that name no other.
+// MainPage is the default page.
 const MainPage Page = ""
 
-// Path returns where the page is served.
+// Path returns the HTTP path of the page.
 func (p Page) Path() string {
 	if p == MainPage {
 		return "/metrics"
@@ -36,16 +36,16 @@ type Metric struct {
 	Flag string
 }
 
-// Label describes a label, which means the same wherever it appears.
+// Label describes a label, which has the same meaning on all metrics.
 type Label struct {
 	Name string
 	Help string
 	// Values is the closed list of values; nil if the list is open.
 	Values []string
-	// Complete is set if there is a series for every value from the start, so
-	// that no increase is lost in a series that appears late.
+	// Complete is set if every value has a series from the start, so that no increase is lost
+	// in a series that appears late.
 	Complete bool
 }
 
-// TypeName returns the type as the metrics page spells it.
+// TypeName returns the type as on a metrics page.
 func (m Metric) TypeName() string { return strings.ToLower(m.Type.ToDTO().String()) }

@@ -18,8 +18,8 @@ const (
 	maxRaw = 96
 )
 
-// record is the annotation: what the labels are made of, as driver and firmware
-// spelled it. It holds nothing that changes while the GPUs stay as they are.
+// record is the annotation: the source of the labels, as driver and firmware spelled it. It has
+// nothing that changes while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -27,7 +27,7 @@ type record struct {
 	Tray    *int          `json:"tray,omitempty"`
 	DMI     string        `json:"dmi_chassis,omitempty"`
 	GPUs    []recordedGPU `json:"gpus"`
-	// More counts the GPUs that there was no room for.
+	// More counts the GPUs that did not fit.
 	More int `json:"more,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type recordedGPU struct {
 	Serial string `json:"serial,omitempty"`
 	PCI    string `json:"pci"`
 	Module *int   `json:"module,omitempty"`
-	// Chassis, Slot and Tray are here only where the GPUs of the Node differ.
+	// Chassis, Slot and Tray are set only where the GPUs of the Node differ.
 	Chassis string `json:"chassis,omitempty"`
 	Slot    *int   `json:"slot,omitempty"`
 	Tray    *int   `json:"tray,omitempty"`
@@ -79,7 +79,7 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw cuts what is too long to be a driver's string.
+// raw cuts a string that is too long for the driver's.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]

@@ -1,4 +1,3 @@
-// Package nodelabel says which labels and which annotation a Node should have, given
-// the inventory of its GPUs. It is pure: it asks nobody, knows no clock, and needs no
-// library but the standard one.
+// Package nodelabel computes the labels and the annotation of a Node from the inventory of its
+// GPUs. It is pure: no I/O, no clock, standard library only.
 package nodelabel

@@ -9,14 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is what nvidia-smi prints, and gpuid therefore sorts, where the driver's
-// library returns an error and the inventory has an empty string.
+// unknown is the value that nvidia-smi prints, and gpuid therefore uses, where NVML returns an
+// error and the inventory has an empty string.
 const unknown = "N/A"
 
-// gpuid returns the labels that mchmarny/gpuid writes, without prefix. Three rules
-// are worth knowing: ranks are those of the sorted serial numbers, so a swap
-// renumbers; boards are counted, not GPUs; and only GPUs that answer have labels.
-// Zeros in place of a serial number are written as they are.
+// gpuid returns the labels of mchmarny/gpuid without prefix. Ranks are those of the sorted
+// serial numbers, so a replaced board renumbers; boards are counted, not GPUs; only GPUs that
+// respond have labels. Zeros in place of a serial number are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {
@@ -57,8 +56,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 	return labels
 }
 
-// orNA is gpuid's value for a string. Over-long ones, which the API server refused
-// from gpuid, are shortened.
+// orNA returns gpuid's value for a string. It shortens values that the API server would reject.
 func orNA(raw string) string {
 	if v := legal(raw); raw != unknown && v != "" {
 		return v

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered returns the GPUs by PCI address: the one order that neither a dead GPU nor
-// a swapped one changes. The driver's order shifts with the first, and the order of
-// serial numbers with the second.
+// ordered returns the GPUs by PCI address, the only order that neither a dead nor a replaced
+// GPU changes. The driver's index changes with a dead GPU, the order of serial numbers with a
+// replaced one.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(
@@ -24,11 +24,12 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 	})
 }
 
-// SerialValue returns the label value of a board's serial number, empty if it has none.
-// Serial numbers that differ can have the same one.
+// SerialValue returns the label value of a board serial, empty if there is none. Different
+// serial numbers can have the same value.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 
-// ownScheme returns our ownScheme labels, without prefix, and which of them name lost GPUs.
+// ownScheme returns the labels of our scheme without prefix, and the keys of labels of lost
+// GPUs.
 func (r Rules) ownScheme(node string, p inventory.Page, gpus []inventory.GPU) (labels map[string]string, lost []string) {
 	labels = make(map[string]string)
 	put := func(name, value string) {
@@ -70,8 +71,8 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns what all GPUs that say anything say, and nothing if they differ:
-// a Node cannot be in two places.
+// unanimous returns the common value of all GPUs that have one, and an empty string if they
+// differ: a Node has one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
 	said := ""
 	for _, g := range gpus {

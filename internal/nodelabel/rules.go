@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// Scheme is a way to name labels.
+// Scheme names a set of labels.
 type Scheme string
 
 // The schemes.
 const (
-	// Own is the scheme of docs/design.md.
+	// Own is our scheme, described in docs/labels.md.
 	Own Scheme = "gpuledger"
-	// GPUID writes the labels that mchmarny/gpuid writes.
+	// GPUID is the scheme of mchmarny/gpuid.
 	GPUID Scheme = "gpuid"
 )
 
@@ -27,39 +27,38 @@ const (
 	GPUIDPrefix = "gpuid.github.com"
 )
 
-// Rules say how an inventory becomes labels. The zero value is not valid; see
+// Rules define how an inventory becomes labels. The zero value is invalid; see
 // [Rules.Validate].
 type Rules struct {
 	Scheme Scheme
-	// Prefix stands before the slash of every label's key.
+	// Prefix is the part of every label key before the slash.
 	Prefix string
-	// ChassisFallback is the value of the label chassis on Nodes whose GPUs name
-	// none, with {node} replaced by the Node's name; empty for no label. Kueue
-	// leaves a Node out that lacks the label of any level of its topology.
+	// ChassisFallback is the value of the label chassis on Nodes whose GPUs report none, with
+	// {node} replaced by the Node's name; empty for no label. Kueue ignores a Node that lacks
+	// the label of any level of its topology.
 	ChassisFallback string
-	// DMIChassis adds the chassis serial number that the machine's firmware
-	// knows, under a key of its own: for a tray it is often another number than
-	// the one its GPUs know.
+	// DMIChassis adds the chassis serial of the machine's firmware under a separate key: for a
+	// tray it often differs from the one of its GPUs.
 	DMIChassis bool
 }
 
-// Desired is what a Node should bear. Its keys and values are legal, and the same
-// inventory always gives the same ones.
+// Desired is the desired state of a Node. Keys and values are valid, and equal inventories give
+// equal results.
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost are the keys of the labels that name GPUs which are not present, and may be
-	// on another Node by now.
+	// Lost has the keys of labels of GPUs that are not present, which may be on another Node by
+	// now.
 	Lost []string
 }
 
-// Equal reports whether a Node should bear the same by both.
+// Equal reports whether two desired states are equal.
 func (d Desired) Equal(o Desired) bool {
 	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
 }
 
-// InventoryKey is the key of the annotation. It stays under our own prefix in the
-// scheme of gpuid, which had no annotation.
+// InventoryKey is the key of the annotation. It keeps our prefix in the scheme of gpuid, which
+// has no annotation.
 func (r Rules) InventoryKey() string {
 	if r.Scheme == GPUID {
 		return OwnPrefix + "/inventory"
@@ -67,7 +66,7 @@ func (r Rules) InventoryKey() string {
 	return r.Prefix + "/inventory"
 }
 
-// Desired returns what a Node should bear. A Node without GPUs bears nothing.
+// Desired returns the desired state of a Node. A Node without GPUs has no labels.
 func (r Rules) Desired(node string, p inventory.Page) Desired {
 	gpus := ordered(p.GPUs)
 	if len(gpus) == 0 {
@@ -90,21 +89,21 @@ func (r Rules) Desired(node string, p inventory.Page) Desired {
 	return d
 }
 
-// shared returns the one copy of a string that is held: what thousands of Nodes should
-// bear is mostly what they do bear.
+// shared returns the interned copy of a string: the desired state of thousands of Nodes mostly
+// equals their actual state.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// Validate checks the rules. Its errors name what is wrong, not the flag.
+// Validate checks the rules. Its errors do not name the flag.
 func (r Rules) Validate() error {
 	var errs []error
 	if r.Scheme != Own && r.Scheme != GPUID {
-		errs = append(errs, fmt.Errorf("unknown scheme %q: want %s or %s", r.Scheme, Own, GPUID))
+		errs = append(errs, fmt.Errorf("unknown scheme %q: must be %s or %s", r.Scheme, Own, GPUID))
 	}
 	if err := validPrefix(r.Prefix); err != nil {
 		errs = append(errs, err)
 	}
 	if f := strings.ReplaceAll(r.ChassisFallback, "{node}", "n"); legal(f) != f {
-		errs = append(errs, fmt.Errorf("fallback %q is no legal label value: want letters, digits, -, _ and . with a letter or digit at both ends", r.ChassisFallback))
+		errs = append(errs, fmt.Errorf("fallback %q is not a valid label value: use letters, digits, -, _ and ., with a letter or digit at both ends", r.ChassisFallback))
 	}
 	return errors.Join(errs...)
 }
@@ -115,7 +114,7 @@ func validPrefix(prefix string) error {
 	for label := range strings.SplitSeq(prefix, ".") {
 		bad := strings.ContainsFunc(label, func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-') })
 		if label == "" || len(label) > 63 || bad || strings.Trim(label, "-") != label {
-			return fmt.Errorf("prefix %q is no DNS name", prefix)
+			return fmt.Errorf("prefix %q is not a DNS name", prefix)
 		}
 	}
 	if len(prefix) > 253 {

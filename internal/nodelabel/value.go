@@ -9,10 +9,10 @@ import (
 // maxValue is the longest value that the API server accepts.
 const maxValue = 63
 
-// legal makes a label value out of any string: each illegal character becomes a
-// dash, what is no letter or digit is cut off both ends, and a value that is too
-// long keeps its beginning and gets a hash of the whole. Empty means that nothing
-// was left. One illegal value would make the API server refuse all of them.
+// legal makes any string a valid label value: it replaces illegal characters by dashes, trims
+// both ends to a letter or digit, and shortens a value that is too long to its start and a hash
+// of the whole. The result may be empty. The API server would reject all labels for one invalid
+// value.
 func legal(raw string) string {
 	v := strings.Map(func(c rune) rune {
 		if alphanumeric(c) || c == '.' || c == '_' || c == '-' {

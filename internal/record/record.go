@@ -1,6 +1,6 @@
-// Package record has the rows of the record that is kept for years: where each GPU sits, and
-// which pod had it for how many joules. Each row names the board itself, so an archive needs
-// no joins. The exporter shows them on /metrics/record.
+// Package record has the rows of the record that is kept for years: the placement of each GPU,
+// and the pods that used it with their energy. Each row includes the board serial, so that an
+// archive needs no joins. The exporter serves them on /metrics/record.
 package record
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Placement is a GPU that is present, and where it sits (gpuledger_placement_info). Unknown
-// values are empty.
+// Placement is the place of a GPU that is present (gpuledger_placement_info). Unknown values
+// are empty.
 type Placement struct {
 	Node, SystemUUID, UUID, Serial, ChassisSerial, PCIBusID, Model string
 	ChassisSlot, TrayIndex                                         *int // nil if unknown
@@ -28,11 +28,12 @@ type Board struct {
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is when the counter began at 0, zero if it took over the amount of another one.
+	// Since is when the counters began at 0, zero if they continue counters with another serial
+	// number.
 	Since time.Time
 }
 
-// Health is the medical history of a GPU in this boot.
+// Health is the health record of a GPU in this boot.
 type Health struct {
 	Node, UUID, Serial string
 	// XIDs counts XID errors by code (gpuledger_board_xid_errors_total).
@@ -61,7 +62,7 @@ type Allocation struct {
 	Since   time.Time // as in Board
 }
 
-// Rows are the rows of one moment.
+// Rows are the rows at one moment.
 type Rows struct {
 	Placements  []Placement
 	Health      []Health
@@ -69,8 +70,7 @@ type Rows struct {
 	Allocations []Allocation
 }
 
-// New returns the rows of a snapshot. Allocations are there for as long as the pods have
-// accounts.
+// New returns the rows of a snapshot. A pod has rows while it has accounts.
 func New(s *gpu.Snapshot) (rows Rows) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -110,9 +110,9 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// began returns when a counter began that is labelled with a GPU's serial numbers. It
-// is not known of one that took over the amount of another, under an older label:
-// taken as its start, it would count that amount twice.
+// began returns the start of a counter that is labelled with the serial numbers of a GPU, zero
+// if the counter continues another one with an older label: with the start of that one, its
+// amount would count twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

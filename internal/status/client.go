@@ -13,15 +13,15 @@ import (
 	"syscall"
 )
 
-// maxBytes bounds an answer: far more than the page of a node with a thousand
+// maxBytes limits a response. It is far larger than the page of a node with a thousand
 // containers.
 const maxBytes = 16 << 20
 
-// Get asks the exporter at a base URL for its page. The errors say what to do.
+// Get requests the page from an exporter at a base URL. Its errors include advice.
 func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, errors.New("want an address of an exporter such as http://127.0.0.1:9840")
+		return nil, errors.New("must be the address of an exporter, such as http://127.0.0.1:9840")
 	}
 	at = at.JoinPath(Path)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
@@ -48,26 +48,26 @@ func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
 		return nil, fmt.Errorf("%s is not the page of an exporter: it has no version", at.Redacted())
 	}
 	if p.Version != Version {
-		return nil, fmt.Errorf("%s is of version %d, and this program knows version %d: use the program of the exporter's own image", at.Redacted(), p.Version, Version)
+		return nil, fmt.Errorf("%s has version %d, and this program supports version %d: use the program from the exporter's image", at.Redacted(), p.Version, Version)
 	}
 	return &p, nil
 }
 
-// noAnswer adds to why there is no answer what to do.
+// noAnswer adds advice to a connection error.
 func noAnswer(err error) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w: no exporter listens there; if it has another --web.listen-address, name it with --url", err)
+		return fmt.Errorf("%w: no exporter listens on this address; set --url to the exporter's --web.listen-address", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: something listens there, or drops what is sent there, and does not answer in time", err)
+		return fmt.Errorf("%w: the server or a firewall does not respond in time", err)
 	case errors.As(err, &certificate):
-		return fmt.Errorf("%w: name a file with who vouches for it, as tls_config, by --http.config.file", err)
+		return fmt.Errorf("%w: set --http.config.file to a file with the CA certificate in tls_config", err)
 	}
 	return err
 }
 
-// refusal says why an answer is no page.
+// refusal explains a response that is not a page.
 func refusal(response *http.Response, body string) error {
 	said, _, _ := strings.Cut(printable(strings.TrimSpace(body)), `\n`)
 	if len(said) > 200 {
@@ -77,12 +77,12 @@ func refusal(response *http.Response, body string) error {
 	case http.StatusOK:
 		return nil
 	case http.StatusUnauthorized:
-		return errors.New("it wants a user and a password, or another one: name a file with them, as basic_auth, by --http.config.file")
+		return errors.New("authentication failed: set --http.config.file to a file with the user and password in basic_auth")
 	case http.StatusNotFound:
-		return errors.New("there is no such page: is this an exporter of gpuledger, and not too old?")
+		return errors.New("no such page: is this a gpuledger exporter, and recent enough?")
 	case http.StatusBadRequest:
 		if strings.Contains(body, "HTTPS server") {
-			return errors.New("it serves HTTPS: use --url=https://…")
+			return errors.New("the exporter serves HTTPS: use --url=https://…")
 		}
 	}
 	return fmt.Errorf("%s: %s", response.Status, said)

@@ -24,11 +24,11 @@ func TestGet(t *testing.T) {
 	}{
 		{"another program's page", httptest.NewServer, http.StatusOK, "<html>", "is not the page of an exporter: invalid character"},
 		{"another program's JSON", httptest.NewServer, http.StatusOK, `{"status":"ok"}`, "is not the page of an exporter: it has no version"},
-		{"another version", httptest.NewServer, http.StatusOK, `{"version":2}`, "use the program of the exporter's own image"},
+		{"another version", httptest.NewServer, http.StatusOK, `{"version":2}`, "use the program from the exporter's image"},
 		{"too long", httptest.NewServer, http.StatusOK, "[" + strings.Repeat(" ", 17<<20) + "]", "is not the page of an exporter"},
 		{"a long complaint", httptest.NewServer, http.StatusInternalServerError, "x" + strings.Repeat("é", 300), "500 Internal Server Error: xéé"},
-		{"no password", httptest.NewServer, http.StatusUnauthorized, "", "as basic_auth, by --http.config.file"},
-		{"a certificate that nobody vouches for", httptest.NewTLSServer, http.StatusOK, "", "as tls_config, by --http.config.file"},
+		{"no password", httptest.NewServer, http.StatusUnauthorized, "", "authentication failed: set --http.config.file"},
+		{"a certificate that nobody vouches for", httptest.NewTLSServer, http.StatusOK, "", "set --http.config.file to a file with the CA certificate"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestGetSilence(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			_, err := status.Get(ctx, http.DefaultClient, server.URL)
-			if err == nil || !strings.Contains(err.Error(), "does not answer in time") {
+			if err == nil || !strings.Contains(err.Error(), "does not respond in time") {
 				t.Errorf("error %q", err)
 			}
 		})

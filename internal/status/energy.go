@@ -3,22 +3,21 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A Part is one of the amounts that a GPU's energy is made of.
+// A Part is one component of a GPU's energy.
 type Part struct {
-	// Name is the word of the metrics page and of the style sheet, About what it means.
+	// Name is the word of the metrics page and of the style sheet, About its meaning.
 	Name, About string
 	Joules      float64
 }
 
-// Parts returns the parts of the energy, from the most to the least certain. Together
-// they are the total.
+// Parts returns the components of the energy, from the most to the least certain. They sum to
+// the total.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {
@@ -26,46 +25,38 @@ func (e *Energy) Parts() []Part {
 	}
 	return []Part{
 		{"exclusive", "measured: no other owner held or used the GPU", e.Exclusive},
-		{"shared", "split among several by their measured activity", e.Shared},
+		{"shared", "divided among several owners by measured activity", e.Shared},
 		{"allocated", "charged for holding the GPU", e.Allocated},
 		{"unattributed", "charged to no container", unattributed},
-		{"retired", "was charged to containers that ended and are no longer shown", e.Retired},
+		{"retired", "charged to containers that ended and are no longer shown", e.Retired},
 	}
 }
 
-// word is a word of the page, and what it means.
-type word struct{ Name, About string }
+type word struct{ Name, About, Pattern string }
 
-// words explains how energy is charged, and why some is charged to nobody.
+// words explains the methods, and the reasons of unattributed energy.
 func words() []word {
 	var out []word
 	for _, part := range new(Energy).Parts() {
-		out = append(out, word{part.Name, part.About})
+		pattern := ""
+		if slices.Contains([]string{"shared", "allocated", "retired"}, part.Name) {
+			pattern = part.Name
+		}
+		out = append(out, word{part.Name, part.About, pattern})
 	}
 	for r := range gpu.NumReasons {
-		out = append(out, word{r.String(), [gpu.NumReasons]string{
-			gpu.Idle:     "nobody held or used the GPU",
+		out = append(out, word{Name: r.String(), About: [gpu.NumReasons]string{
+			gpu.Idle:     "no owner held or used the GPU",
 			gpu.Host:     "used by a process of the host, outside all pods",
-			gpu.Unmapped: "used by a process whose container could not be named",
-			gpu.Unknown:  "held by a pod that is not known to live, or not known whether it is held",
-			gpu.Gap:      "nobody was looking, and before and after differ",
+			gpu.Unmapped: "used by a process with an unknown container",
+			gpu.Unknown:  "held by a pod that may have ended, or the allocation is unknown",
+			gpu.Gap:      "not measured for a while, and the owners before and after differ",
 		}[r]})
 	}
 	return out
 }
 
-// reasons says what the unattributed energy is made of.
-func (e *Energy) reasons(u unit) string {
-	var parts []string
-	for r := range gpu.NumReasons {
-		if joules := e.Unattributed[r.String()]; joules > 0 {
-			parts = append(parts, r.String()+" "+u.amount(joules))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Charge is what the energy is of.
+// Charge names the device that the energy belongs to.
 func (g *GPU) Charge() string {
 	if g.wholeModule() {
 		return "the whole module"
@@ -73,7 +64,8 @@ func (g *GPU) Charge() string {
 	return "the GPU"
 }
 
-// Remark explains the energy of a GPU whose counter covers a module; empty for other GPUs.
+// Remark explains the energy of a GPU whose counter covers a module; it is empty for other
+// GPUs.
 func (g *GPU) Remark() string {
 	switch {
 	case g.wholeModule():
@@ -89,21 +81,21 @@ func (g *GPU) wholeModule() bool {
 	return g.EnergyScope == gpu.ScopeModule && g.EnergySource != gpu.EnergyDivided
 }
 
-// NoEnergy says why nothing is charged for a GPU.
+// NoEnergy explains why a GPU has no energy.
 func (p *Page) NoEnergy(g *GPU) string {
 	stateDown := slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Name == string(stage.State) && !s.Up })
 	switch {
 	case stateDown:
-		return "Nothing is charged here: the stage state is down."
+		return "No energy is charged: the stage state is down."
 	case !g.Present:
-		return "Its book was closed some time after it was lost."
+		return "The book was closed after the GPU was lost."
 	case g.EnergySource == gpu.EnergyNone:
-		return "It reports neither energy nor power."
+		return "The GPU reports neither energy nor power."
 	}
-	return "Nothing was charged yet."
+	return "No energy is charged yet."
 }
 
-// span says what time a book covers.
+// span returns the time that a book covers.
 func (e *Energy) span() string {
 	from, to := e.From.UTC(), e.To.UTC()
 	layout := time.DateTime

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strconv"
 )
 
 //go:embed page.html
@@ -16,8 +15,8 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-// SecurityPolicy is the page's Content-Security-Policy: its own style sheet, and nothing
-// else from anywhere, scripts included.
+// SecurityPolicy is the Content-Security-Policy of the page: it allows the page's style sheet
+// only.
 var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", hash(pageCSS))
 
 func hash(s string) string {
@@ -25,15 +24,15 @@ func hash(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// A Link is shown at the end of the page. It is relative: the page may be seen through a
-// proxy that has it under another path.
+// A Link is shown at the end of the page. It is relative, so that it works through a proxy with
+// another path.
 type Link struct{ Path, Text, About string }
 
 var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
 	"or": or, "printable": printable,
 }).Parse(pageHTML))
 
-// HTML writes the page for people, in UTF-8.
+// HTML writes the page in UTF-8.
 func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	v := view{
 		Page: p, Title: p.title(), Version: version, Links: links, Words: words(), Unit: unitFor(*p),
@@ -45,7 +44,7 @@ func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	return tmpl.Execute(w, v)
 }
 
-// view is what the template shows.
+// view is the data of the template.
 type view struct {
 	*Page
 	Title, Version string
@@ -56,51 +55,28 @@ type view struct {
 	CSS            template.CSS
 }
 
-// card is one GPU.
 type card struct {
 	*GPU
-	Title, Class   string
-	Facts          []fact
-	Holders, Ended []holder
-	EndedSum       string
-	Bar            []segment
-	Energy         []amount
-	Asked          string
-	Total, Span    string
-	NoEnergy       string
+	Title, Class  string
+	Facts         []fact
+	Owners, Ended []owner
+	EndedSum      string
+	Unattributed  []owner
+	Bar           []segment
+	Asked         string
+	Total, Span   string
+	NoEnergy      string
 }
 
-// fact is a line of a card. Its kind is a class of the style sheet.
+// fact is a line of a card. Kind is a class of the style sheet.
 type fact struct{ Name, Value, Kind string }
-
-// holder is a row of the table of containers. How may be empty. A stray was not given what
-// it uses.
-type holder struct {
-	Pod, Container, How, Energy string
-	Stray                       bool
-}
-
-// segment is a part of a bar, in percent of its length.
-type segment struct{ Name, X, Width string }
-
-// amount is a row of the table below a bar.
-type amount struct{ Name, Energy, Share, Reasons string }
 
 func newCard(p *Page, g *GPU, u unit) card {
 	c := card{GPU: g, Title: g.title(), Class: class(g), Facts: facts(p, g)}
 	if c.Asked = g.answered(); g.Answers {
 		c.Asked = "read " + g.LastAnswer()
 	}
-	holders, ended := g.holders()
-	for _, h := range holders {
-		c.Holders = append(c.Holders, newHolder(h, g.How(h), u))
-	}
-	for _, h := range ended {
-		c.Ended = append(c.Ended, newHolder(h, formerly(h), u))
-	}
-	if sum, n := total(ended); n > 0 {
-		c.EndedSum = fmt.Sprintf("%s no longer on it: %s", plural(n, "container", "containers"), u.amount(sum.Sum()))
-	}
+	c.addOwners(g, u)
 	e := g.Energy
 	if e == nil {
 		c.NoEnergy = p.NoEnergy(g)
@@ -110,24 +86,11 @@ func newCard(p *Page, g *GPU, u unit) card {
 	if e.Total >= 0.01*joulesPerKWh {
 		c.Total += " (" + kilowattHours(e.Total) + ")"
 	}
-	x := 0.0
-	for _, part := range e.Parts() {
-		if part.Joules == 0 {
-			continue
-		}
-		a := amount{part.Name, u.format(part.Joules), percent(part.Joules, e.Total), ""}
-		if part.Name == "unattributed" {
-			a.Reasons = e.reasons(u)
-		}
-		c.Energy = append(c.Energy, a)
-		width := 100 * part.Joules / e.Total
-		c.Bar = append(c.Bar, segment{part.Name, strconv.FormatFloat(x, 'f', 3, 64), strconv.FormatFloat(width, 'f', 3, 64)})
-		x += width
-	}
 	return c
 }
 
-// class is how the card stands out, or nothing. What it means is said in words as well.
+// class is the CSS class of a card, empty for a healthy GPU. The text shows its meaning as
+// well.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:
@@ -140,18 +103,10 @@ func class(g *GPU) string {
 	return ""
 }
 
-func newHolder(c Container, how string, u unit) holder {
-	h := holder{Pod: c.PodName(), Container: or(c.Container), How: how, Energy: none, Stray: c.stray()}
-	if c.Energy != nil {
-		h.Energy = u.format(c.Energy.Sum())
-	}
-	return h
-}
-
 func facts(p *Page, g *GPU) []fact {
 	serial := func(name, value string) fact {
 		if value == "" {
-			return fact{name, "the GPU does not say", "quiet"}
+			return fact{name, "not reported", "quiet"}
 		}
 		return fact{name, printable(value), "serial"}
 	}
@@ -181,7 +136,7 @@ func facts(p *Page, g *GPU) []fact {
 	case g.Errors() != "":
 		out = append(out, fact{"Errors", g.Errors(), "warn"})
 	case g.XIDErrors != nil && g.Answers:
-		add("Errors", "no XID error in this boot")
+		add("Errors", "no XID errors since boot")
 	}
 	switch rows := g.Rows(); rows {
 	case "":

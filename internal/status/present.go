@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// The words for how a GPU is.
+// The states of a GPU.
 const (
 	statePresent = "present"
-	stateSilent  = "no answer"
+	stateSilent  = "not responding"
 	stateLost    = "LOST"
 )
 
-// State says in a word how the GPU is.
+// State returns the state of the GPU.
 func (g *GPU) State() string {
 	switch {
 	case !g.Present:
@@ -28,7 +28,7 @@ func (g *GPU) State() string {
 	return statePresent
 }
 
-// Number is the driver's number of the GPU.
+// Number is the driver's index of the GPU.
 func (g *GPU) Number() string {
 	if g.Index == nil {
 		return none
@@ -36,7 +36,6 @@ func (g *GPU) Number() string {
 	return fmt.Sprint(*g.Index)
 }
 
-// title is the heading of the GPU.
 func (g *GPU) title() string {
 	if !g.Present {
 		return "Lost GPU"
@@ -44,7 +43,7 @@ func (g *GPU) title() string {
 	return "GPU " + g.Number()
 }
 
-// Name names the GPU in a sentence by what does not shift: its board and its place.
+// Name identifies the GPU in a sentence by stable attributes: board and place.
 func (g *GPU) Name() string {
 	serial := "without a serial number"
 	if g.Serial != "" {
@@ -53,7 +52,7 @@ func (g *GPU) Name() string {
 	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
 }
 
-// Position says where in its chassis the GPU sits.
+// Position is the place of the GPU in its chassis.
 func (g *GPU) Position() string {
 	var where []string
 	for _, place := range []struct {
@@ -67,7 +66,7 @@ func (g *GPU) Position() string {
 	return strings.Join(where, ", ")
 }
 
-// LastAnswer says when the GPU last answered.
+// LastAnswer is the age of the last reading.
 func (g *GPU) LastAnswer() string {
 	if g.ReadingAgeSeconds == nil {
 		return "never"
@@ -75,15 +74,15 @@ func (g *GPU) LastAnswer() string {
 	return ago(*g.ReadingAgeSeconds)
 }
 
-// answered says in a part of a sentence when the GPU last answered.
+// answered describes the last reading within a sentence.
 func (g *GPU) answered() string {
 	if g.ReadingAgeSeconds == nil {
-		return "never answered"
+		return "never read"
 	}
-	return "last answered " + g.LastAnswer()
+	return "last reading " + g.LastAnswer()
 }
 
-// busy says for what part of the time the GPU works, or nothing where it does not say.
+// busy is the utilisation of the GPU, empty if it is not reported.
 func (g *GPU) busy() string {
 	if g.UtilizationRatio == nil {
 		return ""
@@ -91,7 +90,7 @@ func (g *GPU) busy() string {
 	return fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio)
 }
 
-// memory says how much memory is in use, or nothing.
+// memory is the memory in use, empty if it is not reported.
 func (g *GPU) memory() string {
 	if g.MemoryUsedBytes == nil || g.MemoryTotalBytes == nil {
 		return ""
@@ -100,7 +99,7 @@ func (g *GPU) memory() string {
 	return fmt.Sprintf("%.1f of %.1f GiB", float64(*g.MemoryUsedBytes)/gib, float64(*g.MemoryTotalBytes)/gib)
 }
 
-// temperature says how warm the GPU is, or nothing.
+// temperature is empty if it is not reported.
 func (g *GPU) temperature() string {
 	if g.TemperatureCelsius == nil {
 		return ""
@@ -117,7 +116,7 @@ func (g *GPU) instances() string {
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
-// onBoardOf names the other GPUs on the board of one, or nothing.
+// onBoardOf lists the other GPUs on the same board.
 func (p *Page) onBoardOf(g *GPU) string {
 	var others []string
 	for i := range p.GPUs {
@@ -128,49 +127,49 @@ func (p *Page) onBoardOf(g *GPU) string {
 	return strings.Join(others, ", ")
 }
 
-// Errors says what errors the GPU had, or nothing.
+// Errors summarises the XID errors; it is empty if there are none.
 func (g *GPU) Errors() string {
 	if g.XIDErrors == nil || g.LastXID == nil || g.LastXIDTime == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s in this boot, the last one XID %d at %s",
+	return fmt.Sprintf("%s since boot, last XID %d at %s",
 		plural(int(*g.XIDErrors), "XID error", "XID errors"), *g.LastXID, moment(*g.LastXIDTime))
 }
 
-const rowsGood = "no faulty row waits for a spare one"
+const rowsGood = "no pending row remaps"
 
-// Rows says how the GPU's memory fares, or nothing where the GPU does not say.
+// Rows describes the row remaps of the memory, empty if they are not reported.
 func (g *GPU) Rows() string {
 	switch {
 	case g.RowRemapFailed == nil || g.RowRemapPending == nil:
 		return ""
 	case *g.RowRemapFailed:
-		return "A faulty row of its memory could not be replaced: there is no spare one left"
+		return "A faulty memory row could not be remapped because no spare row is left: return the board"
 	case *g.RowRemapPending:
-		return "A faulty row of its memory waits for a reset of the GPU to be replaced"
+		return "A row remap is pending: reset the GPU"
 	}
 	return rowsGood
 }
 
-// Others says who else is on the GPU.
+// Others describes processes that belong to no container.
 func (g *GPU) Others() string {
 	var others, on []string
 	if n := g.HostProcesses; n > 0 {
 		on = append(on, plural(n, "process of the host", "processes of the host"))
 	}
 	if n := g.UnmappedProcesses; n > 0 {
-		on = append(on, plural(n, "process whose container is not known", "processes whose container is not known"))
+		on = append(on, plural(n, "process with an unknown container", "processes with an unknown container"))
 	}
 	if on != nil {
-		others = append(others, "on it: "+strings.Join(on, ", "))
+		others = append(others, "Also used by "+strings.Join(on, ", "))
 	}
 	if holders, _ := g.holders(); len(holders) > 0 && g.Present && !g.HoldersKnown {
-		others = append(others, "who else is on it is not known")
+		others = append(others, "other users are unknown")
 	}
 	return strings.Join(others, "; ")
 }
 
-// holders returns the containers that hold or use the GPU, ended the others.
+// holders returns the containers that hold or use the GPU, and the containers that did.
 func (g *GPU) holders() (holders, ended []Container) {
 	for _, c := range g.Containers {
 		if c.Holds {
@@ -182,12 +181,12 @@ func (g *GPU) holders() (holders, ended []Container) {
 	return holders, ended
 }
 
-// NoHolder says what it means that no container is known to hold the GPU.
+// NoHolder explains that no container is known to hold the GPU.
 func (g *GPU) NoHolder() string {
 	if g.HoldersKnown {
 		return "no container"
 	}
-	return "not known"
+	return "unknown"
 }
 
 // Profile returns the profile of a MIG instance.
@@ -202,14 +201,14 @@ func (g *GPU) Profile(instance string) string {
 	return printable((*g.MIG)[i].Profile)
 }
 
-// stray reports whether the container uses what it was not given.
+// stray reports whether the container uses a device without an allocation.
 func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
 
-// PodName is the pod's name with its namespace.
+// PodName is the name of the pod with its namespace.
 func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
 
-// How says what a container was given. It is not said in the words for how energy is
-// charged: who was given a whole GPU may be charged for a part of its energy only.
+// How describes the allocation of a container. It avoids the words of the charging methods: the
+// owner of a whole GPU may be charged only a part of its energy.
 func (g *GPU) How(c Container) string {
 	what := "the GPU"
 	if c.GPUInstance != "" {
@@ -221,8 +220,8 @@ func (g *GPU) How(c Container) string {
 	return printable(how(c, what))
 }
 
-// formerly says what a container had that is gone. The profile of its instance is not
-// known any more: by now the number may be another instance's.
+// formerly describes the allocation of a container that ended. It omits the profile of a MIG
+// instance, whose number may have been reused.
 func formerly(c Container) string {
 	if c.GPUInstance == "" {
 		return ""
@@ -230,26 +229,27 @@ func formerly(c Container) string {
 	return "instance " + printable(c.GPUInstance)
 }
 
-// how tells time-slicing and MPS not apart: the kubelet does not either.
+// how describes an allocation of a device. It does not distinguish time-slicing from MPS, as
+// the kubelet does not.
 func how(c Container, what string) string {
 	switch {
 	case c.stray():
 		return "uses " + what + " without an allocation"
 	case c.Sharing == "":
-		return "uses " + what + "; what it was given is not known"
+		return "uses " + what + "; its allocation is unknown"
 	case c.Replicas == 0:
-		return "uses " + what + ", which another container of its pod was given"
+		return "uses " + what + ", allocated to another container of its pod"
 	case c.Sharing == gpu.SharingExclusive && c.GPUInstance == "":
-		return "given the whole GPU"
+		return "whole GPU"
 	case c.Sharing == gpu.SharingExclusive, c.Sharing == gpu.SharingMIG:
-		return "given " + what
+		return what
 	case c.Claim != "":
-		return "given " + what + " with others"
+		return what + " shared with others"
 	}
-	return "given " + plural(c.Replicas, "replica", "replicas") + " of " + what
+	return plural(c.Replicas, "replica", "replicas") + " of " + what
 }
 
-// State says in a word how the stage is.
+// State returns the state of the stage.
 func (s *Stage) State() string {
 	if s.Up {
 		return "up"
@@ -257,7 +257,7 @@ func (s *Stage) State() string {
 	return "DOWN"
 }
 
-// LastSuccessAgo says when the stage last succeeded.
+// LastSuccessAgo is the age of the last success.
 func (s *Stage) LastSuccessAgo() string {
 	if s.SuccessAgeSeconds == nil {
 		return "never"
@@ -265,10 +265,10 @@ func (s *Stage) LastSuccessAgo() string {
 	return ago(*s.SuccessAgeSeconds)
 }
 
-// About says what the stage is.
+// About describes the stage.
 func (s *Stage) About() string { return stage.About(stage.Name(s.Name)) }
 
-// Lost counts the GPUs that are lost.
+// Lost counts the lost GPUs.
 func (p *Page) Lost() int {
 	n := 0
 	for i := range p.GPUs {
@@ -279,7 +279,7 @@ func (p *Page) Lost() int {
 	return n
 }
 
-// silent counts the GPUs that are present and do not answer.
+// silent counts the GPUs that are present and do not respond.
 func (p *Page) silent() int {
 	n := 0
 	for i := range p.GPUs {
@@ -290,17 +290,17 @@ func (p *Page) silent() int {
 	return n
 }
 
-// Summary says what the node has.
+// Summary summarises the GPUs of the node.
 func (p *Page) Summary() string {
 	var parts []string
 	lost := p.Lost()
 	switch silent := p.silent(); {
 	case (!p.DriverUp || p.old()) && len(p.GPUs) == 0:
-		parts = append(parts, "no GPU is known")
+		parts = append(parts, "no GPU found")
 	case !p.DriverUp || p.old():
-		parts = append(parts, plural(len(p.GPUs)-lost, "GPU known from before", "GPUs known from before"))
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU from an earlier reading", "GPUs from an earlier reading"))
 	case silent > 0:
-		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"), fmt.Sprintf("%d of them without an answer", silent))
+		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"), fmt.Sprintf("%d not responding", silent))
 	default:
 		parts = append(parts, plural(len(p.GPUs)-lost, "GPU present", "GPUs present"))
 	}
@@ -312,20 +312,20 @@ func (p *Page) Summary() string {
 		parts = append(parts, "driver "+or(shown(d.Version))+" through "+strings.ToUpper(or(shown(d.Name))))
 	}
 	if len(p.Drivers) == 0 {
-		parts = append(parts, "the driver does not answer")
+		parts = append(parts, "driver not responding")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Read says when the state was read.
+// Read describes the age of the state.
 func (p *Page) Read() string {
 	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), p.ReadAt())
 }
 
-// ReadAt is the moment at which the state was read.
+// ReadAt is the time at which the state was read.
 func (p *Page) ReadAt() string { return moment(p.Time) }
 
-// title is the node's name.
+// title is the name of the node.
 func (p *Page) title() string {
 	if p.Node == "" {
 		return "this node"

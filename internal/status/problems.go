@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Problems lists what somebody should look at, the worst first. Each is a sentence.
+// Problems lists what needs attention as sentences, the most severe first.
 func (p *Page) Problems() []string {
 	var out []string
 	if p.old() {
-		out = append(out, fmt.Sprintf("This state is old: it was read %s, at %s.", ago(p.AgeSeconds), moment(p.Time)))
+		out = append(out, fmt.Sprintf("This state is old: it was read %s, at %s. Restart the exporter if this persists.", ago(p.AgeSeconds), moment(p.Time)))
 	}
 	each := func(problem func(*GPU) string) {
 		for i := range p.GPUs {
@@ -22,7 +22,7 @@ func (p *Page) Problems() []string {
 	}
 	each((*GPU).loss)
 	if p.Lost() > 0 {
-		out = append(out, "The driver's numbers of GPUs may have moved since: go by serial number and PCI address.")
+		out = append(out, "The driver's GPU numbers may have changed: identify GPUs by serial number and PCI address.")
 	}
 	if !p.DriverUp {
 		out = append(out, p.noDriver())
@@ -30,13 +30,13 @@ func (p *Page) Problems() []string {
 		each((*GPU).silence)
 	}
 	if p.PCIGPUs != nil && p.DriverGPUs != nil && *p.PCIGPUs != *p.DriverGPUs {
-		out = append(out, fmt.Sprintf("%s on the PCI bus, but the driver answers for %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs))
+		out = append(out, fmt.Sprintf("%s on the PCI bus, but the driver lists %d.", plural(*p.PCIGPUs, "GPU is", "GPUs are"), *p.DriverGPUs))
 	}
 	each((*GPU).trouble)
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; !s.Up {
-			why := cmp.Or(printable(s.Error), "the log says why")
+			why := cmp.Or(printable(s.Error), "see the log")
 			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", printable(s.Name), s.About(), why, s.LastSuccessAgo()))
 		}
 	}
@@ -44,9 +44,9 @@ func (p *Page) Problems() []string {
 }
 
 func (p *Page) noDriver() string {
-	said := "The driver does not answer, and no GPU is known from before."
+	said := "The driver does not respond, and no GPU was found before."
 	if len(p.GPUs) > 0 {
-		said = "The driver does not answer: what is said of GPUs was true before."
+		said = "The driver does not respond: GPUs are shown as of the last reading."
 	}
 	if p.PCIGPUs != nil {
 		said += " " + plural(*p.PCIGPUs, "GPU is", "GPUs are") + " on the PCI bus."
@@ -58,17 +58,17 @@ func (g *GPU) loss() string {
 	if g.Present {
 		return ""
 	}
-	return fmt.Sprintf("GPU LOST: %s. It %s, and had %s.", g.Name(), g.answered(), cmp.Or(g.Errors(), "no XID error that is known"))
+	return fmt.Sprintf("GPU LOST: %s (%s, %s).", g.Name(), g.answered(), cmp.Or(g.Errors(), "no known XID errors"))
 }
 
 func (g *GPU) silence() string {
 	if !g.Present || g.Answers {
 		return ""
 	}
-	return fmt.Sprintf("No answer from GPU %s: %s. It %s.", g.Number(), g.Name(), g.answered())
+	return fmt.Sprintf("GPU %s does not respond: %s (%s).", g.Number(), g.Name(), g.answered())
 }
 
-// trouble is what a GPU says of itself.
+// trouble describes faults that the GPU reports.
 func (g *GPU) trouble() string {
 	var what []string
 	if rows := g.Rows(); rows != "" && rows != rowsGood {
@@ -80,7 +80,7 @@ func (g *GPU) trouble() string {
 	if !g.Present || what == nil {
 		return ""
 	}
-	return fmt.Sprintf("Trouble with GPU %s: %s. %s.", g.Number(), g.Name(), strings.Join(what, ". "))
+	return fmt.Sprintf("GPU %s has faults: %s. %s.", g.Number(), g.Name(), strings.Join(what, ". "))
 }
 
 func (g *GPU) stray() string {
@@ -93,8 +93,8 @@ func (g *GPU) stray() string {
 	if pods == nil {
 		return ""
 	}
-	return fmt.Sprintf("On GPU %s without an allocation that the kubelet tells of: %s.", g.Number(), strings.Join(pods, ", "))
+	return fmt.Sprintf("GPU %s is used without a known allocation by %s.", g.Number(), strings.Join(pods, ", "))
 }
 
-// old reports whether the exporter stands still.
+// old reports whether the exporter has stopped reading.
 func (p *Page) old() bool { return p.AgeSeconds > stale.Seconds() }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// New returns the page that shows a snapshot at a moment.
+// New returns the page of a snapshot at a moment.
 func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	age := now.Sub(s.At)
 	p := Page{
@@ -20,7 +20,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		if t.IsZero() {
 			return nil, nil
 		}
-		// A wall clock that was set back would make it negative.
+		// The age would be negative after the wall clock was set back.
 		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
 	}
 	for i := range s.GPUs {
@@ -158,12 +158,11 @@ func newContainer(k gpu.AccountKey) Container {
 	}
 }
 
-// shown returns a string as labels show it: valid and not too long. What it holds is
-// for those to escape who print it.
+// shown returns a string as labels show it: valid and limited in length. The output escapes it.
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }
 
-// reason returns an error as far as anybody reads: longer than a label, for what to do
-// stands at its end.
+// reason returns an error message, which may be longer than a label because its advice is at
+// the end.
 func reason(s string) string { return strings.ToValidUTF8(s[:min(len(s), 1024)], "\uFFFD") }

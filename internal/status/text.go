@@ -16,7 +16,7 @@ import (
 // Write prints the page for a terminal.
 func Write(w io.Writer, p *Page) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\nThe state was %s.\n", p.title(), p.Summary(), p.Read())
+	fmt.Fprintf(&b, "%s: %s\nState: %s.\n", p.title(), p.Summary(), p.Read())
 	if problems := p.Problems(); len(problems) > 0 {
 		b.WriteString("\n")
 		for _, problem := range problems {
@@ -35,10 +35,10 @@ func Write(w io.Writer, p *Page) error {
 	return err
 }
 
-// gpuTable has a row for each GPU, and below it what does not fit beside the rest on a
-// terminal of 80 columns.
+// gpuTable has a row for each GPU, followed by lines that do not fit on a terminal of 80
+// columns.
 func gpuTable(p *Page) *table {
-	t := newTable("GPU", "STATE", "ANSWERED", ">POWER", "SERIAL", "PCI ADDRESS")
+	t := newTable("GPU", "STATE", "READ", ">POWER", "SERIAL", "PCI ADDRESS")
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
 		t.add(g.Number(), g.State(), g.LastAnswer(), watts(g.PowerWatts), or(g.Serial), or(g.PCIBusID))
@@ -67,7 +67,7 @@ func gpuTable(p *Page) *table {
 	return t
 }
 
-// what says what the GPU is, and where.
+// what describes model and place of the GPU.
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
 	if g.ChassisSerial != "" {
@@ -79,7 +79,7 @@ func (g *GPU) what() string {
 	return strings.Join(parts, ", ")
 }
 
-// load says what is going on on the GPU, or nothing.
+// load describes the activity of the GPU, empty if it is not reported.
 func (g *GPU) load() string {
 	var parts []string
 	for _, part := range []struct{ name, value string }{{"busy ", g.busy()}, {"memory ", g.memory()}, {"", g.temperature()}} {
@@ -90,8 +90,7 @@ func (g *GPU) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// profiles counts the MIG instances of a GPU in MIG mode by their profile: a list of all
-// does not fit on a line.
+// profiles counts the MIG instances by profile: a full list does not fit on a line.
 func (g *GPU) profiles() string {
 	counts := make(map[string]int)
 	for _, i := range *g.MIG {
@@ -104,7 +103,7 @@ func (g *GPU) profiles() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// energyTable has a row for each GPU, and below it those that it is the sum of.
+// energyTable has a row for each GPU, followed by the components of its energy.
 func energyTable(p *Page) *table {
 	u := unitFor(*p)
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")
@@ -125,7 +124,7 @@ func energyTable(p *Page) *table {
 			}
 		}
 		if sum, n := total(ended); n > 0 {
-			t.charged(u, indent+plural(n, "container", "containers")+" no longer on it", sum.Sum(), sum)
+			t.charged(u, indent+plural(n, "container", "containers")+" ended", sum.Sum(), sum)
 		}
 		t.uncharged(u, e)
 		if caution := g.Remark(); caution != "" {
@@ -140,7 +139,7 @@ func (t *table) charged(u unit, who string, total float64, c Charged) {
 	t.add(who, u.format(total), u.format(c.Exclusive), u.format(c.Shared), u.format(c.Allocated))
 }
 
-// uncharged adds what of the energy no container has that is shown.
+// uncharged adds the energy that belongs to no shown container.
 func (t *table) uncharged(u unit, e *Energy) {
 	for r := range gpu.NumReasons {
 		if joules := e.Unattributed[r.String()]; joules > 0 {
@@ -166,7 +165,7 @@ func total(containers []Container) (sum Charged, n int) {
 }
 
 func stageTable(p *Page) *table {
-	t := newTable("STAGE", "STATE", "SUCCEEDED", ">FAILURES", "WHAT IT IS")
+	t := newTable("STAGE", "STATE", "SUCCEEDED", ">FAILURES", "MEANING")
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		t.add(printable(s.Name), s.State(), s.LastSuccessAgo(), strconv.FormatUint(s.Failures, 10), s.About())
@@ -174,8 +173,8 @@ func stageTable(p *Page) *table {
 	return t
 }
 
-// A table is aligned in columns. Columns whose heading begins with > hold numbers and
-// are aligned to the right.
+// A table is aligned in columns. Columns with a heading that starts with > hold numbers and are
+// aligned to the right.
 type table struct {
 	right []bool
 	rows  [][]string
@@ -196,11 +195,11 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 // note adds a line that is not aligned.
 func (t *table) note(s string) { t.add(indent + s) }
 
-// indent is before what belongs to the row above.
+// indent precedes lines that belong to the row above.
 const indent = "  "
 
-// widest is the longest cell that makes its column wider: one long name would move every
-// number out of sight.
+// widest is the longest cell that widens its column: one long name would move all numbers off
+// the screen.
 const widest = 42
 
 func (t *table) write(b *strings.Builder) {

@@ -9,15 +9,14 @@ import (
 	"unicode"
 )
 
-// none stands where something is not known.
+// none replaces an unknown value.
 const none = "–"
 
-// stale is the age from which a state is said to be old: far more than a tick and what
-// a tick may wait for.
+// stale is the age from which a state is old: far more than a tick with its timeouts.
 const stale = 15 * time.Second
 
-// printable returns a string as it may be shown to people: what would move the cursor,
-// change colours or turn the direction of writing is spelled out.
+// printable escapes characters that would move the cursor, change colours or turn the direction
+// of writing.
 func printable(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 {
 		return s
@@ -35,7 +34,7 @@ func printable(s string) string {
 
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// or returns a string as it may be shown, or a dash if it is empty.
+// or returns a printable string, or a dash if it is empty.
 func or(s string) string {
 	if s == "" {
 		return none
@@ -43,7 +42,6 @@ func or(s string) string {
 	return printable(s)
 }
 
-// ago says in words how long ago something was.
 func ago(seconds float64) string { return length(seconds) + " ago" }
 
 func length(seconds float64) string {
@@ -61,10 +59,10 @@ func length(seconds float64) string {
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
-// moment writes a time. All times are of one zone, which is said.
+// moment formats a time in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// watts writes a power, in whole watts.
+// watts formats a power in whole watts.
 func watts(w *float64) string {
 	if w == nil {
 		return none
@@ -72,8 +70,7 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. There is one for a whole page: in a table of joules and
-// megajoules a tired person sees the digits only.
+// unit is a unit of energy. A page has one unit, since mixed joules and megajoules are misread.
 type unit struct {
 	Name   string
 	joules float64
@@ -96,7 +93,7 @@ func unitFor(p Page) unit {
 	return unit{"GJ", 1e9}
 }
 
-// format writes an amount without its unit. Only nothing is written as 0.
+// format formats an amount without its unit. Only zero is formatted as 0.
 func (u unit) format(joules float64) string {
 	v := joules / u.joules
 	switch {
@@ -108,17 +105,17 @@ func (u unit) format(joules float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// amount writes an amount with its unit, which no line break parts from it.
+// amount formats an amount with its unit and a no-break space.
 func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0" + u.Name }
 
 const joulesPerKWh = 3.6e6
 
-// kilowattHours writes an amount in the unit of bills.
+// kilowattHours formats an amount in the unit of bills.
 func kilowattHours(joules float64) string {
 	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
 
-// percent writes a part of a whole. Only nothing is 0 %, and only all of it 100 %.
+// percent formats a part of a whole. Only zero is 0 %, and only the whole 100 %.
 func percent(part, whole float64) string {
 	v := 100 * part / whole
 	switch {
@@ -132,7 +129,7 @@ func percent(part, whole float64) string {
 	return fmt.Sprintf("%.0f %%", v)
 }
 
-// plural writes a number with its noun.
+// plural formats a number with its noun.
 func plural(n int, noun, more string) string {
 	if n == 1 {
 		return "1 " + noun

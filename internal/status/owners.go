@@ -1,0 +1,169 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// maxOwners is the number of containers with a colour of their own.
+const maxOwners = 6
+
+// owner is a row of the table of owners, and a segment of the bar above it: a container, or
+// energy that is charged to none.
+type owner struct {
+	Name, Container, How string
+	// Stray is set for use without an allocation.
+	Stray         bool
+	Energy, Share string
+	// Class is the colour in the style sheet, empty without energy.
+	Class string
+	// amounts are the joules by pattern; the plain pattern is empty.
+	amounts []patterned
+}
+
+type patterned struct {
+	pattern string
+	joules  float64
+}
+
+func (o *owner) joules() (sum float64) {
+	for _, a := range o.amounts {
+		sum += a.joules
+	}
+	return sum
+}
+
+// segment is a part of a bar, in percent of its length.
+type segment struct{ X, Width, Class, Pattern string }
+
+// containerRow returns the row of a container.
+func containerRow(c Container, how string) owner {
+	o := owner{Name: c.PodName(), Container: or(c.Container), How: how, Stray: c.stray()}
+	if e := c.Energy; e != nil {
+		o.amounts = []patterned{{"", e.Exclusive}, {"shared", e.Shared}, {"allocated", e.Allocated}}
+		if methods := e.methods(); methods != "" {
+			o.How = strings.TrimPrefix(o.How+"; "+methods, "; ")
+		}
+	}
+	return o
+}
+
+// methods lists the methods by which energy was charged, with their shares if there are
+// several.
+func (c Charged) methods() string {
+	var out []string
+	amounts := []float64{c.Exclusive, c.Shared, c.Allocated}
+	for m, joules := range amounts {
+		switch name := gpu.Method(m).String(); {
+		case joules == 0:
+		case joules == c.Sum():
+			return name
+		default:
+			out = append(out, name+" "+percent(joules, c.Sum()))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// unattributedRows returns the rows of energy that is charged to no shown container.
+func (e *Energy) unattributedRows() (rows []owner) {
+	for r := range gpu.NumReasons {
+		if joules := e.Unattributed[r.String()]; joules > 0 {
+			rows = append(rows, owner{Name: "Unattributed", How: r.String(), Class: "reason-" + r.String(), amounts: []patterned{{"", joules}}})
+		}
+	}
+	if e.Retired > 0 {
+		rows = append(rows, owner{Name: "Retired", How: "containers that are no longer shown", Class: "reason-retired", amounts: []patterned{{"retired", e.Retired}}})
+	}
+	return rows
+}
+
+// paint gives colours to the containers with the most energy, and a common one to the others.
+func paint(containers []*owner) []*owner {
+	charged := slices.DeleteFunc(slices.Clone(containers), func(o *owner) bool { return o.joules() == 0 })
+	slices.SortStableFunc(charged, func(a, b *owner) int { return cmp.Compare(b.joules(), a.joules()) })
+	for i, o := range charged {
+		o.Class = "owner-others"
+		if i < maxOwners {
+			o.Class = "owner-" + strconv.Itoa(i)
+		}
+	}
+	return charged
+}
+
+// bar returns the segments of the rows in their order. Rows with one colour are one segment
+// for each pattern.
+func bar(rows []*owner, total float64) (segments []segment) {
+	x := 0.0
+	add := func(class, pattern string, joules float64) {
+		if joules == 0 {
+			return
+		}
+		width := 100 * joules / total
+		segments = append(segments, segment{decimals(x), decimals(width), class, pattern})
+		x += width
+	}
+	var others [3]float64
+	for i, o := range rows {
+		for k, a := range o.amounts {
+			if o.Class == "owner-others" {
+				others[k] += a.joules
+				continue
+			}
+			add(o.Class, a.pattern, a.joules)
+		}
+		if o.Class == "owner-others" && (i+1 == len(rows) || rows[i+1].Class != o.Class) {
+			for m, joules := range others {
+				add(o.Class, []string{"", "shared", "allocated"}[m], joules)
+			}
+		}
+	}
+	return segments
+}
+
+func decimals(percent float64) string { return strconv.FormatFloat(percent, 'f', 3, 64) }
+
+// HasRows reports whether the table of owners has rows.
+func (c card) HasRows() bool { return len(c.Owners)+len(c.Unattributed) > 0 }
+
+// addOwners fills in the rows of the owners and the bar of their energy.
+func (c *card) addOwners(g *GPU, u unit) {
+	holders, ended := g.holders()
+	for _, h := range holders {
+		c.Owners = append(c.Owners, containerRow(h, g.How(h)))
+	}
+	for _, h := range ended {
+		c.Ended = append(c.Ended, containerRow(h, formerly(h)))
+	}
+	if sum, n := total(ended); n > 0 {
+		c.EndedSum = fmt.Sprintf("%s ended: %s", plural(n, "container", "containers"), u.amount(sum.Sum()))
+	}
+	rows := paint(slices.Concat(pointers(c.Owners), pointers(c.Ended)))
+	if g.Energy != nil {
+		c.Unattributed = g.Energy.unattributedRows()
+		rows = append(rows, pointers(c.Unattributed)...)
+		c.Bar = bar(rows, g.Energy.Total)
+	}
+	for _, o := range slices.Concat(pointers(c.Owners), pointers(c.Ended), pointers(c.Unattributed)) {
+		o.Energy, o.Share = none, ""
+		if o.amounts != nil {
+			o.Energy = u.format(o.joules())
+		}
+		if g.Energy != nil && o.joules() > 0 {
+			o.Share = percent(o.joules(), g.Energy.Total)
+		}
+	}
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
