@@ -1,6 +1,6 @@
-// Command gpuledger-reconciler labels Nodes with the identity of their GPUs and
-// tells which workload a GPU pod belongs to. It is the one program of gpuledger that
-// has Kubernetes credentials, and it sees no GPU.
+// Command gpuledger-reconciler labels Nodes with the identity of their GPUs and exports the
+// workload of each GPU pod. It is the only program of gpuledger with Kubernetes credentials,
+// and has no access to GPUs.
 package main
 
 import (
@@ -42,7 +42,6 @@ func main() {
 	}
 }
 
-// usage prints the flags, for those who ask for help.
 func usage() {
 	flags, _ := reconciler.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)

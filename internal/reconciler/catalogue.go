@@ -11,13 +11,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// leadingMetric is the one metric of the program itself.
+// leadingMetric is the metric of the leader election.
 var leadingMetric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_leading", Type: prometheus.GaugeValue,
-	Help: "1 while this replica leads, 0 while it follows. Metrics of the cluster come from the leader only.",
+	Help: "1 while this replica is the leader, else 0. Only the leader exports metrics of the cluster.",
 }
 
-// Part is the metrics of one part of the program, and what their labels mean there.
+// Part has the metrics of one part of the program, and the meaning of their labels.
 type Part struct {
 	Metrics []metric.Metric
 	Labels  []metric.Label
@@ -34,7 +34,7 @@ func Catalogue() []Part {
 	}
 }
 
-// gauge shows whether this replica leads.
+// gauge exports whether this replica is the leader.
 func (e *election) gauge() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: leadingMetric.Name, Help: leadingMetric.Help}, func() float64 {
 		if e.leading.Load() {

@@ -14,24 +14,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cluster is the API server as the parts use it.
+// cluster has the clients of the API server.
 type cluster struct {
-	// watches lists and watches. A watch lasts for minutes, so it has no timeout.
+	// watches is for lists and watches, which last for minutes and have no timeout.
 	watches kubernetes.Interface
-	// kube and metadata make all other requests, each within requestTimeout.
+	// kube and metadata are for all other requests, each limited by requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 }
 
-// requestTimeout ends a request that hangs. Otherwise as many of these as there are
-// writers would stop all writes.
+// requestTimeout limits a request. Without it, one hanging request per writer would stop all
+// writes.
 const requestTimeout = 15 * time.Second
 
-// connectAgain is the time between two attempts to find the API server.
+// connectAgain is the interval between two attempts to load the kubeconfig.
 const connectAgain = 10 * time.Second
 
-// connect waits until it is known where the API server is and how to log in: a
-// missing or broken kubeconfig may be a mount that comes late.
+// connect waits until the kubeconfig or the pod's account is usable: a missing or broken file
+// may be a late mount.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	said := ""
 	for {
@@ -41,7 +41,7 @@ func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster,
 		}
 		if err.Error() != said {
 			said = err.Error()
-			log.Error("not connected, will keep trying", "err", err)
+			log.Error("not connected, will retry", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -57,32 +57,32 @@ func open(kubeconfig string) (cluster, error) {
 		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
-		return cluster{}, fmt.Errorf("read how to reach the API server: %w", err)
+		return cluster{}, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	return clients(cfg)
 }
 
 func clients(cfg *rest.Config) (cluster, error) {
 	cfg.UserAgent = "gpuledger-reconciler/" + version.Version
-	cfg.QPS, cfg.Burst = 50, 100 // writes have a limit of their own
-	// A cluster's pods take a fraction of the work that JSON takes.
+	cfg.QPS, cfg.Burst = 50, 100 // writes have a separate limit
+	// Protobuf takes a fraction of the CPU time of JSON for a cluster's pods.
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	watches, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return cluster{}, fmt.Errorf("make a watching client of the API server: %w", err)
+		return cluster{}, fmt.Errorf("create the watch client: %w", err)
 	}
 	cfg.Timeout = requestTimeout
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return cluster{}, fmt.Errorf("make a client of the API server: %w", err)
+		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a hand-over pods have no series before their owners are read: thousands of
-	// small reads, which the API server's own fairness keeps in bounds.
+	// After a change of leader, pods have no series until their owners are read: thousands of
+	// small requests, which the API server's priority and fairness limits.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {
-		return cluster{}, fmt.Errorf("make a metadata client of the API server: %w", err)
+		return cluster{}, fmt.Errorf("create the metadata client: %w", err)
 	}
 	return cluster{watches: watches, kube: kube, metadata: meta}, nil
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// The parts of the program that --enable names.
+// The values of --enable.
 const (
 	partLabels    = "labels"
 	partWorkloads = "workloads"
 )
 
-// Config is what the flags say.
+// Config is the configuration from the flags.
 type Config struct {
 	Serve serve.Config
 	Log   cli.LogConfig
@@ -33,16 +33,15 @@ type Config struct {
 
 	Labels    nodes.Options
 	Workloads workloads.Options
-	// Expected is the path of the site's list of boards; empty for none.
+	// Expected is the path of the expected inventory, empty for none.
 	Expected string
 
-	// Cleanup is set if the command is "cleanup": remove all labels and end.
+	// Cleanup is set by the command "cleanup": remove all labels and exit.
 	Cleanup bool
 	Version bool
 }
 
-// Flags returns the flag set of the reconciler, bound to a configuration that holds
-// the defaults.
+// Flags returns the flag set of the reconciler, bound to a configuration with the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
@@ -50,19 +49,18 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 	c.Serve.Register(fs)
 	c.Log.Register(fs)
-	fs.StringVar(&c.Kubeconfig, "kubeconfig", "", "`file` that names the API server and how to log in; the default is the pod's own account")
-	fs.TextVar(&c.Enable, "enable", c.Enable, "`parts` to run, with commas between: labels, workloads")
+	fs.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file`; default is the service account of the pod")
+	fs.TextVar(&c.Enable, "enable", c.Enable, "comma-separated `parts` to run: labels, workloads")
 	c.Lease.register(fs, getenv)
 	c.Labels.Register(fs)
 	c.Workloads.Register(fs)
-	fs.StringVar(&c.Expected, "expected-inventory", "", "CSV `file` of the boards that should be there, or a folder of such files; see docs/runbooks/rma.md")
+	fs.StringVar(&c.Expected, "expected-inventory", "", "CSV `file` with the expected inventory, or a directory of such files; see docs/runbooks/rma.md")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
 
-// Parse reads the command line: flags, and "cleanup" before them if that is what is
-// wanted. Its errors name the flag and what is wrong in one line; [flag.ErrHelp]
-// asks for the usage.
+// Parse parses the command line: optionally "cleanup", then flags. Its errors name the flag
+// and the fault in one line; [flag.ErrHelp] requests the usage.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
 	if len(args) > 0 && args[0] == "cleanup" {
@@ -82,36 +80,36 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 func (c *Config) validate() error {
 	var errs []error
 	if len(c.Enable) == 0 {
-		errs = append(errs, errors.New("--enable is empty: want labels, workloads or both"))
+		errs = append(errs, errors.New("--enable is empty: must be labels, workloads or both"))
 	}
 	for _, part := range c.Enable {
 		if part != partLabels && part != partWorkloads {
-			errs = append(errs, fmt.Errorf("--enable: %q is not a part; want labels, workloads or both", part))
+			errs = append(errs, fmt.Errorf("--enable: %q is not a part; must be labels, workloads or both", part))
 		}
 	}
 	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate())...)
 }
 
-// runs reports whether a part is to be run.
+// runs reports whether a part is enabled.
 func (c *Config) runs(part string) bool { return slices.Contains(c.Enable, part) }
 
-// Lease is which Lease the leader holds, and for how long.
+// Lease is the configuration of the leader election.
 type Lease struct {
 	Elect     bool
 	Namespace string
 	Name      string
-	// Identity is this replica's name on the Lease.
+	// Identity is the name of this replica in the Lease.
 	Identity string
-	// Duration is how long others wait for a leader that has gone silent.
+	// Duration is the time after which other replicas replace a silent leader.
 	Duration time.Duration
 }
 
 func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
-	fs.BoolVar(&l.Elect, "leader-election", true, "wait for the Lease before doing anything; false only if there can be no second replica")
-	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; the default is $POD_NAMESPACE, or gpuledger")
+	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader by a Lease; false only if there is never a second replica")
+	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; default $POD_NAMESPACE, or gpuledger")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
-	hostname, _ := os.Hostname() // in a pod, its name
-	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; the default is $POD_NAME or the host's name")
+	hostname, _ := os.Hostname() // in a pod, the name of the pod
+	fs.StringVar(&l.Identity, "leader-election.identity", cmp.Or(getenv("POD_NAME"), hostname), "`name` of this replica; default $POD_NAME or the host name")
 	fs.DurationVar(&l.Duration, "leader-election.duration", 15*time.Second, "`time` after which a silent leader is replaced")
 }
 
@@ -126,7 +124,7 @@ func (l *Lease) validate() error {
 		}
 	}
 	if l.Duration < time.Second {
-		errs = append(errs, fmt.Errorf("--leader-election.duration=%v: want at least 1s", l.Duration))
+		errs = append(errs, fmt.Errorf("--leader-election.duration=%v: must be at least 1s", l.Duration))
 	}
 	return errors.Join(errs...)
 }

@@ -1,7 +1,6 @@
-// Package reconciler wires the program that has Kubernetes credentials and sees no
-// GPU: it labels Nodes with the identity of their GPUs, and tells which workload a
-// GPU pod belongs to.
+// Package reconciler assembles the program with Kubernetes credentials: it labels Nodes with
+// the identity of their GPUs, and exports the workload of each GPU pod.
 //
-// Several replicas run, and one of them leads: only it reads the cluster and writes
-// to it. The others serve their own health and wait for the Lease.
+// Of several replicas one is the leader: only the leader reads the cluster and writes to it.
+// The others serve their own health and wait for the Lease.
 package reconciler

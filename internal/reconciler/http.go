@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// handler serves what the program has in memory. No path asks the API server.
+// handler serves the state in memory. No path sends requests to the API server.
 func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
@@ -26,12 +26,12 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	}
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",
-		Description: "Node labels from the GPUs' identity, and the workloads of GPU pods",
+		Description: "Node labels with the identity of GPUs, and the workloads of GPU pods",
 		Version:     version.Info(),
 		Profiling:   "false",
 		Links: []web.LandingLinks{
 			{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"},
-			{Address: "/-/ready", Text: "Ready", Description: "after it is known who leads"},
+			{Address: "/-/ready", Text: "Ready", Description: "after a leader was elected"},
 		},
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if !p.election.settled.Load() {
-			return "it is not known who leads"
+			return "no leader elected yet"
 		}
 		return ""
 	}))

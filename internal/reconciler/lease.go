@@ -12,16 +12,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// election makes one replica of many the leader.
+// election elects one of the replicas as the leader.
 type election struct {
 	lease Lease
 	log   *slog.Logger
-	// leading is true during a term, settled once some replica is known to lead.
+	// leading is true during a term of this replica; settled is true once any replica was seen
+	// to lead.
 	leading, settled atomic.Bool
 }
 
-// Run runs one term after the other, each for as long as this replica holds the
-// Lease, until the context ends or a term fails.
+// Run runs terms, each while this replica holds the Lease, until the context ends or a term
+// fails.
 func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	if !e.lease.Elect {
 		return e.term(ctx, ctx, term)
@@ -34,9 +35,8 @@ func (e *election) Run(ctx context.Context, kube kubernetes.Interface, term func
 	return nil
 }
 
-// stand waits for the Lease and runs one term. The elector's context outlives ctx, and
-// the elector does not release the Lease: that is done here, after the term has ended
-// and with it the last write.
+// stand waits for the Lease and runs one term. The elector's context outlives ctx, and stand
+// releases the Lease itself, after the last write of the term.
 func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term func(context.Context) error) error {
 	held, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
@@ -56,7 +56,7 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 		OnNewLeader:      e.follow,
 	}))
 	if err != nil {
-		return fmt.Errorf("stand for the lease: %w", err)
+		return fmt.Errorf("leader election: %w", err)
 	}
 	defer context.AfterFunc(ctx, func() {
 		if !e.leading.Load() {
@@ -65,7 +65,7 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	})()
 	elector.Run(held)
 	if held.Err() == nil {
-		return <-ended // the Lease was lost, and the term is on its way out
+		return <-ended // the Lease was lost and the term is ending
 	}
 	select {
 	case err := <-ended:
@@ -75,8 +75,8 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	}
 }
 
-// term runs one term in ctx, unless the program's context has ended by now. The order
-// matters: who sees that nobody leads, after it ended, knows that nobody will.
+// term runs one term in ctx, unless the program's context has ended. It clears leading after
+// the term, so that an observer who sees no leader after the end is right.
 func (e *election) term(ctx, program context.Context, term func(context.Context) error) error {
 	e.leading.Store(true)
 	defer e.leading.Store(false)
@@ -85,7 +85,7 @@ func (e *election) term(ctx, program context.Context, term func(context.Context)
 	}
 	e.settled.Store(true)
 	e.log.Info("leading")
-	defer e.log.Info("leading no more")
+	defer e.log.Info("lost leadership")
 	return term(ctx)
 }
 

@@ -9,18 +9,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is the Lease, and a watch over its last renewal. The elector gives up a
-// RenewDeadline after it began to try, and only when a request of its own returns; an
-// API server that hangs could keep a term going after another one has begun.
+// lock is the Lease with a timer on its last renewal. The elector gives up only when its own
+// request returns, so with a hanging API server a term could outlast the Lease.
 type lock struct {
 	resourcelock.Interface
-	// expiry ends the term, unless it is put off by a renewal.
+	// expiry ends the term unless a renewal resets it.
 	expiry *time.Timer
 	lasts  time.Duration
 }
 
-// newLock returns the lock of one term. It calls end two thirds of the Lease's duration
-// after the last renewal was asked for; the last third is for the writes in flight.
+// newLock returns the lock of one term. It calls end two thirds of the Lease's duration after
+// the start of the last successful renewal; the last third is for writes in flight.
 func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 	k := &lock{
 		Interface: &resourcelock.LeaseLock{
@@ -28,10 +27,10 @@ func newLock(l Lease, kube kubernetes.Interface, end func()) *lock {
 			Client:     kube.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
 		},
-		lasts:  l.Duration.Truncate(time.Second) * 2 / 3, // the Lease's field has whole seconds
+		lasts:  l.Duration.Truncate(time.Second) * 2 / 3, // the field of the Lease has whole seconds
 		expiry: time.AfterFunc(time.Hour, end),
 	}
-	k.expiry.Stop() // until there is a term
+	k.expiry.Stop() // until the term begins
 	return k
 }
 
@@ -45,7 +44,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.renewal(func() error { return k.Interface.Update(ctx, r) })
 }
 
-// renewal counts from before the request: others count from when they see its effect.
+// renewal measures from before the request: other replicas measure from when they see its
+// effect.
 func (k *lock) renewal(do func() error) error {
 	asked := time.Now()
 	err := do()
@@ -55,8 +55,8 @@ func (k *lock) renewal(do func() error) error {
 	return err
 }
 
-// release lets go of the Lease, if it is this replica's. It is called after the elector
-// has returned and the term has ended. If it cannot, the others wait the Lease out.
+// release releases the Lease if this replica holds it. It is called after the elector has
+// returned and the term has ended. If it fails, the others wait for the Lease to expire.
 func (k *lock) release(ctx context.Context) {
 	defer k.expiry.Stop()
 	ctx, cancel := context.WithTimeout(ctx, k.lasts/2)

@@ -13,8 +13,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// podInformers returns one informer of all pods if workloads are wanted, otherwise
-// one for each namespace in which exporters may be.
+// podInformers returns one informer of all pods if workloads are enabled, otherwise one for
+// each namespace with exporters.
 func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.runs(partWorkloads) {
@@ -23,17 +23,16 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	var all []cache.SharedIndexInformer
 	for _, ns := range namespaces {
 		informer := coreinformers.NewPodInformer(kube, ns, 0, cache.Indexers{})
-		_ = informer.SetTransform(p.trim) // fails only for an informer that runs
+		_ = informer.SetTransform(p.trim) // it fails only for a running informer
 		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)
 	}
 	return all
 }
 
-// trim keeps the memory of a cluster's pods small. A pod that asks for a GPU is stored
-// as what the workloads keep of it, and whoever looks for an exporter meets another
-// type; unless it is one, by whatever claim it gets at its GPUs. Of a pod that is
-// nobody's business only the name is kept.
+// trim limits the memory for a cluster's pods. A pod that requests a GPU is stored as the
+// workloads part needs it, unless it is an exporter, which may have a claim of its own. Of
+// other pods only the name is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -47,7 +46,7 @@ func (p *program) trim(obj any) (any, error) {
 	return p.nodes.Keep(pod), nil
 }
 
-// exports reports whether a pod is an exporter, or will be once it has a node.
+// exports reports whether a pod is an exporter, or will be once it is scheduled.
 func (p *program) exports(pod *corev1.Pod) bool {
 	placed := *pod
 	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")

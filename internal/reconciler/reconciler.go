@@ -24,12 +24,12 @@ type program struct {
 	failures  *watch.Failures
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
-	expected  *expected.Inventory // nil without a list
+	expected  *expected.Inventory // nil without an expected inventory
 }
 
-// Run does what the command line says: it serves until the context ends, or cleans up.
+// Run serves until the context ends, or cleans up if the command says so.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	// Some of client-go logs to the context's logger, some to klog's global one.
+	// client-go logs partly to the context's logger and partly to klog's global one.
 	klog.SetSlogLogger(log)
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(log.Handler()))
 	if cfg.Cleanup {
@@ -38,7 +38,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log)
 }
 
-// run serves. An API server that is missing or refuses does not end it.
+// run serves. It survives an API server that is missing or rejects requests.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
@@ -71,8 +71,8 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// lead runs the enabled parts for one term. An informer cannot be run twice, so each
-// term has its own, and there is one of pods for both parts.
+// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has
+// its own; both parts share the one of pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)
@@ -92,7 +92,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean holds the Lease while it cleans up: a leader would label again what was cleaned.
+// clean holds the Lease while it cleans up, because a leader would write the labels again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"unicode/utf8"
 )
 
-// Board is one line of the list.
+// Board is one line of the expected inventory.
 type Board struct {
 	Node   string
 	Serial string
-	// ChassisSlot and PCIBusID are where in the node it should be, as gpuledger_gpu_info
-	// spells them; empty where the list does not say.
+	// ChassisSlot and PCIBusID are the place in the node, in the format of gpuledger_gpu_info;
+	// empty if the list omits them.
 	ChassisSlot string
 	PCIBusID    string
 }
 
-// The columns, which the first line names. Others are passed over: the list is an
-// export of whatever the site keeps its assets in.
+// The columns, named by the first line. Others are ignored: the list may be an export of any
+// asset database.
 const (
 	columnNode   = "node"
 	columnSerial = "serial"
@@ -36,21 +36,20 @@ const (
 var (
 	// pciAddress is domain, bus, device and function as Linux and the driver print them.
 	pciAddress = regexp.MustCompile(`^(?:([0-9A-Fa-f]{4}|[0-9A-Fa-f]{8}):)?([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])$`)
-	// exponent is what a spreadsheet makes of a long number.
+	// exponent matches a long number after a spreadsheet rounded it.
 	exponent = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+$`)
 )
 
-// Parse reads a list: comma-separated, with the columns named in the first line. It
-// returns what can be used, and an error for each line that cannot, by its number. A
-// list of which it is not known what is missing is refused as a whole, with err: one
-// without a line or without the columns it needs, or one in which a quotation mark
-// that does not end hides the lines behind it.
+// Parse reads a comma-separated list whose first line names the columns. It returns the valid
+// boards, and an error for each invalid line with its number. It rejects a whole list with err
+// if the loss is unknown: a list without lines or required columns, or with an unclosed
+// quotation mark that hides lines.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true
 	head, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("it is empty; want at least the line node,serial")
+		return nil, nil, errors.New("the list is empty; it must have at least the line node,serial")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +64,7 @@ func Parse(text []byte) (boards []Board, wrong []error, err error) {
 			return boards, wrong, nil
 		}
 		if err != nil {
-			return nil, nil, err // names the line
+			return nil, nil, err // the error names the line
 		}
 		if blank(record) {
 			continue
@@ -83,14 +82,14 @@ func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	}
 }
 
-// errLines is a quoted value that goes over several lines.
-var errLines = errors.New("a value of several lines: does its quotation mark end too late?")
+// errLines is the error for a quoted value of several lines.
+var errLines = errors.New("a value spans several lines; check its closing quotation mark")
 
 func blank(record []string) bool {
 	return !slices.ContainsFunc(record, func(f string) bool { return strings.TrimSpace(f) != "" })
 }
 
-// columns says at which position each known column is.
+// columns has the position of each known column.
 type columns map[string]int
 
 func columnsOf(head []string) (columns, error) {
@@ -107,7 +106,7 @@ func columnsOf(head []string) (columns, error) {
 	}
 	for _, name := range []string{columnNode, columnSerial} {
 		if _, ok := c[name]; !ok {
-			return nil, fmt.Errorf("line 1: no column %q; want node,serial and, if known, chassis_slot,pci_bus_id with commas between", name)
+			return nil, fmt.Errorf("line 1: no column %q; must be node,serial and optionally chassis_slot,pci_bus_id, separated by commas", name)
 		}
 	}
 	return c, nil
@@ -130,36 +129,36 @@ func (c columns) board(record []string) (Board, error) {
 	case strings.Contains(b.Node+b.Serial+b.ChassisSlot+b.PCIBusID, "\n"):
 		return Board{}, errLines
 	case !plain(b.Node) || !plain(b.Serial) || !plain(b.ChassisSlot):
-		return Board{}, fmt.Errorf("more than a short word in one of %.64q, %.64q, %.64q", b.Node, b.Serial, b.ChassisSlot)
+		return Board{}, fmt.Errorf("a value is too long or not printable in %.64q, %.64q, %.64q", b.Node, b.Serial, b.ChassisSlot)
 	case b.Node == "":
 		return Board{}, errors.New("no node")
 	case b.Serial == "":
 		return Board{}, errors.New("no serial")
 	case exponent.MatchString(b.Serial):
-		return Board{}, fmt.Errorf("serial %q is what a spreadsheet made of a number; export the column as text", b.Serial)
+		return Board{}, fmt.Errorf("serial %q is a number rounded by a spreadsheet; export the column as text", b.Serial)
 	}
 	var err error
 	b.PCIBusID, err = busID(b.PCIBusID)
 	return b, err
 }
 
-// longest is how long a value may be, in bytes, as it is for labels.
+// longest is the limit of a value in bytes, as for labels.
 const longest = 256
 
-// plain reports whether a value can be a word of an asset list: printable, one line.
+// plain reports whether a value is printable and short.
 func plain(value string) bool {
 	return len(value) <= longest && utf8.ValidString(value) &&
 		!strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// busID spells a PCI address as the driver does: 00000000:1B:00.0.
+// busID formats a PCI address like the driver: 00000000:1B:00.0.
 func busID(s string) (string, error) {
 	if s == "" {
 		return "", nil
 	}
 	m := pciAddress.FindStringSubmatch(s)
 	if m == nil {
-		return "", fmt.Errorf("pci_bus_id %.64q is no PCI address such as 0000:1b:00.0", s)
+		return "", fmt.Errorf("pci_bus_id %.64q is not a PCI address such as 0000:1b:00.0", s)
 	}
 	domain, err := strconv.ParseUint("0"+m[1], 16, 32)
 	if err != nil {

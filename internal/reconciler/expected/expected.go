@@ -23,11 +23,11 @@ var (
 	boardInfo = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_board_info", Type: gauge,
 		Labels: []string{"node", "serial", "chassis_slot", "pci_bus_id"},
-		Help:   "A GPU board of the site's own list, and where it should be. Shown with `--expected-inventory`.",
+		Help:   "Board of the expected inventory with its place. Requires `--expected-inventory`.",
 	}
 	errorCount = metric.Metric{
 		Family: "Expected boards", Name: "gpuledger_expected_inventory_errors", Type: gauge,
-		Help: "Lines and files of the list that could not be used; the log says why. Shown with `--expected-inventory`.",
+		Help: "Invalid lines and files of the expected inventory; the log has the reasons. Requires `--expected-inventory`.",
 	}
 )
 
@@ -37,17 +37,17 @@ func Catalogue() []metric.Metric { return []metric.Metric{boardInfo, errorCount}
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{
-		{Name: "node", Help: "Name of the Node, as the list has it."},
+		{Name: "node", Help: "Name of the Node, from the list."},
 		{Name: "serial", Help: "Serial number of the board."},
-		{Name: "chassis_slot", Help: "Slot in the chassis; empty where the list does not say."},
-		{Name: "pci_bus_id", Help: "PCI address, spelled as the driver does; empty where the list does not say."},
+		{Name: "chassis_slot", Help: "Slot in the chassis; empty if the list omits it."},
+		{Name: "pci_bus_id", Help: "PCI address in the driver's format; empty if the list omits it."},
 	}
 }
 
-// interval is the time between two looks at the list.
+// interval is the interval between two readings of the list.
 const interval = 30 * time.Second
 
-// Inventory is the list at a path: a file, or a folder of files that end in .csv.
+// Inventory is the expected inventory at a path: a file, or a directory of .csv files.
 type Inventory struct {
 	path   string
 	log    *slog.Logger
@@ -56,20 +56,20 @@ type Inventory struct {
 	latest atomic.Pointer[state]
 }
 
-// state is what the list said when it was last read.
+// state is the list as last read.
 type state struct {
 	boards []Board
 	errs   []error
 }
 
-// New returns the list at a path, which was not read yet.
+// New returns an Inventory that was not read yet.
 func New(path string, log *slog.Logger) *Inventory {
 	desc := func(m metric.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 	return &Inventory{path: path, log: log, boards: desc(boardInfo), errors: desc(errorCount)}
 }
 
-// Run reads the list again and again until the context ends. A list that cannot be
-// read ends nothing: what was known of it stays, and the error is counted.
+// Run reads the list periodically until the context ends. An unreadable list is counted as an
+// error; the last one remains valid.
 func (i *Inventory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -83,8 +83,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	}
 }
 
-// read takes the list as it is now, and logs if that is another one or has other
-// errors.
+// read reads the list, and logs if the list or its errors changed.
 func (i *Inventory) read() {
 	was := i.latest.Load()
 	if was == nil {
@@ -99,13 +98,13 @@ func (i *Inventory) read() {
 	if err := errors.Join(now.errs...); err != nil && err.Error() != message(was) {
 		log := i.log.With("path", i.path, "errors", len(now.errs), "err", summary(now.errs))
 		if readable {
-			log.Error("lines of the expected inventory are not used")
+			log.Error("ignoring invalid lines of the expected inventory")
 		} else {
-			log.Error("expected inventory not used; the last one that could be read stands")
+			log.Error("cannot read the expected inventory, keeping the last one")
 		}
 	}
 	if !slices.Equal(was.boards, now.boards) {
-		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
+		i.log.Info("read the expected inventory", "path", i.path, "boards", len(now.boards))
 	}
 	i.latest.Store(now)
 }
@@ -117,10 +116,10 @@ func message(s *state) string {
 	return ""
 }
 
-// most is how many errors one line of the log names.
+// most is the number of errors in one log line.
 const most = 10
 
-// summary puts errors into one.
+// summary joins errors into one.
 func summary(errs []error) error {
 	var words []string
 	for _, err := range errs[:min(len(errs), most)] {
@@ -132,8 +131,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load reads all files of the list. It is not readable if one of them is not, or says
-// less than it should: half a list would call the boards of the other half unexpected.
+// load reads all files of the list. If one file is unreadable or incomplete, the list is: half
+// a list would make the boards of the other half unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {
@@ -144,7 +143,7 @@ func load(path string) (boards []Board, readable bool, errs []error) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			readable = false
-			errs = append(errs, err) // names the file
+			errs = append(errs, err) // the error names the file
 			continue
 		}
 		more, wrong, err := Parse(text)
@@ -172,14 +171,13 @@ func files(path string) ([]string, error) {
 	}
 	names, err := filepath.Glob(filepath.Join(path, "*.csv"))
 	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("%s: no file that ends in .csv", path)
+		err = fmt.Errorf("%s: no .csv file", path)
 	}
 	return names, err
 }
 
-// unique sorts the boards and drops what is said twice: a list of GPUs has a line for
-// each of the two on a board, perhaps with their two PCI addresses. A board that should
-// be in two nodes or slots is in neither.
+// unique sorts the boards and removes duplicates: a list of GPUs has a line for each GPU of a
+// board. A board with contradicting nodes or slots is omitted.
 func unique(boards []Board) ([]Board, []error) {
 	first := make(map[string]Board) // by serial
 	torn := make(map[string]bool)
@@ -204,7 +202,7 @@ func (b Board) contradicts(o Board) bool {
 	return b.Node != o.Node || b.ChassisSlot != o.ChassisSlot && b.ChassisSlot != "" && o.ChassisSlot != ""
 }
 
-// place names the node, and the slot where it is known.
+// place is the node, and the slot if known.
 func (b Board) place() string {
 	if b.ChassisSlot == "" {
 		return b.Node

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxPage is more than any inventory has, and small enough for hundreds at once.
+	// maxPage exceeds any inventory, and is small enough for hundreds at once.
 	maxPage = 512 << 10
-	// dialTimeout is short: a node that is gone answers nothing at all.
+	// dialTimeout is short, since a missing node never responds.
 	dialTimeout = 2 * time.Second
 )
 
-// The errors of a reading, by what to look at.
+// The errors of a reading, by cause.
 var (
-	ErrUnreachable = errors.New("exporter does not answer")
+	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")
-	ErrGarbage     = errors.New("exporter answers something else")
+	ErrGarbage     = errors.New("invalid response from exporter")
 )
 
 // Client reads inventories. It is safe for concurrent use.
@@ -37,9 +37,8 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client. Redirects are not followed, nothing that is compressed is
-// asked for or unpacked, and connections are not kept: the same exporter is asked again
-// in minutes.
+// NewClient returns a client. It does not follow redirects, accept compression or keep
+// connections: the next request to an exporter is minutes later.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},
@@ -51,7 +50,7 @@ func NewClient(o Options) (*Client, error) {
 	client, err := config.NewClientFromConfig(cfg, "exporter", config.WithKeepAlivesDisabled(), config.WithHTTP2Disabled(),
 		config.WithDialContextFunc(dialer.DialContext), config.WithUserAgent("gpuledger-reconciler/"+version.Version))
 	if err != nil {
-		return nil, fmt.Errorf("make a client of the exporters: %w", err)
+		return nil, fmt.Errorf("create the exporter client: %w", err)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &Client{http: client, scheme: "http", timeout: o.Timeout}
@@ -61,8 +60,8 @@ func NewClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Read asks one exporter for its inventory. The error is one of [ErrUnreachable],
-// [ErrStatus] and [ErrGarbage]; with one of them the page says nothing.
+// Read requests the inventory of one exporter. The error is one of [ErrUnreachable],
+// [ErrStatus] and [ErrGarbage]; the page is then invalid.
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

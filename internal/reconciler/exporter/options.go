@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Options is what the flags say of the exporters.
+// Options is the configuration of the connections to exporters.
 type Options struct {
 	DaemonSets daemonSets
 	TLS        bool
@@ -23,23 +23,23 @@ type Options struct {
 	CertFile   string
 	KeyFile    string
 	Username   string
-	// PasswordFile is read again whenever it is needed, as are the files above.
+	// PasswordFile and the files above are read again when they are needed.
 	PasswordFile string
 	Timeout      time.Duration
 }
 
-// Register adds the flags, with their defaults.
+// Register adds the flags with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.DaemonSets = daemonSets{{Namespace: "gpuledger", Name: "gpuledger"}: {}}
-	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "`daemonsets` whose pods may hold an exporter, as namespace/name with commas between; only administrators may create pods in these namespaces, for such a pod decides a Node's labels")
+	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "comma-separated `daemonsets` with exporters, as namespace/name; only administrators may create pods in these namespaces, because such a pod determines a Node's labels")
 	fs.BoolVar(&o.TLS, "exporter.tls", false, "read the exporters over TLS")
-	fs.StringVar(&o.CAFile, "exporter.tls.ca-file", "", "`file` with the certificates that vouch for the exporters' ones")
-	fs.StringVar(&o.ServerName, "exporter.tls.server-name", "", "`name` that must be in the exporters' certificates")
-	fs.StringVar(&o.CertFile, "exporter.tls.cert-file", "", "`file` with our own certificate, if the exporters ask for one")
-	fs.StringVar(&o.KeyFile, "exporter.tls.key-file", "", "`file` with its key")
-	fs.StringVar(&o.Username, "exporter.basic-auth.username", "", "`name` to log in to the exporters with; needs TLS")
-	fs.StringVar(&o.PasswordFile, "exporter.basic-auth.password-file", "", "`file` with the password")
-	fs.DurationVar(&o.Timeout, "exporter.timeout", 5*time.Second, "`time` that one exporter gets to answer")
+	fs.StringVar(&o.CAFile, "exporter.tls.ca-file", "", "CA bundle `file` that verifies exporter certificates")
+	fs.StringVar(&o.ServerName, "exporter.tls.server-name", "", "server `name` in the exporter certificates")
+	fs.StringVar(&o.CertFile, "exporter.tls.cert-file", "", "client certificate `file`, if the exporters require one")
+	fs.StringVar(&o.KeyFile, "exporter.tls.key-file", "", "client key `file`")
+	fs.StringVar(&o.Username, "exporter.basic-auth.username", "", "`name` of the basic auth user; requires TLS")
+	fs.StringVar(&o.PasswordFile, "exporter.basic-auth.password-file", "", "`file` with the basic auth password")
+	fs.DurationVar(&o.Timeout, "exporter.timeout", 5*time.Second, "`timeout` of one exporter request")
 }
 
 // Validate checks what the flag package cannot.
@@ -51,16 +51,16 @@ func (o *Options) Validate() error {
 		}
 	}
 	bad(len(o.DaemonSets) == 0, "--exporter.daemonsets is empty")
-	bad(o.TLS && o.ServerName == "", "--exporter.tls needs --exporter.tls.server-name: exporters are reached by IP address")
-	bad(!o.TLS && (o.CAFile != "" || o.ServerName != "" || o.CertFile != "" || o.KeyFile != ""), "--exporter.tls.* without --exporter.tls")
-	bad((o.CertFile == "") != (o.KeyFile == ""), "--exporter.tls.cert-file and --exporter.tls.key-file belong together")
-	bad((o.Username == "") != (o.PasswordFile == ""), "--exporter.basic-auth.username and --exporter.basic-auth.password-file belong together")
-	bad(!o.TLS && o.Username != "", "--exporter.basic-auth.* without --exporter.tls: a password is not sent in the clear")
-	bad(o.Timeout < 100*time.Millisecond, "--exporter.timeout=%v: want at least 100ms", o.Timeout)
+	bad(o.TLS && o.ServerName == "", "--exporter.tls requires --exporter.tls.server-name: exporters are reached by IP address")
+	bad(!o.TLS && (o.CAFile != "" || o.ServerName != "" || o.CertFile != "" || o.KeyFile != ""), "--exporter.tls.* requires --exporter.tls")
+	bad((o.CertFile == "") != (o.KeyFile == ""), "--exporter.tls.cert-file and --exporter.tls.key-file must be set together")
+	bad((o.Username == "") != (o.PasswordFile == ""), "--exporter.basic-auth.username and --exporter.basic-auth.password-file must be set together")
+	bad(!o.TLS && o.Username != "", "--exporter.basic-auth.* requires --exporter.tls: a password is never sent unencrypted")
+	bad(o.Timeout < 100*time.Millisecond, "--exporter.timeout=%v: must be at least 100ms", o.Timeout)
 	return errors.Join(errs...)
 }
 
-// Namespaces returns where exporters may be, in alphabetical order.
+// Namespaces returns the namespaces of the DaemonSets in alphabetical order.
 func (o *Options) Namespaces() []string {
 	namespaces := make(map[string]struct{})
 	for d := range o.DaemonSets {

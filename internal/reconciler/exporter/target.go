@@ -1,5 +1,5 @@
-// Package exporter finds the exporters of a cluster and reads their inventories.
-// What they answer is not trusted: any of their nodes may be somebody else's by now.
+// Package exporter finds the exporters of a cluster and reads their inventories. Responses are
+// not trusted: any node may be compromised.
 package exporter
 
 import (
@@ -11,31 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The exporter's container, as all its manifests name it, and where it listens if
-// the container names no port.
+// The name of the exporter's container in all manifests, and the default port.
 const (
 	containerName = "gpuledger"
 	portName      = "gpuledger"
 	defaultPort   = 9840
 )
 
-// Target is one exporter as the API server knows it. Which Node it speaks for is the
-// scheduler's word, never its own.
+// Target is an exporter as known by the API server. Its Node is taken from the scheduler, never
+// from the exporter.
 type Target struct {
 	Node string
-	// DaemonSet and DaemonSetUID are from the pod's owner reference, which is free text:
-	// the reader compares them with the DaemonSet of that name.
+	// DaemonSet and DaemonSetUID are from the pod's owner reference, which is free text; the
+	// caller compares them with the DaemonSet.
 	DaemonSet    DaemonSet
 	DaemonSetUID types.UID
-	// Run tells one start of the container from the next.
+	// Run identifies one start of the container.
 	Run string
 	// Address is host:port, empty while the container is not ready.
 	Address string
 }
 
-// Of returns the exporter in a pod, if the pod holds one and names one of the listed
-// DaemonSets as its controller. Labels are ignored: several installers put the same ones
-// on pods of several kinds.
+// Of returns the exporter in a pod, if the pod has the container and names one of the listed
+// DaemonSets as its controller. Labels are ignored, since several installers put the same
+// labels on different pods.
 func (o *Options) Of(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
@@ -81,16 +80,16 @@ func port(c *corev1.Container) string {
 	return strconv.Itoa(defaultPort)
 }
 
-// Pod is what is kept of a pod in memory: little, for a namespace may have a hundred
-// thousand, and most are no exporter.
+// Pod is the part of a pod that is kept in memory. It is small, because a namespace may have a
+// hundred thousand pods, most of them without an exporter.
 type Pod struct {
-	// ObjectMeta has name, namespace, UID and resource version, and nothing else.
+	// ObjectMeta has only name, namespace, UID and resource version.
 	metav1.ObjectMeta
-	// Target is nil if the pod holds no exporter.
+	// Target is nil without an exporter.
 	Target *Target
 }
 
-// Keep returns what is kept of a pod.
+// Keep reduces a pod to a Pod.
 func (o *Options) Keep(pod *corev1.Pod) *Pod {
 	p := &Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	if t, ok := o.Of(pod); ok {

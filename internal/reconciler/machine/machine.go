@@ -1,5 +1,5 @@
-// Package machine tells which machine a Node is, in the words of whoever rents it
-// out. It is pure and imports the standard library only.
+// Package machine derives a Node's machine name as its provider uses it. It is pure and imports
+// only the standard library.
 package machine
 
 import "strings"

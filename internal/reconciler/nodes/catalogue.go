@@ -41,17 +41,17 @@ var catalogue = [numMetrics]metric.Metric{
 	nodeExpected: {
 		Family: familyNodes, Name: "gpuledger_node_expected", Type: gauge,
 		Labels: []string{"node", "reason"},
-		Help:   "A Node that should have an exporter, and why: the other side of the alert for nodes that have none.",
+		Help:   "Node that should have an exporter, with the reason.",
 	},
 	nodeMachine: {
 		Family: familyNodes, Name: "gpuledger_node_machine_info", Type: gauge,
 		Labels: []string{"node", "provider_id", "machine", "system_uuid"},
-		Help:   "The machine behind a Node that has, or should have, an exporter.",
+		Help:   "Machine of a Node that has or should have an exporter.",
 	},
 	nodeRefused: {
 		Family: familyNodes, Name: "gpuledger_node_inventory_refused", Type: gauge,
 		Labels: []string{"node", "state"},
-		Help:   "A Node that is not labelled because what its exporter says cannot be true.",
+		Help:   "Node that is not labelled because its exporter's inventory is rejected.",
 	},
 
 	exporters: {
@@ -62,26 +62,26 @@ var catalogue = [numMetrics]metric.Metric{
 	exporterStates: {
 		Family: familyLabels, Name: "gpuledger_reconciler_nodes", Type: gauge,
 		Labels: []string{"state"},
-		Help:   "Nodes whose exporter was read, by what is thought of it.",
+		Help:   "Nodes with a read exporter by state of their inventory.",
 	},
 	changesHeld: {
 		Family: familyLabels, Name: "gpuledger_reconciler_changes_held", Type: gauge,
-		Help: "Nodes whose new identity is not written because too many Nodes changed theirs in the last hour.",
+		Help: "Nodes whose new identity is held back because too many Nodes changed theirs in the last hour.",
 	},
 	reads: {
 		Family: familyLabels, Name: "gpuledger_reconciler_inventory_reads_total", Type: counter,
 		Labels: []string{"result"},
-		Help:   "Readings of exporters.",
+		Help:   "Inventory requests to exporters.",
 	},
 	writes: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_writes_total", Type: counter,
 		Labels: []string{"kind"},
-		Help:   "Writes of Nodes. A cluster in which nothing changes sees none.",
+		Help:   "Writes of Nodes; none while nothing changes.",
 	},
 	writeFailures: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_write_failures_total", Type: counter,
 		Labels: []string{"failure"},
-		Help:   "Writes of Nodes that did not succeed. They are tried again, later each time.",
+		Help:   "Failed writes of Nodes, which are retried with backoff.",
 	},
 }
 
@@ -91,23 +91,23 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 var labelCatalogue = []metric.Label{
 	{Name: "node", Help: "Name of the Node."},
 	{
-		Name: "reason", Help: "Why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, a label of `--expected-labels`.",
+		Name: "reason", Help: "Reason why a Node should have an exporter: GPUs among its allocatable resources, a ResourceSlice of GPUs, or a label of `--expected-labels`.",
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
-	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal, or what the distribution writes there."},
-	{Name: "machine", Help: "The provider's name of the machine, from the provider id (AWS, GCP, Azure, OCI and others); the system UUID where there is none, and with k3s, RKE2 and kind, which give the name of the Node."},
-	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
+	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
+	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI and others); else the system UUID, also with k3s, RKE2 and kind, whose provider id is the name of the Node."},
+	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready, and whether it answered the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner, without the DaemonSet's UID, is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and answered the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
 		Values: []string{conditionAnswering, conditionFailing, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
-	{Name: "state", Help: "What is thought of what an exporter says. Nothing is written in the last five.", Values: states(), Complete: true},
-	{Name: "result", Help: "What the reading of an exporter gave.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
+	{Name: "state", Help: "State of an inventory. In the last five states nothing is written.", Values: states(), Complete: true},
+	{Name: "result", Help: "Result of the request.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
 	{
-		Name: "kind", Help: "What a write did: label a Node for the first time, change its identity, repair what somebody else changed, take over another manager's labels.",
+		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair of a foreign change, takeover of another manager's labels.",
 		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver}, Complete: true,
 	},
-	{Name: "failure", Help: "What the API server said to a write.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
+	{Name: "failure", Help: "Reason of the failure, from the API server's response.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
 }
 
 // Labels returns every label of the catalogue's metrics.

@@ -11,44 +11,44 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// Record is an object with annotations that outlives a term.
+// Record is an object whose annotations outlive a term.
 type Record interface {
-	// Edit calls edit with the annotations, and writes them if edit changes them. It may
-	// call edit again after a conflict.
+	// Edit calls edit with the annotations, and writes them if they changed. It may call edit
+	// again after a conflict.
 	Edit(ctx context.Context, edit func(annotations map[string]string)) error
 }
 
 // The annotations of the record.
 const (
-	// spentKey holds the budget.
+	// spentKey has the used budget.
 	spentKey = "gpuledger.io/identity-changes"
-	// approvedKey is set by an administrator: the number of changes that need no room in
-	// the budget. The reconciler counts it down.
+	// approvedKey is set by an administrator: the number of changes that are allowed beyond the
+	// budget. The reconciler counts it down.
 	approvedKey = "gpuledger.io/approved-changes"
-	// untilKey is the time at which an approval expires. Without it, that is a day after
-	// the first approved change.
+	// untilKey is the time at which an approval expires; by default a day after the first
+	// approved change.
 	untilKey = "gpuledger.io/approved-changes-until"
 )
 
 const (
 	approvalLasts = 24 * time.Hour
-	// approvalAgain is the time between two looks for an approval while changes wait.
+	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart of an approval is reserved at once: each reservation is a write of the
-	// record, and a restart loses what was reserved.
+	// approvalPart of an approval is reserved at once: each reservation writes the record, and
+	// a restart loses the reserved changes.
 	approvalPart = 20
 )
 
-// changes is the budget of the changes of identity, kept in a record so that neither a
-// restart nor another leader begins a new one. It is safe for concurrent use.
+// changes is the budget for changes of identity. It is kept in a record, so that neither a
+// restart nor another leader resets it. It is safe for concurrent use.
 type changes struct {
-	record Record // nil keeps the budget in memory only
+	record Record // nil keeps the budget in memory
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	budget *validator.Budget
 	loaded bool
-	saved  string // spentKey as it was last written or read
+	saved  string // spentKey as last written or read
 	looked time.Time
 	// failed is set while the record cannot be read or written.
 	failed bool
@@ -58,14 +58,14 @@ func newChanges(record Record, log *slog.Logger) *changes {
 	return &changes{record: record, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether there is room for a change of a Node in a fleet of so many, and
-// has recorded it. A change that cannot be recorded has no room.
+// take reports whether a change of a Node is within the budget of the fleet, and records it. A
+// change that cannot be recorded must wait.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	room, err := c.takeRecorded(ctx, node, change, fleet, now)
 	if err != nil && ctx.Err() == nil && !c.failed {
-		c.log.Warn("change budget not recorded, changes wait", "err", err)
+		c.log.Warn("cannot record the change budget, changes wait", "err", err)
 	}
 	c.failed = err != nil
 	return room && err == nil
@@ -91,7 +91,7 @@ func (c *changes) takeRecorded(ctx context.Context, node, change string, fleet i
 	return true, nil
 }
 
-// load restores the budget once in a term.
+// load restores the budget once per term.
 func (c *changes) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -104,7 +104,7 @@ func (c *changes) load(ctx context.Context) error {
 		return nil
 	}
 	if err := c.budget.UnmarshalText([]byte(c.saved)); err != nil {
-		c.log.Warn("invalid change budget, beginning a new one", "annotation", spentKey, "err", err)
+		c.log.Warn("resetting an invalid change budget", "annotation", spentKey, "err", err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *changes) save(ctx context.Context) error {
 	return nil
 }
 
-// approve reserves a part of the changes that an administrator approved.
+// approve reserves a part of the approved changes.
 func (c *changes) approve(ctx context.Context, now time.Time) error {
 	var a approval
 	if err := c.record.Edit(ctx, func(annotations map[string]string) { a = reserve(annotations, now) }); err != nil {
@@ -137,7 +137,7 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 	case a.expired:
 		c.log.Info("approval of changes expired", "unused", a.left)
 	case a.first:
-		c.log.Info("making approved changes of identity", "approved", a.reserved+a.left)
+		c.log.Info("applying approved changes of identity", "approved", a.reserved+a.left)
 	case a.reserved > 0 && a.left == 0:
 		c.log.Info("approved changes of identity used up")
 	}
@@ -151,8 +151,8 @@ type approval struct {
 	err            error
 }
 
-// reserve takes a part of the approved changes off the annotations, and removes an
-// approval that is used up or has expired.
+// reserve subtracts a part of the approved changes from the annotations, and removes an
+// approval that is used up or expired.
 func reserve(annotations map[string]string, now time.Time) approval {
 	text, approved := annotations[approvedKey]
 	if !approved {

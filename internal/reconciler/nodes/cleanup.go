@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// pageSize is how many Nodes are listed at once.
+// pageSize is the number of Nodes in one page of a list.
 const pageSize = 500
 
-// Cleanup removes from every Node what this program ever applied, whatever the prefix
-// was then, and touches nothing else.
+// Cleanup removes everything that this program ever applied from every Node, with any prefix,
+// and nothing else.
 func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {
@@ -30,7 +30,7 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 			return errors.Join(append(errs, err)...)
 		}
 		if opts.DryRun {
-			log.Info("would clean the node", "node", n.Name)
+			log.Info("would clean node", "node", n.Name)
 			continue
 		}
 		if err := apply(ctx, kube, n, nodelabel.Desired{}); err != nil {
@@ -43,9 +43,8 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 	return errors.Join(errs...)
 }
 
-// withOurs lists the Nodes that have anything of ours, by name and UID. All are listed
-// before one is written: the API server goes on with a list for some minutes only, and
-// writing thousands takes longer.
+// withOurs lists the Nodes with labels or annotations of ours by name and UID. It lists all
+// before the first write, since a list can be continued for a few minutes only.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

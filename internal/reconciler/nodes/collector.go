@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// counts is what was counted since the program began, whoever leads. All values are
-// there from the start, so that no first increase is lost.
+// counts are the counters since the program started, on any replica. All label values exist
+// from the start, so that no first increase is lost.
 type counts struct {
 	descs                        [numMetrics]*prometheus.Desc
 	reads, writes, writeFailures *prometheus.CounterVec
@@ -51,7 +51,7 @@ func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collect renders what this term knows of the cluster.
+// collect renders the state of the cluster.
 func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 	show := func(m metricID, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(t.counts.descs[m], gauge, value, labels...)

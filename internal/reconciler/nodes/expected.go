@@ -15,19 +15,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Why a Node should have an exporter.
+// Reasons why a Node should have an exporter.
 const (
 	reasonAllocatable   = "allocatable"
 	reasonResourceSlice = "resource_slice"
 	reasonLabel         = "label"
 )
 
-// gpuDrivers are the DRA drivers whose devices are NVIDIA's GPUs.
+// gpuDrivers are the DRA drivers for NVIDIA GPUs.
 var gpuDrivers = []string{"gpu.nvidia.com"}
 
-// expected returns why a Node should have an exporter: three sources, since each of
-// them is missing somewhere. The device plugin's resources are gone while it is down,
-// slices exist with DRA only, and labels only where somebody sets them.
+// expected returns the reasons why a Node should have an exporter. It combines three sources:
+// the device plugin's resources disappear while it is down, slices exist only with DRA, and
+// labels only where someone sets them.
 func (t *term) expected(n *node) []string {
 	var reasons []string
 	if n.gpus {
@@ -53,15 +53,15 @@ type resourceSlices struct {
 	nodes    map[string]int
 }
 
-// followSlices counts slices until the context ends, from when the API server has them: of
-// the version that stays, which before Kubernetes 1.34 was not on by default.
+// followSlices counts slices until the context ends, once the API server serves
+// resource.k8s.io/v1, which is not enabled by default before Kubernetes 1.34.
 func (t *term) followSlices(ctx context.Context) error {
 	if !watch.Served(ctx, t.kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceSlices), t.log) {
 		return nil
 	}
 	s, err := t.newSlices()
 	if err != nil {
-		return fmt.Errorf("listen to resource slices: %w", err)
+		return fmt.Errorf("watch resource slices: %w", err)
 	}
 	t.slices.Store(s)
 	s.informer.RunWithContext(ctx)
@@ -73,7 +73,7 @@ func (t *term) newSlices() (*resourceSlices, error) {
 		informer: resourceinformers.NewResourceSliceInformer(t.watches, 0, cache.Indexers{}),
 		nodes:    make(map[string]int),
 	}
-	_ = s.informer.SetTransform(trimSlice) // fails only for an informer that runs
+	_ = s.informer.SetTransform(trimSlice) // it fails only for a running informer
 	t.failures.Follow(s.informer, watch.ResourceSlices)
 	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.count(obj, 1) },
@@ -88,7 +88,7 @@ func (t *term) newSlices() (*resourceSlices, error) {
 	return s, err
 }
 
-// trimSlice keeps of a slice whose it is, and of which driver.
+// trimSlice reduces a ResourceSlice to its node name and driver.
 func trimSlice(obj any) (any, error) {
 	s, ok := obj.(*resourcev1.ResourceSlice)
 	if !ok {

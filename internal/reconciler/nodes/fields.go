@@ -15,20 +15,20 @@ import (
 // manager is our name in a Node's managedFields.
 const manager = "gpuledger"
 
-// node is what is kept of a Node in the informer's store: thousands are held in
-// memory, and little is asked of them. Strings that many Nodes have are held once.
+// node is the part of a Node that is kept in memory, where thousands are held. Common strings
+// are interned.
 type node struct {
-	// ObjectMeta has name, UID, resource version, and the labels and annotations that
-	// are ours or may be asked for.
+	// ObjectMeta has name, UID, resource version, and the labels and annotations that are ours
+	// or configured.
 	metav1.ObjectMeta
 	owned      keys
-	legacy     bool // has fields of the manager that we replace
-	gpus       bool // has them among its allocatable resources
+	legacy     bool // has fields of a manager that we replace
+	gpus       bool // has GPUs among its allocatable resources
 	providerID string
 	systemUUID string
 }
 
-// keep makes a node of a Node.
+// keep reduces a Node to a node.
 func (o *Options) keep(obj any) (any, error) {
 	from, ok := obj.(*corev1.Node)
 	if !ok {
@@ -50,8 +50,7 @@ func (o *Options) keep(obj any) (any, error) {
 	return n, nil
 }
 
-// filter returns a new map with what keep says: one that things are deleted from stays
-// as large as it was.
+// filter returns a new map of the kept entries: a map keeps its memory after deletions.
 func filter(from map[string]string, keep func(key, value string) bool) map[string]string {
 	to := make(map[string]string)
 	for key, value := range from {
@@ -65,14 +64,14 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	return to
 }
 
-// longValue is from where it is worth it to hold a value once: labels are shorter.
+// longValue is the length from which interning pays off; labels are shorter.
 const longValue = 63
 
-// shared returns the one copy of a string that is held.
+// shared returns the interned copy of a string.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// ourKey reports whether a key is under one of our prefixes, slash included: a key of
-// gpuid.github.community is somebody else's.
+// ourKey reports whether a key has one of our prefixes, including the slash:
+// gpuid.github.community is foreign.
 func (o *Options) ourKey(key string) bool {
 	return strings.HasPrefix(key, o.Rules.Prefix+"/") || key == o.Rules.InventoryKey()
 }
@@ -92,8 +91,8 @@ type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
-// ownedBy reads a Node's managedFields. What cannot be read is owned by nobody: then
-// a write too many repairs it.
+// ownedBy reads a Node's managedFields. An unreadable entry counts as owned by no manager,
+// which causes at most one unnecessary write.
 func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	var k keys
 	for _, e := range entries {
@@ -115,7 +114,7 @@ func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	return k
 }
 
-// names returns the names in "f:name"; a dot stands for the map itself.
+// names returns the names in "f:name"; a dot is the map itself.
 func names(fields map[string]struct{}) []string {
 	list := make([]string, 0, len(fields))
 	for key := range fields {
@@ -126,8 +125,8 @@ func names(fields map[string]struct{}) []string {
 	return list
 }
 
-// bears reports whether a Node bears what it should, and by our hand, and nothing
-// else that is ours.
+// bears reports whether the labels and annotations of a Node match the desired state, are owned
+// by our manager, and include nothing else of ours.
 func (n *node) bears(want nodelabel.Desired) bool {
 	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet is the exporters that there are, and since when Nodes have none.
+// fleet has the exporters, and the time since when Nodes have none.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
-	// disowned are pods that name a listed DaemonSet as their owner without its UID.
+	// disowned are pods that name a listed DaemonSet as their owner with another UID.
 	disowned map[cache.ObjectName]struct{}
 	nodes    map[string]int // exporters on a Node
 	lost     map[string]time.Time
 	began    time.Time
 
-	// unread are the exporters that were there at the start and were not asked yet;
-	// swept is closed when there are none.
+	// unread are the exporters from the start of the term that were not read yet; swept is
+	// closed when there are none.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// failing are the exporters that could not be read when last asked.
+	// failing are the exporters whose last reading failed.
 	failing map[cache.ObjectName]error
 }
 
@@ -36,8 +36,8 @@ func newFleet() *fleet {
 	}
 }
 
-// put adds or replaces an exporter, and reports whether there is something new to
-// read: it got ready, or it is another run of it.
+// put adds or replaces an exporter, and reports whether it must be read: it became ready or
+// restarted.
 func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,7 +55,7 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	return t.Address != "" && (old.Address != t.Address || old.Run != t.Run)
 }
 
-// remove forgets an exporter. It returns its Node, and whether it was the last there.
+// remove removes an exporter. It returns its Node, and whether it was the last one there.
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	return t.Node, f.nodes[t.Node] == 0
 }
 
-// disown counts a pod that is no exporter although it names a listed DaemonSet.
+// disown counts a pod that names a listed DaemonSet but is not owned by it.
 func (f *fleet) disown(name cache.ObjectName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,8 +107,7 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return names
 }
 
-// has reports whether a Node has an exporter, and if it has none, since when. What was
-// before this term is not known.
+// has reports whether a Node has an exporter, and else since when it has none within this term.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,15 +120,14 @@ func (f *fleet) has(node string) (bool, time.Time) {
 	return false, f.began
 }
 
-// forget forgets since when a Node that is gone has no exporter.
+// forget removes a deleted Node.
 func (f *fleet) forget(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.lost, node)
 }
 
-// sweep returns a channel that is closed when every exporter that is there now was
-// asked once.
+// sweep returns a channel that is closed when every present exporter was read once.
 func (f *fleet) sweep() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,8 +144,7 @@ func (f *fleet) sweep() <-chan struct{} {
 	return f.swept
 }
 
-// tried records how the last reading of an exporter went, and reports whether it went
-// otherwise before.
+// tried records the result of a reading, and reports whether it differs from the previous one.
 func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

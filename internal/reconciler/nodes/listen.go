@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// listen hears of pods and Nodes, and returns what says that all of them were heard.
+// listen starts the watches of pods and Nodes, and returns their sync functions.
 func (t *term) listen() ([]cache.InformerSynced, error) {
 	var delivered []cache.InformerSynced
 	for _, informer := range t.pods {
@@ -20,7 +20,7 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 			DeleteFunc: t.podGone,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("listen to pods: %w", err)
+			return nil, fmt.Errorf("watch pods: %w", err)
 		}
 		delivered = append(delivered, r.HasSynced)
 	}
@@ -31,7 +31,7 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 			DeleteFunc: t.daemonSetGone,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("listen to daemonsets: %w", err)
+			return nil, fmt.Errorf("watch daemonsets: %w", err)
 		}
 		delivered = append(delivered, r.HasSynced)
 	}
@@ -52,7 +52,7 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 		DeleteFunc: t.nodeGone,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listen to nodes: %w", err)
+		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
 	return append(delivered, r.HasSynced), nil
 }
@@ -63,24 +63,23 @@ func (t *term) nodeSeen(obj any) {
 	}
 }
 
-// replaced reports whether the Node of this name is another one: the watch missed a
-// deletion.
+// replaced reports whether this is another Node of the same name: the watch missed a deletion.
 func replaced(old, obj any) bool {
 	before, ok := old.(*node)
 	after, still := obj.(*node)
 	return ok && still && before.UID != after.UID
 }
 
-// nodeGone forgets a Node at once, so that its identity is not written to the next Node of
-// this name.
+// nodeGone removes a Node at once, so that its identity is not written to a new Node of the
+// same name.
 func (t *term) nodeGone(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 		t.forget(name.Name)
 	}
 }
 
-// nodeRegistered queues the exporters of a new Node. Usually there are none yet, but a
-// Node that is registered again may still have the pod of the one before.
+// nodeRegistered queues the exporters of a new Node. Usually it has none yet, but a Node that
+// registers again may still have its old pod.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -106,8 +105,8 @@ func (t *term) podGone(obj any) {
 	}
 }
 
-// follow queues an exporter when it gets ready, and again after a restart. It ignores a
-// pod that no listed DaemonSet owns.
+// follow queues an exporter when it becomes ready or restarts. It ignores a pod that no listed
+// DaemonSet owns.
 func (t *term) follow(obj any) {
 	pod, ok := obj.(*exporter.Pod)
 	if !ok {
@@ -139,8 +138,8 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll looks at every pod again. Under the lock no pod is added or deleted between
-// the list and its use.
+// followAll checks every pod again. Under the lock no pod is added or deleted between the list
+// and its use.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()
@@ -151,7 +150,7 @@ func (t *term) followAll() {
 	}
 }
 
-// gone has a Node looked at that has no exporter any more.
+// gone queues a Node that lost its exporter.
 func (t *term) gone(exporter cache.ObjectName) {
 	node, last := t.fleet.remove(exporter, time.Now())
 	t.validator.ForgetExporter(node, exporter.String())

@@ -10,22 +10,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// The least time between two writes of a Node, from the second on: somebody who sets
-// our labels again and again is not fought at full speed, and what does not take is
-// written ever more seldom. A Node that stayed right for the longest of these times is
-// fought over no more.
+// The least interval between two ineffective writes of a Node: a party that changes our labels
+// repeatedly is not fought at full speed, and the interval grows up to the maximum. A Node that
+// stayed correct for the maximum starts over.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
 // freeAttempts is the number of ineffective writes of a Node before further ones are delayed: a
-// hand that edits a few labels in turn is no fight.
+// person who edits a few labels in turn is not a conflict.
 const freeAttempts = 5
 
-// memory is what this term did to the Nodes, and what it said of them. It is safe for
-// concurrent use.
+// memory has the writes of this term and their log messages. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered
-	// failures counts the Nodes whose last write failed, by why.
+	// failures counts the Nodes whose last write failed, by reason.
 	failures map[string]int
 }
 
@@ -34,20 +32,19 @@ func newMemory() *memory {
 }
 
 type remembered struct {
-	// uid and version are the Node's before the last write, want is what was written.
+	// uid and version identify the Node before the last write; want is the written state.
 	uid     types.UID
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// vain counts the writes since the Node last stayed as it should be, failed those
-	// since one succeeded.
+	// vain counts the writes since the Node was last correct, failed the failures since the
+	// last success.
 	vain, failed int
-	// since is when the Node was first heard of as it should be after the last write,
-	// zero if it is not.
+	// since is the time since when the Node is correct after the last write, zero if it is not.
 	since time.Time
-	// identity is the annotation that the Node bore when it was.
+	// identity is the annotation of the Node at that time.
 	identity string
-	// failure is why the last write failed, empty if it did not.
+	// failure is the reason of a failed last write, else empty.
 	failure string
 	finding validator.Finding
 }
@@ -61,8 +58,7 @@ func (m *memory) node(name string) *remembered {
 	return r
 }
 
-// news reports whether a write is one that was not made already, and how long it has
-// to wait.
+// news reports whether a write differs from the last one, and how long it must wait.
 func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,8 +74,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed remembers a write that failed: until the next one, whatever happens to the Node,
-// it takes as long as if it had been reverted.
+// missed records a failed write: the next one is delayed like after a foreign change.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +83,7 @@ func (m *memory) missed(n *node, now time.Time) {
 	r.failed++
 }
 
-// write remembers a write, and reports whether it is another one than the last.
+// write records a write, and reports whether it differs from the last one.
 func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,8 +98,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right remembers that a Node is as it should be, and its identity. It may not stay so:
-// every write of ours makes it right for a moment.
+// right records that a Node is correct, and its identity. That may last only for a moment after
+// each of our writes.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,15 +110,15 @@ func (m *memory) right(name, identity string, now time.Time) {
 	}
 }
 
-// bore returns the identity of a Node when it last was as it should be.
+// bore returns the identity of a Node when it was last correct.
 func (m *memory) bore(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node(name).identity
 }
 
-// note remembers the finding about a Node's exporter. It reports whether it is new
-// that it is, or is no longer, refused, and which other Node it was refused for before.
+// note records the finding about a Node's exporter. It reports whether the finding is newly
+// refused or no longer refused, and the other Node of the previous refusal.
 func (m *memory) note(name string, f validator.Finding) (news bool, other string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,8 +128,8 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 	return old.State != f.State && (old.State.Refused() || f.State.Refused()), old.Other
 }
 
-// failing remembers why the last write of a Node failed, empty if it did not. It reports
-// whether that is news: the first Node to fail for this reason, or the last to fail at all.
+// failing records the reason why the last write of a Node failed, empty if it did not. It
+// reports whether to log it: the first Node with this reason, or the end of all failures.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +161,6 @@ func (m *memory) forget(name string) {
 	}
 }
 
-// set is a set of Nodes. It is safe for concurrent use.
 type set struct {
 	mu    sync.Mutex
 	names map[string]struct{}
@@ -174,7 +168,7 @@ type set struct {
 
 func newSet() *set { return &set{names: make(map[string]struct{})} }
 
-// add reports whether the name was not in it.
+// add reports whether the name is new.
 func (s *set) add(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,20 +16,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster is how Nodes and pods are read and written. The informers hold what
-// [Nodes.Keep] keeps of pods, and are run by whoever made them.
+// Cluster has the clients for Nodes and pods. The informers hold the pods as reduced by
+// [Nodes.Keep]; the caller runs them.
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.
 	Watches, Kube kubernetes.Interface
 	Pods          []cache.SharedIndexInformer
-	// Record keeps the change budget; nil keeps it in memory.
+	// Record stores the change budget; nil keeps it in memory.
 	Record Record
-	// Failures is told of what cannot be watched.
+	// Failures records the resources that cannot be watched.
 	Failures *watch.Failures
 }
 
-// Nodes labels Nodes. It is a [prometheus.Collector]; what is known of the cluster
-// shows only while Run runs, what was counted always.
+// Nodes labels Nodes. It is a [prometheus.Collector]: it exports the state of the cluster while
+// Run runs, and its counters always.
 type Nodes struct {
 	opts   Options
 	log    *slog.Logger
@@ -37,16 +37,16 @@ type Nodes struct {
 	term   atomic.Pointer[term]
 }
 
-// New returns labels of which none is written yet.
+// New returns an idle Nodes controller.
 func New(opts Options, log *slog.Logger) *Nodes {
 	return &Nodes{opts: opts, log: log, counts: newCounts()}
 }
 
-// Keep returns what is kept of a pod in memory.
+// Keep reduces a pod to the part that is kept in memory.
 func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Run keeps the labels right until the context ends. It may be called again after it
-// returned, and then remembers nothing of the term before.
+// Run keeps the labels correct until the context ends. It may be called again after it
+// returned, and then starts from nothing.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	client := n.client(ctx)
 	if client == nil {
@@ -61,11 +61,11 @@ func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	return t.run(ctx)
 }
 
-// clientAgain is the time between two attempts to read the files of the client.
+// clientAgain is the interval between two attempts to read the client's files.
 const clientAgain = 10 * time.Second
 
-// client waits until there is a client of the exporters, nil if the context ends before:
-// a missing certificate may be a mount that comes late.
+// client waits until the exporter client can be created, and returns nil if the context ends
+// before: a missing certificate may be a late mount.
 func (n *Nodes) client(ctx context.Context) *exporter.Client {
 	said := ""
 	for {
@@ -75,7 +75,7 @@ func (n *Nodes) client(ctx context.Context) *exporter.Client {
 		}
 		if err.Error() != said {
 			said = err.Error()
-			n.log.Error("no client of the exporters, will keep trying", "err", err)
+			n.log.Error("no exporter client, will retry", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -13,52 +13,51 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// Options is what the flags say of the labels.
+// Options is the configuration of the labels.
 type Options struct {
 	Exporters exporter.Options
 	Rules     nodelabel.Rules
-	// Resources matches the names of extended resources that are GPUs.
+	// Resources matches the names of extended resources for GPUs.
 	Resources *regexp.Regexp
 	// Expected are labels of Nodes that should have an exporter, as key=value.
 	Expected cli.List
 
 	Resync time.Duration
-	// Confirm is the time between the two readings that a change needs.
+	// Confirm is the interval between the two equal readings that a change needs.
 	Confirm time.Duration
-	// LabelTTL is how long the labels of a Node stay after it lost its exporter;
-	// 0 for as long as the Node does.
+	// LabelTTL is the time that labels remain after a Node lost its exporter; 0 keeps them as
+	// long as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate bound the reading of exporters, Writes the writing of
-	// Nodes, the last two per second.
+	// Concurrency and Rate limit the reading of exporters, Writes the writing of Nodes. The
+	// last two are per second.
 	Concurrency int
 	Rate        float64
 	Writes      float64
-	// TakeOver is the field manager whose labels become ours in the scheme of gpuid.
+	// TakeOver is the field manager whose labels we take over in the scheme of gpuid.
 	TakeOver string
 	DryRun   bool
 }
 
-// Register adds the flags, with their defaults.
+// Register adds the flags with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.Exporters.Register(fs)
 	o.Expected = cli.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
-	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "`scheme` of the labels: gpuledger, or gpuid for those of mchmarny/gpuid")
-	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "`prefix` of the labels' keys (default gpuledger.io, or gpuid.github.com in that scheme)")
-	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU names one, such as none-{node}")
-	fs.BoolVar(&o.Rules.DMIChassis, "label-dmi-chassis", false, "add the label dmi-chassis, the chassis serial number of the machine's firmware")
-	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` that labels stay on a Node without an exporter; 0 for ever")
-	fs.StringVar(&o.TakeOver, "label-take-over", "gpuid", "field `manager` whose labels are taken over with --label-scheme=gpuid; empty for none")
-	fs.TextVar(&o.Expected, "expected-labels", o.Expected, "`labels` of Nodes that should have an exporter, as key=value with commas between")
-	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`time` between two readings of an exporter to which nothing happens")
-	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`time` between the two equal readings that a change needs")
-	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`number` of exporters that are read at once")
-	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`number` of exporters that are read in a second")
-	fs.Float64Var(&o.Writes, "write-rate", 20, "`number` of Nodes that are written in a second")
-	fs.BoolVar(&o.DryRun, "dry-run", false, "say in the log what would be written, and write nothing")
+	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "label `scheme`: gpuledger, or gpuid for the labels of mchmarny/gpuid")
+	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "label key `prefix` (default gpuledger.io, or gpuid.github.com with that scheme)")
+	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` of the label chassis where no GPU reports a chassis, such as none-{node}")
+	fs.BoolVar(&o.Rules.DMIChassis, "label-dmi-chassis", false, "add the label dmi-chassis with the chassis serial of the machine's firmware")
+	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` that labels remain on a Node without an exporter; 0 means permanently")
+	fs.StringVar(&o.TakeOver, "label-take-over", "gpuid", "field `manager` whose labels are taken over with --label-scheme=gpuid; empty disables this")
+	fs.TextVar(&o.Expected, "expected-labels", o.Expected, "comma-separated `labels` of Nodes that should have an exporter, as key=value")
+	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`interval` between two readings of an unchanged exporter")
+	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`interval` between the two equal readings that a change requires")
+	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests")
+	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`maximum` number of exporter requests per second")
+	fs.Float64Var(&o.Writes, "write-rate", 20, "`maximum` number of Node writes per second")
+	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 
-// Validate checks what the flag package cannot, and fills in what depends on other
-// flags.
+// Validate checks what the flag package cannot, and sets defaults that depend on other flags.
 func (o *Options) Validate() error {
 	if o.Rules.Prefix == "" {
 		o.Rules.Prefix = nodelabel.OwnPrefix
@@ -77,12 +76,12 @@ func (o *Options) Validate() error {
 	}
 	atLeast := func(flag string, least, d time.Duration) {
 		if d < least {
-			errs = append(errs, fmt.Errorf("--%s=%v: want at least %v", flag, d, least))
+			errs = append(errs, fmt.Errorf("--%s=%v: must be at least %v", flag, d, least))
 		}
 	}
 	positive := func(flag string, n float64) {
 		if n <= 0 {
-			errs = append(errs, fmt.Errorf("--%s=%v: want more than 0", flag, n))
+			errs = append(errs, fmt.Errorf("--%s=%v: must be more than 0", flag, n))
 		}
 	}
 	atLeast("resync", time.Second, o.Resync)

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// A request that lasts longer than prompt leaves its lane to the next exporter, so that
-// exporters that hang delay no others. For each lane latePerLane requests may be late.
+// A request that lasts longer than prompt releases its lane to the next exporter, so that
+// hanging exporters delay no others. At most latePerLane requests per lane may be late.
 const (
 	prompt      = 250 * time.Millisecond
 	latePerLane = 8
@@ -44,7 +44,7 @@ func (t *term) readAll(ctx context.Context) {
 	reading.Wait()
 }
 
-// occupyLane waits until a request is done, or is late and has a place among the late ones.
+// occupyLane waits until a request is done, or is late and has a place among the late requests.
 func occupyLane(done <-chan struct{}, late chan struct{}) {
 	select {
 	case <-done:
@@ -61,12 +61,12 @@ func occupyLane(done <-chan struct{}, late chan struct{}) {
 	}
 }
 
-// read requests the page of one exporter and validates it. It returns false if there was no
-// answer; then nothing changes.
+// read requests the page of one exporter and validates it. It returns false without a response;
+// then nothing changes.
 func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	target := t.fleet.target(name)
 	if target.Address == "" {
-		t.fleet.tried(name, nil) // it will be read when it gets ready
+		t.fleet.tried(name, nil) // it is read when it becomes ready
 		return true
 	}
 	page, err := t.client.Read(ctx, target)
@@ -82,14 +82,14 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	}
 	finding := t.validator.Read(target.Node, name.String(), page, time.Now())
 	if t.fleet.target(name).Node != target.Node {
-		t.validator.ForgetExporter(target.Node, name.String()) // it went while it was read
+		t.validator.ForgetExporter(target.Node, name.String()) // it was deleted during the reading
 	}
 	news, other := t.memory.note(target.Node, finding)
 	if news {
 		t.sayRefused(target.Node, finding)
 	}
 	if other != "" {
-		t.writes.Add(other) // it may be alone with its claims now
+		t.writes.Add(other) // its conflict may be resolved now
 	}
 	if finding.State == validator.Unconfirmed {
 		t.reads.AddAfter(name, jitter(t.opts.Confirm))
@@ -100,7 +100,7 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	return true
 }
 
-// jitter adds up to a quarter, so that what began together does not stay together.
+// jitter adds up to a quarter, to spread simultaneous events.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 func resultOf(err error) string {
@@ -118,24 +118,24 @@ func resultOf(err error) string {
 
 func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error) {
 	if err != nil {
-		t.log.Warn("exporter not read, will keep trying", "namespace", name.Namespace, "pod", name.Name, "node", target.Node, "err", err)
+		t.log.Warn("cannot read exporter, will retry", "namespace", name.Namespace, "pod", name.Name, "node", target.Node, "err", err)
 		return
 	}
-	t.log.Info("exporter read again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
+	t.log.Info("exporter readable again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
-// sayRefused tells of an exporter that says what cannot be true, or no longer does:
-// in the log and, for whoever looks at the Node, as an Event.
+// sayRefused reports an inventory that is rejected or accepted again, in the log and as an
+// Event of the Node.
 func (t *term) sayRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
-		t.log.Info("inventory believed again", "node", node)
+		t.log.Info("inventory accepted again", "node", node)
 		return
 	}
-	t.log.Warn("inventory not believed, node stays as it is", "node", node, "reason", string(f.State), "err", f.Detail, "other_node", f.Other)
+	t.log.Warn("inventory rejected, node labels stay unchanged", "node", node, "reason", string(f.State), "err", f.Detail, "other_node", f.Other)
 	if t.opts.DryRun {
 		return
 	}
-	message := "Not labelled by what the exporter says: " + f.Detail
+	message := "Not labelled: inventory rejected: " + f.Detail
 	for _, name := range []string{node, f.Other} {
 		if n := t.node(name); n != nil {
 			t.events.Event(&corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}, corev1.EventTypeWarning, "InventoryRefused", message)

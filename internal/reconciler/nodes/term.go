@@ -31,8 +31,8 @@ type inventories interface {
 	Read(context.Context, exporter.Target) (inventory.Page, error)
 }
 
-// term is the work of one term as the leader. All its memory ends with it: the next
-// leader reads every exporter anew.
+// term is the work of one term as the leader. Its state ends with it: the next leader reads
+// every exporter again.
 type term struct {
 	opts     Options
 	watches  kubernetes.Interface
@@ -56,7 +56,7 @@ type term struct {
 	readRate  *rate.Limiter
 	writeRate *rate.Limiter
 
-	// podEvents makes the handlers of pods and of DaemonSets take turns.
+	// podEvents serialises the handlers of pods and of DaemonSets.
 	podEvents sync.Mutex
 
 	fleet  *fleet
@@ -65,21 +65,21 @@ type term struct {
 	synced atomic.Bool
 }
 
-// The waits after something went wrong, from the first to the longest.
+// The backoff after errors: first and longest wait.
 const (
 	readAgain, readAgainMax   = time.Second, 2 * time.Minute
 	writeAgain, writeAgainMax = time.Second, 5 * time.Minute
 )
 
-// writers is how many Nodes are written at once; the API server answers in
-// milliseconds, so the rate is what counts.
+// writers is the number of concurrent writes. The API server answers in milliseconds, so the
+// rate limit dominates.
 const writers = 4
 
 func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *slog.Logger) (*term, error) {
 	t := &term{
 		opts: opts, watches: c.Watches, kube: c.Kube, log: log, counts: counts, failures: c.Failures,
 		client: client,
-		// A silent exporter's word stands until it must have been asked again.
+		// An inventory is valid until its exporter must have been read again.
 		validator: validator.New(opts.Rules, 2*opts.Resync),
 		changes:   newChanges(c.Record, log),
 		pods:      c.Pods,
@@ -102,7 +102,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 	return t, nil
 }
 
-// run works until the context ends. When it returns, nothing is written any more.
+// run works until the context ends. No write is in flight after it returns.
 func (t *term) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
@@ -137,8 +137,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads and writes. No Node is written before every exporter was asked once:
-// only then is it known who claims which GPU.
+// work reads and writes. It writes no Node before every exporter was read once, since conflicts
+// are unknown before.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
@@ -170,8 +170,8 @@ func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingIn
 	}
 }
 
-// handle calls do for one item. If do returns false, the item is requeued with
-// exponential backoff.
+// handle calls do for one item. Items for which do returns false are requeued with exponential
+// backoff.
 func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], item T, do func(context.Context, T) bool) {
 	if do(ctx, item) {
 		queue.Forget(item)
@@ -181,7 +181,7 @@ func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 	queue.Done(item)
 }
 
-// node returns a Node as it was last heard of, nil if it is gone.
+// node returns the latest state of a Node, nil if it is deleted.
 func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {

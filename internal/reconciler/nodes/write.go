@@ -18,8 +18,8 @@ import (
 	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// sync compares a Node with what it should bear, and writes it if they differ. It
-// reports whether there is nothing left to do.
+// sync compares a Node with its desired state, and writes it if they differ. It returns false
+// if the Node must be requeued.
 func (t *term) sync(ctx context.Context, name string) bool {
 	n := t.node(name)
 	if n == nil {
@@ -39,17 +39,17 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		return true
 	}
 	if n.legacy {
-		kind = kindTakeOver // and the Node's update brings it here again
+		kind = kindTakeOver // the update event requeues the Node
 	}
 	return t.write(ctx, n, kind, want)
 }
 
-// write writes a Node, unless that was done and not heard of yet, or it is too soon.
-// It reports whether that did not fail.
+// write writes a Node, unless the same write is in flight or it is too soon. It returns false
+// if it failed.
 func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.Desired) bool {
 	if t.opts.DryRun {
 		if t.memory.write(n, want, time.Now()) {
-			t.log.Info("would write the node", "node", n.Name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
+			t.log.Info("would write node", "node", n.Name, "kind", kind, "labels", want.Labels, "annotations", want.Annotations)
 		}
 		return true
 	}
@@ -84,8 +84,8 @@ func (t *term) request(ctx context.Context, n *node, kind string, want nodelabel
 	return apply(ctx, t.kube, n.ObjectMeta, want)
 }
 
-// want returns what a Node should bear, and whether that is known. A Node that had no
-// exporter for long enough should bear nothing.
+// want returns the desired state of a Node, and whether it is known. A Node without an exporter
+// for longer than LabelTTL has no labels.
 func (t *term) want(n *node) (nodelabel.Desired, bool) {
 	has, since := t.fleet.has(n.Name)
 	if has || t.opts.LabelTTL == 0 || n.owned.empty() {
@@ -108,10 +108,10 @@ const (
 	kindTakeOver = "take_over"
 )
 
-// kindOf tells a change of identity, which the budget counts, from a first labelling
-// and from the repair of what somebody else changed. The annotation holds the whole
-// identity: as long as it is what it should be, or what we last made it, only rules
-// or hands have changed.
+// kindOf distinguishes a change of identity, which the budget counts, from a first labelling
+// and from the repair of a foreign change. The annotation has the whole identity: while it
+// equals the desired one, or the one that we last wrote, only rules or foreign edits have
+// changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, bore := t.identity(want), t.memory.bore(n.Name)
 	switch {
@@ -128,9 +128,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is kindOf a Node that has labels of ours and no annotation to tell whose
-// they are. Labels that are right say enough: somebody removed or edited the annotation
-// while nobody led. In the scheme of gpuid, the labels were just taken over.
+// kindOfUnknown is kindOf for a Node with labels of ours and no annotation. Correct labels
+// suffice: somebody removed or edited the annotation while there was no leader. In the scheme
+// of gpuid, the labels were just taken over.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):
@@ -142,8 +142,7 @@ func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// carries reports whether a Node has an identity in an annotation of ours, whatever
-// the prefix was when it was written.
+// carries reports whether a Node has this identity in an annotation of ours with any prefix.
 func (n *node) carries(identity string) bool {
 	for _, key := range n.owned.annotations {
 		if n.Annotations[key] == identity {
@@ -153,13 +152,12 @@ func (n *node) carries(identity string) bool {
 	return false
 }
 
-// identity is what the annotation says.
+// identity is the content of the annotation.
 func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
 
-// room reports whether the budget has room for a change; if not, the Node is looked
-// at again.
+// room reports whether the budget allows a change; if not, the Node is checked again later.
 func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bool {
 	if t.changes.take(ctx, name, t.identity(want), t.fleet.size(), time.Now()) {
 		t.held.remove(name)
@@ -172,20 +170,19 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply makes a Node bear exactly what it should, of what is ours. The UID makes it
-// this Node: an apply to one that is gone would otherwise make a new one, given the
-// right to.
+// apply sets exactly the desired labels and annotations among ours. The UID protects against a
+// deleted Node, which an apply would create again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
 	return err
 }
 
-// errNothing says that there was nothing left to take over.
+// errNothing is returned if there is nothing to take over.
 var errNothing = errors.New("nothing to take over")
 
-// takeOver makes the labels of the manager that we replace ours. From then on, an
-// apply removes what is stale.
+// takeOver takes over the fields of the manager that we replace. After that, an apply removes
+// stale ones.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -202,30 +199,30 @@ func (t *term) takeOver(ctx context.Context, name string) error {
 	return err
 }
 
-// result counts a write and says if writes went wrong, or no longer do.
+// result counts a write, and logs the start and end of failures.
 func (t *term) result(err error, name, kind string) bool {
 	if err == nil {
 		t.counts.writes.WithLabelValues(kind).Inc()
 		if t.memory.failing(name, "") {
-			t.log.Info("nodes written again")
+			t.log.Info("node writes succeed again")
 		}
 		return true
 	}
 	reason := reasonOf(err)
 	t.counts.writeFailures.WithLabelValues(reason).Inc()
 	if t.memory.failing(name, reason) {
-		t.log.Warn("node not written, will keep trying", "node", name, "reason", reason, "err", err)
+		t.log.Warn("cannot write node, will retry", "node", name, "reason", reason, "err", err)
 	}
 	return false
 }
 
-// reasonOf sorts the API server's errors by what to do about them.
+// reasonOf classifies the API server's errors by remedy.
 func reasonOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return "forbidden"
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsInvalid(err):
-		return "conflict" // most of all: another Node of that name
+		return "conflict" // in most cases another Node of that name
 	case apierrors.IsTooManyRequests(err):
 		return "throttled"
 	default:
@@ -233,7 +230,7 @@ func reasonOf(err error) string {
 	}
 }
 
-// forget forgets a Node that is gone.
+// forget removes the state of a deleted Node.
 func (t *term) forget(name string) {
 	t.validator.Forget(name)
 	t.fleet.forget(name)

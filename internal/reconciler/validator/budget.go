@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// How many Nodes may change their identity in an hour: one in a hundred, and a few in
-// a small fleet. It is far more than have boards swapped, and far fewer than a bad
-// driver release would change. A Node that changes again and again takes no room
-// from others, and is stopped as well.
+// The number of Nodes that may change their identity in an hour: one in a hundred, or a few in
+// a small fleet. It is far more than the number of board replacements, and far less than a bad
+// driver release would change. A Node that changes repeatedly takes no budget from others and
+// is stopped as well.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -23,14 +23,14 @@ const (
 // Budget counts changes of identity.
 type Budget struct {
 	spent map[string]spending // by Node
-	// approved counts the changes beyond the limit that an administrator approved.
-	// granted has the Nodes that used one: each may use one in an hour, so that a Node
-	// that changes again and again does not use up those of the others.
+	// approved counts the changes beyond the limit that an administrator approved. granted has
+	// the Nodes that used one: each may use one per hour, so that a Node that changes
+	// repeatedly leaves the rest to others.
 	approved int
 	granted  map[string]spending
 }
 
-// spending is the changes of one Node since the first of them.
+// spending has the changes of one Node since its first one.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`
@@ -41,13 +41,13 @@ func (s spending) expired(now time.Time) bool {
 	return now.Sub(time.Unix(s.Since, 0)) >= budgetWindow
 }
 
-// NewBudget returns a budget of which nothing is spent.
+// NewBudget returns an unused budget.
 func NewBudget() *Budget {
 	return &Budget{spent: make(map[string]spending), granted: make(map[string]spending)}
 }
 
-// Take reports whether there is room for a change of a Node in a fleet of so many.
-// The same change costs nothing the second time: its write may have failed.
+// Take reports whether a change of a Node is within the budget of a fleet of this size.
+// Repeating a change is free: its write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	expired := func(_ string, s spending) bool { return s.expired(now) }
 	maps.DeleteFunc(b.spent, expired)
@@ -75,14 +75,14 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 // Approve adds changes beyond the limit.
 func (b *Budget) Approve(changes int) { b.approved += changes }
 
-// MarshalText returns what is spent, without approved changes.
+// MarshalText returns the used budget without approved changes.
 func (b *Budget) MarshalText() ([]byte, error) { return json.Marshal(b.spent) }
 
-// UnmarshalText restores what is spent from the text of [Budget.MarshalText].
+// UnmarshalText restores the used budget from the text of [Budget.MarshalText].
 func (b *Budget) UnmarshalText(text []byte) error {
 	spent := make(map[string]spending)
 	if err := json.Unmarshal(text, &spent); err != nil {
-		return fmt.Errorf("decode spent changes: %w", err)
+		return fmt.Errorf("decode used budget: %w", err)
 	}
 	if spent != nil {
 		b.spent = spent

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// identity is a UUID or a board serial number that can be on one Node only. A serial number
-// is compared as the label has it, so spellings of the driver do not matter.
+// identity is a UUID or a board serial that can be on one Node only. A serial number is
+// compared as a label value, so different spellings by the driver are equal.
 type identity struct {
 	serial bool
 	id     string
@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that are present on a page. A lost one may be on
-// another Node by now. Two dies of one board claim its serial number once.
+// identitiesOf returns the identities of the GPUs that are present on a page. A lost GPU may be
+// on another Node by now. Two dies of one board report its serial number once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {
@@ -47,8 +47,8 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders has the Nodes of each identity. Nearly always that is one, so others have a
-// place of their own: there are two holders for every GPU of the cluster.
+// holders has the Nodes of each identity. Nearly always there is one, so others are stored
+// separately: there are two entries for every GPU of the cluster.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string
@@ -79,7 +79,7 @@ func (c holders) drop(name string, list []identity) {
 	}
 }
 
-// nodesOf returns the Nodes that make a claim.
+// nodesOf returns the Nodes that report an identity.
 func (c holders) nodesOf(cl identity) []string {
 	first, ok := c.first[cl]
 	if !ok {

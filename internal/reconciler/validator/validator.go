@@ -10,17 +10,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// State is what is thought of a Node's exporter.
+// State is the state of a Node's inventory.
 type State string
 
 // The states. In the last five, nothing is written to the Node.
 const (
 	Settled         State = "settled"
-	Unconfirmed     State = "unconfirmed" // one reading waits for a second one like it
-	DriverDown      State = "driver_down" // it says itself that it does not know
+	Unconfirmed     State = "unconfirmed" // one reading waits for an equal second one
+	DriverDown      State = "driver_down" // the exporter reports that its driver is down
 	Contradiction   State = "contradiction"
-	OtherNode       State = "other_node"   // the page is of a node of another name
-	Disagreement    State = "disagreement" // two exporters on the Node say different things
+	OtherNode       State = "other_node"   // the page has the name of another node
+	Disagreement    State = "disagreement" // two exporters on the Node report different GPUs
 	DuplicateUUID   State = "duplicate_uuid"
 	DuplicateSerial State = "duplicate_serial"
 )
@@ -28,25 +28,25 @@ const (
 // States lists every state.
 var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}
 
-// Refused reports whether what the exporter says cannot be true.
+// Refused reports whether the inventory is rejected.
 func (s State) Refused() bool {
 	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}, s)
 }
 
-// Finding is what is thought of a Node's exporter, and why.
+// Finding is the state of a Node's inventory with its reason.
 type Finding struct {
 	State State
-	// Detail says what cannot be true.
+	// Detail is the contradiction.
 	Detail string
-	// Other is the Node that claims the same GPU.
+	// Other is the Node that reports the same GPU.
 	Other string
 }
 
-// Validator remembers what the exporters reported. It is safe for concurrent use.
+// Validator keeps the reports of the exporters. It is safe for concurrent use.
 type Validator struct {
 	rules nodelabel.Rules
-	// lapse is how long the word of an exporter that is silent keeps other Nodes
-	// from claiming its GPUs.
+	// lapse is the time after which the last report of a silent exporter no longer conflicts
+	// with other Nodes.
 	lapse time.Duration
 
 	mu      sync.Mutex
@@ -54,37 +54,37 @@ type Validator struct {
 	holders holders
 }
 
-// node is what one Node's exporter said.
+// node has the reports of one Node's exporters.
 type node struct {
-	state   State // never a duplicate: that depends on others
+	state   State // never a duplicate, which depends on others
 	detail  string
-	first   reading // waits for one like it
+	first   reading // waits for an equal one
 	settled *nodelabel.Desired
 	boards  []identity
-	// spoke is when it last said anything, heard when it last made a claim.
+	// spoke is the time of the last report, heard of the last one with identities.
 	spoke, heard time.Time
-	// observations has the latest of each of its exporters; nearly always that is one.
+	// observations has the latest report of each exporter; nearly always there is one.
 	observations map[string]observation
 }
 
-// observation is the latest page of one exporter of a Node, as labels.
+// observation is the latest page of one exporter, as labels.
 type observation struct {
 	at      time.Time
 	desired nodelabel.Desired
 }
 
-// reading is what one page amounts to.
+// reading is the content of one page.
 type reading struct {
 	at      time.Time // the exporter's clock
 	desired nodelabel.Desired
 }
 
-// New returns a validator that has read nothing.
+// New returns a validator without reports.
 func New(rules nodelabel.Rules, lapse time.Duration) *Validator {
 	return &Validator{rules: rules, lapse: lapse, nodes: make(map[string]*node), holders: newHolders()}
 }
 
-// Read takes in one page of an exporter on a Node.
+// Read processes one page of an exporter on a Node.
 func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -100,7 +100,7 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	case !page.DriverUp:
 		n.state, n.detail, n.first = DriverDown, "", reading{}
 	case page.Node.Name != "" && page.Node.Name != name:
-		n.state, n.detail, n.first = OtherNode, "its exporter speaks for another node", reading{}
+		n.state, n.detail, n.first = OtherNode, "its exporter reports another node's name", reading{}
 	case contradiction != nil:
 		n.state, n.detail, n.first = Contradiction, contradiction.Error(), reading{}
 	default:
@@ -109,15 +109,15 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 	return j.finding(name, n, now)
 }
 
-// accept uses a page without contradictions, unless another exporter of the
-// Node says something else: they would be heard in turns, and the labels with them.
+// accept uses a page without contradictions, unless another exporter of the Node reports
+// something else: the labels would alternate.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	n.observations[exporter] = observation{at: now, desired: desired}
 	maps.DeleteFunc(n.observations, func(_ string, w observation) bool { return now.Sub(w.at) > j.lapse })
 	for _, w := range n.observations {
 		if !w.desired.Equal(desired) {
-			n.state, n.detail, n.first = Disagreement, "two exporters on the node say different things", reading{}
+			n.state, n.detail, n.first = Disagreement, "two exporters on the node report different GPUs", reading{}
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func (j *Validator) accept(name string, n *node, exporter string, page inventory
 	n.observe(reading{at: page.Time, desired: desired})
 }
 
-// ForgetExporter forgets the observation of an exporter that is gone.
+// ForgetExporter removes the report of a deleted exporter.
 func (j *Validator) ForgetExporter(name, exporter string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -136,8 +136,8 @@ func (j *Validator) ForgetExporter(name, exporter string) {
 	}
 }
 
-// observe settles labels that were read twice. The second reading must be a new one: an exporter that
-// hangs shows the same one for ever.
+// observe settles labels that were read twice. The second reading must be newer: an exporter
+// that hangs repeats its last one.
 func (n *node) observe(r reading) {
 	n.detail = ""
 	switch {
@@ -152,8 +152,8 @@ func (n *node) observe(r reading) {
 	}
 }
 
-// Want returns what a Node should bear, and whether that is known: what was settled
-// last, unless the exporter now says what cannot be true.
+// Want returns the desired state of a Node, and whether it is known: the last settled one,
+// unless the inventory is rejected.
 func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -164,8 +164,8 @@ func (j *Validator) Want(name string, now time.Time) (nodelabel.Desired, bool) {
 	return j.withoutMoved(name, *n.settled, now), true
 }
 
-// withoutMoved leaves out the labels of lost GPUs that another Node claims to have. The
-// annotation stays as it is: it says that they are lost.
+// withoutMoved omits the labels of lost GPUs that another Node reports. The annotation keeps
+// them as lost.
 func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time) nodelabel.Desired {
 	moved := slices.DeleteFunc(slices.Clone(d.Lost), func(key string) bool {
 		return j.conflict(name, serialIdentity(d.Labels[key]), now) == ""
@@ -187,7 +187,7 @@ func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	return ""
 }
 
-// Forget forgets a Node that is gone, or that has no exporter any more.
+// Forget removes a Node that is deleted or has no exporter.
 func (j *Validator) Forget(name string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,8 +197,8 @@ func (j *Validator) Forget(name string) {
 	}
 }
 
-// Findings returns what is thought of the exporters, by Node. One that is silent says
-// nothing that could not be true: its board may have been moved meanwhile.
+// Findings returns the states of the inventories by Node. A silent exporter has no conflict:
+// its board may have been moved.
 func (j *Validator) Findings(now time.Time) map[string]Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -211,8 +211,8 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 	return all
 }
 
-// finding looks for others that claim the same GPUs, unless the page is wrong by itself or
-// no claim is made twice, which is nearly always.
+// finding looks for other Nodes with the same GPUs, unless the page is invalid by itself or no
+// identity is reported twice, which is nearly always.
 func (j *Validator) finding(name string, n *node, now time.Time) Finding {
 	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.boards {

@@ -12,15 +12,15 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// The times between two looks for a resource: of one that the API server lacks, which an
-// upgrade may bring, and of one of which the API server did not say whether it has it.
+// The intervals between two checks for a resource: for a resource that the API server lacks,
+// which an upgrade may add, and after an error.
 const (
 	lackedAgain  = 10 * time.Minute
 	unknownAgain = 30 * time.Second
 )
 
-// Served waits until the API server serves a resource, and reports whether it does: the
-// context may end first.
+// Served waits until the API server serves a resource. It returns false if the context ends
+// first.
 func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource, log *slog.Logger) bool {
 	said := false
 	for {
@@ -35,7 +35,7 @@ func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithCo
 			again = unknownAgain
 			if !said {
 				said = true
-				log.Warn("not known whether the resource is served, will keep asking", "resource", of.Resource, "err", err)
+				log.Warn("cannot check whether the resource is served, will retry", "resource", of.Resource, "err", err)
 			}
 		}
 		select {

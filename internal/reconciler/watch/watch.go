@@ -1,6 +1,5 @@
-// Package watch is about the resources that the informers watch: it waits for those that
-// the API server may not serve, and says and counts what cannot be listed or watched. The
-// informers try that again by themselves, without end and ever more slowly.
+// Package watch waits for resources that the API server may not serve, and logs and counts
+// resources that cannot be listed or watched. The informers retry by themselves with backoff.
 package watch
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The resources that are watched.
+// The watched resources.
 const (
 	DaemonSets     = "daemonsets"
 	Nodes          = "nodes"
@@ -33,18 +32,18 @@ var resources = []string{DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices
 var Metric = metric.Metric{
 	Family: "Replicas", Name: "gpuledger_reconciler_watch_failures_total", Type: prometheus.CounterValue,
 	Labels: []string{"resource"},
-	Help:   "Attempts to list or watch a resource that did not succeed.",
+	Help:   "Failed attempts to list or watch a resource.",
 }
 
 // Label is its label.
-var Label = metric.Label{Name: "resource", Help: "What could not be listed or watched.", Values: resources, Complete: true}
+var Label = metric.Label{Name: "resource", Help: "Resource that could not be listed or watched.", Values: resources, Complete: true}
 
-// quiet is after how long without a failure the same one is news again. The informers'
-// waits are shorter.
+// quiet is the time without failures after which a failure is logged again. It is longer than
+// the informers' backoff.
 const quiet = 10 * time.Minute
 
-// Failures counts failures and says each once. It is a [prometheus.Collector], and safe
-// for concurrent use.
+// Failures counts failures and logs each once. It is a [prometheus.Collector], and safe for
+// concurrent use.
 type Failures struct {
 	*prometheus.CounterVec
 	log *slog.Logger
@@ -58,7 +57,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns failures of which there were none.
+// New returns failures without entries.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),
@@ -70,20 +69,20 @@ func New(log *slog.Logger) *Failures {
 	return f
 }
 
-// Follow has the failures of an informer that does not run yet told here.
+// Follow records the failures of an informer that does not run yet.
 func (f *Failures) Follow(informer cache.SharedIndexInformer, resource string) {
-	// The error would be that the informer runs.
+	// This call fails only for a running informer.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f.failed(resource, err) })
 }
 
 func (f *Failures) failed(resource string, err error) {
-	// A watch that ends, or began too long ago, is what watches do.
+	// A watch that ends or expires is normal.
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
 	f.WithLabelValues(resource).Inc()
 	if f.news(resource, err.Error(), time.Now()) {
-		f.log.Warn("resource not read, will keep trying", "resource", resource, "err", err)
+		f.log.Warn("cannot watch resource, will retry", "resource", resource, "err", err)
 	}
 }
 

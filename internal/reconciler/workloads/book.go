@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// book is what is known during one term. It is safe for concurrent use.
+// book has the pods and owners of one term. It is safe for concurrent use.
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is called for a controller whose owner chain is needed.
+	// traced is called for a controller whose owner chain is required.
 	traced func(reference)
 
 	mu     sync.Mutex
-	listed bool // whether all pods that there are have been put
+	listed bool // whether all existing pods were put
 	pods   map[key]*entry
 	claims map[claimKey]*claim
 	users  map[claimKey]entries // the pods that refer to a claim
-	gone   map[claimKey]bool    // claims that are deleted, but have users
+	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
 }
 
@@ -27,13 +27,13 @@ type entries map[*entry]struct{}
 // entry is a pod in the book.
 type entry struct {
 	pod *pod
-	// gpu is set once the pod is known to ask for a GPU, and asks is what it asks for.
+	// gpu is set if the pod is known to request a GPU; asks has its requests.
 	gpu  bool
 	asks []ask
-	// ended is when the pod finished or was deleted, zero if it was not.
+	// ended is the time when the pod finished or was deleted, else zero.
 	ended time.Time
-	// samples is what is shown of it, nil if nothing is yet. A pod without a controller
-	// is its own workload, which other pods may belong to as well.
+	// samples are its series, nil if there are none yet. A pod without a controller is its own
+	// workload, to which other pods may belong too.
 	samples  *podSamples
 	workload *level
 }
@@ -41,7 +41,7 @@ type entry struct {
 // owner is a controller of pods in the book.
 type owner struct {
 	pods  entries
-	chain *ownerChain // nil until it is known, and with it above
+	chain *ownerChain // nil until it is known
 	above *above
 }
 
@@ -56,8 +56,8 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 	}
 }
 
-// put takes a pod as it is now, and returns what was known of it before, nil if
-// nothing was, and whether it asks for a GPU.
+// put stores the current state of a pod. It returns the previous state, nil if there was none,
+// and whether the pod requests a GPU.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +74,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	}
 	before, e.pod = e.pod, p
 	if e.ended.IsZero() && !p.finished.IsZero() {
-		e.ended = time.Now() // what others' clocks say must not cut the retention
+		e.ended = time.Now() // other machines' clocks must not shorten the retention
 	}
 	if !slices.Equal(before.claims, p.claims) {
 		b.addUser(e, p.claims)
@@ -86,12 +86,12 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	wasGPU := e.gpu
 	b.settle(e)
 	if !wasGPU {
-		before = nil // its first event is yet to be told
+		before = nil // its first event is not written yet
 	}
 	return before, e.gpu
 }
 
-// remove takes note that a pod is deleted, and reports whether it asked for a GPU.
+// remove records the deletion of a pod, and reports whether it requested a GPU.
 func (b *book) remove(p *pod) (gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *book) wants(of reference) bool {
 	return b.owners[of] != nil
 }
 
-// putChain takes the owner chain of a controller, unless more is known.
+// putChain stores the owner chain of a controller, unless a longer one is known.
 func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,8 +134,7 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	return true
 }
 
-// settle works out anew what the entry's pod asks for, and reports whether that is a
-// GPU.
+// settle recomputes the requests of the entry's pod, and reports whether it requests a GPU.
 func (b *book) settle(e *entry) bool {
 	p := e.pod
 	lists := [][]ask{p.asks}
@@ -155,8 +154,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the entry's samples, once its owners are known. Series with labels that
-// change soon after would be two series for ever.
+// show renders the series of the entry once its owners are known. Earlier series would soon get
+// other labels and be duplicates in the history.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -169,8 +168,8 @@ func (b *book) show(e *entry) {
 	}
 }
 
-// attachOwner notes that the entry's pod has a controller, whose owner chain is traced if it is
-// new.
+// attachOwner registers the controller of the entry's pod, and requests its owner chain if it
+// is new.
 func (b *book) attachOwner(e *entry) {
 	of := e.pod.owner
 	if of == (reference{}) {
@@ -194,7 +193,7 @@ func (b *book) disown(e *entry, from reference) {
 	}
 }
 
-// earlier bounds a moment that another clock gave.
+// earlier limits a time from another clock.
 func earlier(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b
@@ -202,7 +201,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// over reports whether what ended then is not shown any more.
+// over reports whether the retention of an ended pod has passed.
 func (b *book) over(ended time.Time) bool {
 	return !ended.IsZero() && time.Since(ended) > b.retention
 }
@@ -213,7 +212,7 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep drops the pods that ended longer ago than the retention.
+// sweep removes the pods whose retention has passed.
 func (b *book) sweep() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,7 +223,7 @@ func (b *book) sweep() {
 	}
 }
 
-// setListed is called once all pods that there are have been put.
+// setListed is called once all existing pods were put.
 func (b *book) setListed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,32 +46,32 @@ var catalogue = [numMetrics]metric.Metric{
 	podInfo: {
 		Family: family, Name: "gpuledger_pod_info", Type: gauge,
 		Labels: plus(ofPod, "node", "owner_kind", "owner_name", "workload_kind", "workload_name", "workload_uid"),
-		Help:   "A pod that asks for a GPU, its controller, and the workload at the root of its owners.",
+		Help:   "Pod that requests a GPU, with its controller and the workload at the root of its owner chain.",
 	},
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
 		Labels: plus(ofPod, "resource"),
-		Help:   "GPUs that the pod asks for, as the scheduler counts them; a claim that pods share counts for each of them.",
+		Help:   "GPUs requested by the pod, as the scheduler counts them; a claim that pods share counts for each of them.",
 	},
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "The pod's labels that are listed in the flag, each as label_ and its name.",
+		Help:   "Labels of the pod that are listed in the flag, each as label_ and its name.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,
 		Labels: ofPod,
-		Help:   "The pod's annotations that are listed in the flag, each as annotation_ and its name.",
+		Help:   "Annotations of the pod that are listed in the flag, each as annotation_ and its name.",
 	},
 	workloadInfo: {
 		Family: family, Name: "gpuledger_workload_info", Type: gauge,
 		Labels: []string{"kind", "namespace", "name", "uid", "parent_uid"},
-		Help:   "An owner of GPU pods, at any level, and its own owner.",
+		Help:   "Owner of GPU pods at any level, with its own owner.",
 	},
 	walksStopped: {
 		Family: family, Name: "gpuledger_workload_walks_stopped", Type: gauge,
 		Labels: []string{"kind", "reason"},
-		Help:   "Controllers of GPU pods whose root is not known, by the kind at which the walk to it stopped.",
+		Help:   "Controllers of GPU pods with an unknown root, by the kind at which the owner chain ends.",
 	},
 	walksWaiting: {
 		Family: family, Name: "gpuledger_workload_walks_waiting", Type: gauge,
@@ -80,12 +80,12 @@ var catalogue = [numMetrics]metric.Metric{
 	lookups: {
 		Family: family, Name: "gpuledger_workload_lookups_total", Type: counter,
 		Labels: []string{"result"},
-		Help:   "Look-ups of owners that no earlier one had answered.",
+		Help:   "Requests for owners that were not in the cache.",
 	},
 	podEvents: {
 		Family: family, Name: "gpuledger_pod_events_total", Type: counter,
 		Labels: []string{"event"},
-		Help:   "Events of GPU pods written to the log of events.",
+		Help:   "Events of GPU pods written to the event log.",
 	},
 }
 
@@ -95,22 +95,22 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{
-		{Name: "namespace", Help: "The pod's or workload's namespace; empty for a workload that has none."},
-		{Name: "pod", Help: "The pod's name."},
-		{Name: "pod_uid", Help: "The pod's UID, `uid` in kube-state-metrics."},
+		{Name: "namespace", Help: "Namespace of the pod or workload; empty for a workload without namespace."},
+		{Name: "pod", Help: "Name of the pod."},
+		{Name: "pod_uid", Help: "UID of the pod, `uid` in kube-state-metrics."},
 		{Name: "node", Help: "Name of the node; empty until the pod is scheduled."},
-		{Name: "owner_kind", Help: "Kind of the pod's controller; empty if it has none."},
+		{Name: "owner_kind", Help: "Kind of the pod's controller; empty without a controller."},
 		{Name: "owner_name", Help: "Name of the pod's controller."},
-		{Name: "workload_kind", Help: "Kind of the workload at the root of the pod's owners; `Pod` if it has no controller."},
+		{Name: "workload_kind", Help: "Kind of the workload at the root of the owner chain; `Pod` without a controller."},
 		{Name: "workload_name", Help: "Name of that workload."},
 		{Name: "workload_uid", Help: "UID of that workload, `uid` of `gpuledger_workload_info`."},
 		{Name: "resource", Help: "Extended resource, or device class of a claim."},
 		{Name: "kind", Help: "Kind of the workload."},
 		{Name: "name", Help: "Name of the workload."},
 		{Name: "uid", Help: "UID of the workload."},
-		{Name: "parent_uid", Help: "UID of the workload's controller; empty if it has none or none is known."},
-		{Name: "reason", Help: "Why the walk from a pod to its root stopped.", Values: reasons()},
-		{Name: "result", Help: "What the look-up of an owner gave.", Values: results(), Complete: true},
-		{Name: "event", Help: "What happened to the pod.", Values: eventNames(), Complete: true},
+		{Name: "parent_uid", Help: "UID of the workload's controller; empty if there is none or it is unknown."},
+		{Name: "reason", Help: "Reason why the owner chain ends before the root.", Values: reasons()},
+		{Name: "result", Help: "Result of the request.", Values: results(), Complete: true},
+		{Name: "event", Help: "Kind of event.", Values: eventNames(), Complete: true},
 	}
 }

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// claimNames returns the names of the claims that the pod refers to. One made from a
-// template has its name in the pod's status once it is made. Those that the scheduler
-// makes for extended resources are not among them, for the resources are counted.
+// claimNames returns the names of the claims of a pod. The name of a claim from a template is
+// in the pod's status once it is created. Claims that the scheduler creates for extended
+// resources are omitted, because the resources are counted.
 func claimNames(p *corev1.Pod) []string {
 	var names []string
 	add := func(name *string) {
@@ -27,10 +27,10 @@ func claimNames(p *corev1.Pod) []string {
 	return names
 }
 
-// claim is what is kept of a resource claim.
+// claim is the part of a resource claim that is kept in memory.
 type claim struct {
 	metav1.ObjectMeta
-	// gpu is set if the claim asks for a GPU, even if it cannot be told yet how many.
+	// gpu is set if the claim requests a GPU, even if the number is still unknown.
 	gpu  bool
 	asks []ask
 }
@@ -47,15 +47,14 @@ func (w *Workloads) keepClaim(from *resourcev1.ResourceClaim) *claim {
 			w.addRequest(c, e.DeviceClassName, e.AllocationMode, e.Count, allocated(from, r.Name))
 		}
 		for _, sub := range r.FirstAvailable {
-			// Which of the alternatives is meant is known by what was allocated.
+			// The allocation determines the selected alternative.
 			w.addRequest(c, sub.DeviceClassName, resourcev1.DeviceAllocationModeAll, 0, allocated(from, r.Name+"/"+sub.Name))
 		}
 	}
 	return c
 }
 
-// addRequest adds one request of a claim. How many devices "all" are is known once
-// they are allocated.
+// addRequest adds one request of a claim. The number for "all" is known after the allocation.
 func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAllocationMode, count, allocated int64) {
 	if !w.opts.DeviceClasses.MatchString(class) {
 		return
@@ -69,7 +68,7 @@ func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAll
 	}
 }
 
-// allocated returns how many devices a request of the claim was given.
+// allocated returns the number of devices allocated to a request of the claim.
 func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	if c.Status.Allocation == nil {
 		return 0
@@ -83,8 +82,8 @@ func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	return n
 }
 
-// putClaim takes a claim as it is now, and returns the pods that are known to ask for
-// a GPU since then.
+// putClaim stores the current state of a claim, and returns the pods that are newly known to
+// request a GPU.
 func (b *book) putClaim(c *claim) []*pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,9 +99,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim forgets a claim that no pod refers to. One that a pod in the book
-// refers to is remembered: claims are often deleted before the series of their pod
-// have ended.
+// removeClaim removes a claim without users. A claim with users is kept: claims are often
+// deleted before the series of their pod have ended.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,16 +1,14 @@
-// Package workloads tells which workload a pod that asks for GPUs belongs to: the
-// one thing about it that its node cannot know.
+// Package workloads finds the workload of each pod that requests GPUs, which its node cannot
+// know.
 //
-// A pod that asks for a GPU, by an extended resource or by a claim, is kept in a few
-// hundred bytes (pod.go, claim.go). Its owner references are followed to the root
-// with metadata-only reads, once for each direct owner and not for each pod
-// (owner.go, lookup.go). What is known stands in one book (book.go), from which the
-// series are rendered (series.go). What series cannot hold, such as the moment of a
-// change or the exit code of a container that was restarted, is written as one event
-// each (event.go, snapshot.go).
+// A pod that requests a GPU, by an extended resource or by a claim, is kept in a few hundred
+// bytes (pod.go, claim.go). Its owner references are followed to the root by metadata-only
+// requests, once for each direct owner and not for each pod (owner.go, lookup.go). The state is
+// one book (book.go), from which the series are rendered (series.go). Facts that do not fit
+// into series, such as the time of a change or the exit code of a restarted container, are
+// written as events (event.go, snapshot.go).
 //
-// Nothing is ever written to a pod. A finalizer would make every pod of the cluster
-// wait for this program when it is deleted, and would gain nothing: the API server
-// delivers the last state of a deleted object to whoever watches, and what ended
-// while nobody watched is settled from the next list.
+// Pods are never written. A finalizer would make the deletion of every pod in the cluster wait
+// for this program without any benefit: the API server sends the last state of a deleted object
+// to its watchers, and missed deletions are detected by the next list.
 package workloads

@@ -24,36 +24,35 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot}
 }
 
-// event is one thing that happened to a pod. Its id is made of what happened and not
-// of when it was seen: whoever tells it again, after a hand-over or a broken watch,
-// gives it the same id. The version of the pod is part of it only where nothing else
-// tells one from the next: a new leader meets a later version than the one in which a
-// condition changed.
+// event is a change of a pod. Its id depends on the change and not on the time of its
+// observation, so that an event that is written again after a change of leader or a broken
+// watch has the same id. The id includes the pod's version only where nothing else
+// distinguishes events: a new leader sees a later version than the one of the change.
 type event struct {
 	name  string
-	which []string // completes the id among the pod's events of that name
+	which []string // completes the id among the pod's events with that name
 	at    time.Time
 	attrs []slog.Attr
 }
 
-// id returns the event's id.
+// id returns the id of the event.
 func (e event) id(p *pod) string {
 	return strings.Join(append([]string{string(p.uid), e.name}, e.which...), "/")
 }
 
-// moment is a time as part of an id.
+// moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is how far back from the first list events are told: a leader that takes
-// over may not have been the one to see them.
+// recently is the age up to which events before the first list are written: a new leader may
+// not have seen them.
 const recently = 5 * time.Minute
 
-// changes returns what happened between two versions of a pod, since a moment. Before
-// is nil if no version was known.
+// changes returns the events between two versions of a pod since a moment. before is nil if no
+// version was known.
 func changes(before, after *pod, since time.Time) []event {
 	is := after.status
 	if is == nil {
-		return nil // no events are wanted
+		return nil // events are disabled
 	}
 	was := &status{spec: is.spec}
 	if before != nil {
@@ -96,8 +95,8 @@ func conditionEvent(was, is state, at time.Time) event {
 	}}
 }
 
-// failureEvent tells of a container's end. The number of restarts is no part of its id,
-// for the same end is told with one more when the container runs again.
+// failureEvent is the end of a container. Its id omits the number of restarts, which is higher
+// when the same end is seen after the restart.
 func failureEvent(c container) event {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
 	return event{name: eventFailure, which: which, at: c.ended.at, attrs: []slog.Attr{
@@ -106,8 +105,8 @@ func failureEvent(c container) event {
 	}}
 }
 
-// specEvent tells of a new spec: another image, a scheduling gate that was lifted, a
-// debug container. Which of them only a snapshot says.
+// specEvent is a change of the spec: another image, a removed scheduling gate, a debug
+// container. Only a snapshot has the details.
 func specEvent(p *pod) event {
 	return event{name: eventSpec, which: []string{p.version}, at: time.Now(), attrs: []slog.Attr{
 		slog.Int64("generation", p.generation), slog.String("spec", strconv.FormatUint(p.status.spec, 16)),
@@ -120,7 +119,7 @@ func snapshotEvent(p *pod, at time.Time, annotations []string) event {
 
 func deletedEvent() event { return event{name: eventDeleted, at: time.Now()} }
 
-// changed returns when the pod's status changed last, as far as it says.
+// changed returns the time of the last change of the pod's status, as far as the status has it.
 func (p *pod) changed() time.Time {
 	last := p.created
 	for _, c := range p.status.conditions {
@@ -138,14 +137,14 @@ func (p *pod) changed() time.Time {
 type eventLog struct {
 	log   *slog.Logger
 	count func(event string)
-	// annotations are those that a snapshot may show.
+	// annotations are the ones that a snapshot may include.
 	annotations []string
 
-	mu sync.Mutex // for the pods' full
+	mu sync.Mutex // guards the full pods
 }
 
-// writeEvents writes the events of a pod, and its snapshot if there are any and it is
-// wanted.
+// writeEvents writes the events of a pod, and its snapshot if there are any and snapshots are
+// enabled.
 func (d *eventLog) writeEvents(p *pod, events []event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// followPods puts every pod into the book, and tells what happened to it.
+// followPods puts every pod into the book and writes its events.
 func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexInformer, b *book) error {
 	started := time.Now()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
@@ -33,10 +33,10 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 		DeleteFunc: func(obj any) { w.remove(b, obj) },
 	})
 	if ctx.Err() != nil {
-		return nil // and so the informer had ended
+		return nil // the informer had ended for the same reason
 	}
 	if err != nil {
-		return fmt.Errorf("follow the pods: %w", err)
+		return fmt.Errorf("watch pods: %w", err)
 	}
 	defer func() { _ = informer.RemoveEventHandler(registration) }()
 	select {
@@ -49,8 +49,8 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	return nil
 }
 
-// replaced reports whether a pod is not the one that had its name before, as it is when
-// the watch broke and both its deletion and the other's creation were missed.
+// replaced reports whether this is another pod of the same name: a broken watch missed both the
+// deletion and the creation.
 func replaced(old, obj any) bool {
 	before, ok := old.(*pod)
 	after, still := obj.(*pod)
@@ -60,7 +60,7 @@ func replaced(old, obj any) bool {
 func (w *Workloads) put(b *book, obj any, since time.Time) {
 	p, ok := obj.(*pod)
 	if !ok {
-		return // a pod that asks for nothing
+		return // a pod without requests
 	}
 	before, gpu := b.put(p)
 	if !gpu {
@@ -80,16 +80,16 @@ func (w *Workloads) remove(b *book, obj any) {
 	}
 }
 
-// followClaims puts every resource claim into the book, from when the API server has them
-// (Kubernetes 1.34). A cluster without them, or one that does not let us read them, is
-// followed by its extended resources.
+// followClaims puts every resource claim into the book, once the API server serves them
+// (Kubernetes 1.34). Without them or the permission to read them, only extended resources are
+// followed.
 func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error {
 	if !watch.Served(ctx, c.Kube.Discovery(), resourcev1.SchemeGroupVersion.WithResource(watch.ResourceClaims), w.log) {
 		return nil
 	}
 	informer := resourceinformers.NewResourceClaimInformer(c.Watches, metav1.NamespaceAll, 0, cache.Indexers{})
 	c.Failures.Follow(informer, watch.ResourceClaims)
-	// The error would be that the informer runs.
+	// This call fails only for a running informer.
 	_ = informer.SetTransform(func(obj any) (any, error) {
 		if c, ok := obj.(*resourcev1.ResourceClaim); ok {
 			return w.keepClaim(c), nil
@@ -102,7 +102,7 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 		DeleteFunc: func(obj any) { removeClaim(b, obj) },
 	})
 	if err != nil {
-		return fmt.Errorf("follow the resource claims: %w", err)
+		return fmt.Errorf("watch resource claims: %w", err)
 	}
 	informer.RunWithContext(ctx)
 	return nil

@@ -21,8 +21,8 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 	return families, func() {}, err
 }
 
-// newCounter returns a counter of the catalogue. Each value of its label is there from
-// the start, so that no increase is lost in a series that appears late.
+// newCounter returns a counter of the catalogue. All its label values exist from the start, so
+// that no increase is lost in a series that appears late.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: catalogue[m].Name, Help: catalogue[m].Help}, catalogue[m].Labels)
 	for _, v := range values {

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// How long an answer of the API server is good for. Objects get other controllers
-// hardly ever; rights, and kinds served, change when an administrator acts.
+// The lifetimes of cached results. Controllers of objects rarely change; permissions and served
+// kinds change by an administrator's action.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
 )
 
-// lookup reads owners with metadata-only reads, each once for all that ask, and
-// remembers what it read. It is safe for concurrent use.
+// lookup reads owners by metadata-only requests, one for all concurrent callers, and caches the
+// results. It is safe for concurrent use.
 type lookup struct {
 	objects metadata.Interface
 	kinds   meta.ResettableRESTMapperWithContext
@@ -35,26 +35,26 @@ type lookup struct {
 	flights singleflight.Group
 
 	mu sync.Mutex
-	// known holds what was read or refused, until it is too old.
+	// known has the results until they expire.
 	known map[reference]answer
-	// closed holds until when a kind is not asked for in a namespace, because RBAC
-	// forbade it: a cluster has thousands of Jobs, and one right for them all.
+	// closed has the time until which a kind is not requested in a namespace, because RBAC
+	// forbids it: a cluster has thousands of Jobs under one permission.
 	closed map[scope]time.Time
-	// said holds what was logged, so that it is said once.
+	// said has the kinds that were logged.
 	said map[string]bool
 
 	renewal sync.Mutex
-	// reset is when the kinds were last read anew.
+	// reset is the time when the served kinds were last read.
 	reset time.Time
 }
 
-// scope is a kind in a namespace, which is empty for kinds that have none.
+// scope is a kind in a namespace, which is empty for cluster-scoped kinds.
 type scope struct {
 	kind      schema.GroupKind
 	namespace string
 }
 
-// answer is what the API server knows of an owner.
+// answer is the result of a request for an owner.
 type answer struct {
 	self, controller reference
 	why              reason
@@ -70,13 +70,13 @@ func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithCo
 	}
 }
 
-// controllerOf is a [controllerOf].
+// controllerOf implements the function type [controllerOf].
 func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controller reference, why reason) {
 	if a, ok := l.recall(of); ok {
 		return a.self, a.controller, a.why
 	}
 	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
-		// Another's flight may have landed since.
+		// Another request may have ended since.
 		if a, ok := l.recall(of); ok {
 			return a, nil
 		}
@@ -88,7 +88,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controll
 	return a.self, a.controller, a.why
 }
 
-// flight is a string that equal references share and different ones do not.
+// flight returns a key that is equal for equal references only.
 func (r reference) flight() string {
 	return fmt.Sprintf("%q %q %q %q %q", r.apiVersion, r.kind, r.namespace, r.name, r.uid)
 }
@@ -100,7 +100,7 @@ func (l *lookup) recall(of reference) (answer, bool) {
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember keeps an answer, unless there was none.
+// remember caches a result, unless there was no response.
 func (l *lookup) remember(of reference, a answer) {
 	if a.why == failed {
 		return
@@ -114,7 +114,7 @@ func (l *lookup) remember(of reference, a answer) {
 	l.known[of] = a
 }
 
-// forget drops what is too old to be used.
+// forget removes expired results.
 func (l *lookup) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,10 +122,10 @@ func (l *lookup) forget() {
 	maps.DeleteFunc(l.closed, func(_ scope, until time.Time) bool { return !time.Now().Before(until) })
 }
 
-// ask reads one owner.
+// ask requests one owner.
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // the end of a term is no failure
+		if a.why != failed || ctx.Err() == nil { // the end of a term is not a failure
 			l.count(a.result())
 		}
 	}()
@@ -137,7 +137,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	}
 	gk := gv.WithKind(of.kind).GroupKind()
 	if gk == (schema.GroupKind{Kind: "Node"}) {
-		a.self.namespace = "" // a static pod's; nothing owns a Node
+		a.self.namespace = "" // the owner of a static pod is a Node, which has no owner
 		return a
 	}
 	mapping, err := l.mapping(ctx, gk, gv.Version)
@@ -148,7 +148,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		a.self.namespace = ""
 	} else if of.namespace == "" {
-		a.why = invalid // what has no namespace cannot be owned by what has one
+		a.why = invalid // a cluster-scoped object cannot have a namespaced owner
 		return a
 	}
 	if l.isClosed(scope{gk, a.self.namespace}) {
@@ -177,7 +177,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	return refer(owner, self.namespace), ""
 }
 
-// result is the answer as the counter of lookups names it.
+// result is the value of the counter's label.
 func (a answer) result() string {
 	if a.why == "" {
 		return resultFound
@@ -185,8 +185,8 @@ func (a answer) result() string {
 	return string(a.why)
 }
 
-// mapping returns how a kind is served. An unknown one may have been installed since
-// the kinds were read; they are read anew once in a while.
+// mapping returns the resource of a kind. An unknown kind may have been installed since the
+// served kinds were read; they are read again periodically.
 func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	looked := time.Now()
 	m, err := l.kinds.RESTMappingWithContext(ctx, gk, version)
@@ -196,8 +196,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reports whether the kinds were read anew since somebody looked, which it has
-// done unless they were lately.
+// renewed reads the served kinds again unless that was done recently, and reports whether they
+// are newer than looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()
@@ -220,8 +220,8 @@ func (l *lookup) close(at scope) {
 	l.closed[at] = time.Now().Add(refusedFor)
 }
 
-// explain sorts an error into the reasons. What an administrator can change is
-// logged, once for each kind.
+// explain classifies an error. Errors that an administrator can fix are logged once for each
+// kind.
 func (l *lookup) explain(err error, of reference) reason {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -233,11 +233,11 @@ func (l *lookup) explain(err error, of reference) reason {
 		l.sayOnce(unknownKind, of.kind, err)
 		return unknownKind
 	}
-	l.log.Debug("owner not read, will try again", "kind", of.kind, "namespace", of.namespace, "name", of.name, "err", err)
+	l.log.Debug("cannot read owner, will retry", "kind", of.kind, "namespace", of.namespace, "name", of.name, "err", err)
 	return failed
 }
 
-// maxSaid bounds the kinds that are logged: pods can name any.
+// maxSaid limits the kinds that are logged: pods can name any.
 const maxSaid = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {
@@ -247,6 +247,6 @@ func (l *lookup) sayOnce(why reason, kind string, err error) {
 	l.said[key] = l.said[key] || first
 	l.mu.Unlock()
 	if first {
-		l.log.Warn("what owns this kind is not known", "kind", kind, "reason", string(why), "err", err)
+		l.log.Warn("cannot resolve owners of this kind", "kind", kind, "reason", string(why), "err", err)
 	}
 }

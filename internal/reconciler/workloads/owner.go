@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// reference names an object as an owner reference does. The namespace of one whose
-// scope is not known is that of what it owns.
+// reference identifies an object like an owner reference. An object of unknown scope has the
+// namespace of its dependent.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID
 }
 
-// refer returns an owner reference of an object in a namespace, no part of it longer
-// than a label value may be: the API server bounds only the whole object, to 1.5 MiB.
+// refer returns an owner reference of an object in a namespace, with its parts limited to the
+// length of a label value: the API server limits only the whole object, to 1.5 MiB.
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -29,9 +29,9 @@ func refer(owner *metav1.OwnerReference, namespace string) reference {
 	}
 }
 
-// groupVersion returns the group and version of an owner's kind, if the reference can
-// name anything. Whoever can make a pod can write anything into its references, and a
-// name becomes part of a path of the API: "../secrets/x" must not be asked for.
+// groupVersion returns the group and version of an owner's kind, if the reference is valid.
+// Creators of pods can write anything into references, and a name becomes part of an API path:
+// "../secrets/x" must not be requested.
 func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	gv, err := schema.ParseGroupVersion(r.apiVersion)
 	legal := err == nil &&
@@ -42,25 +42,25 @@ func (r reference) groupVersion() (gv schema.GroupVersion, ok bool) {
 	return gv, legal
 }
 
-// maxDepth bounds the walk from a pod to its root. The longest chains in use have
-// about eight levels.
+// maxDepth limits the length of an owner chain. The longest chains in use have about eight
+// levels.
 const maxDepth = 32
 
-// reason is why a walk ended before it was known to have reached the root.
+// reason is the reason why a chain may end before its root.
 type reason string
 
 // The reasons. The zero value means that the root was reached.
 const (
-	forbidden   reason = "forbidden"    // RBAC does not let us read the kind
-	notFound    reason = "not_found"    // there is no such object, or it is another one of that name
-	unknownKind reason = "unknown_kind" // the API server serves no such kind
-	invalid     reason = "invalid"      // the reference can name nothing
+	forbidden   reason = "forbidden"    // RBAC forbids reading the kind
+	notFound    reason = "not_found"    // there is no such object, or one with another UID
+	unknownKind reason = "unknown_kind" // the API server does not serve the kind
+	invalid     reason = "invalid"      // the reference is invalid
 	tooDeep     reason = "too_deep"     // more than maxDepth levels
-	cycle       reason = "cycle"        // an owner is owned by what it owns
-	failed      reason = "error"        // the API server did not answer; it is asked again soon
+	cycle       reason = "cycle"        // an owner is its own dependent
+	failed      reason = "error"        // the API server did not respond; the request is retried soon
 )
 
-// reasons returns why a walk that is shown can end.
+// reasons returns the values of the label.
 func reasons() []string {
 	return []string{
 		string(forbidden), string(notFound), string(unknownKind), string(invalid),
@@ -68,25 +68,25 @@ func reasons() []string {
 	}
 }
 
-// resultFound is what a lookup is counted as that gave no reason to stop.
+// resultFound is the label value of a successful request.
 const resultFound = "found"
 
-// results returns what a lookup can give.
+// results returns the values of the label.
 func results() []string {
 	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
 }
 
-// ownerChain is the owners of a pod, from its controller up to its root. It is the same
-// for all pods of one controller, and never changes.
+// ownerChain has the owners of a pod, from its controller to its root. It is immutable, and
+// shared by all pods of one controller.
 type ownerChain struct {
 	levels []reference
-	// stopped is why the last level may not be the root.
+	// stopped is the reason why the last level may not be the root.
 	stopped reason
 }
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns the owner of a level, zero if it has none that is known.
+// parent returns the owner of a level, zero if it is none or unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]
@@ -94,10 +94,10 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// tellsMoreThan reports whether the chain is to replace the known one, nil
-// if nothing was. A server that did not answer told nothing: a root that is wrong until
-// the next try would be series of its own for ever. And what was known of the same
-// owners is not given up for less, for they are often deleted before their pods.
+// tellsMoreThan reports whether the chain replaces the known one, nil if there was none. A
+// chain that ends in an error does not: a wrong root until the next retry would be a series of
+// its own in the history. A longer chain of the same owners is kept, because owners are often
+// deleted before their pods.
 func (l *ownerChain) tellsMoreThan(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:
@@ -114,13 +114,12 @@ func (l *ownerChain) tellsMoreThan(known *ownerChain) bool {
 	return len(l.levels) >= len(known.levels) || !slices.Equal(l.levels, known.levels[:len(l.levels)])
 }
 
-// controllerOf returns the controller of an object as the API server knows it, the
-// object itself with its scope settled, and why the controller is not known.
+// controllerOf returns the controller of an object from the API server, the object with its
+// scope resolved, and the reason if the controller is unknown.
 type controllerOf func(ctx context.Context, of reference) (self, controller reference, why reason)
 
-// trace walks from a pod's controller to the root. Only controllers are followed:
-// what else is named as an owner only wants to be asked before the garbage collector
-// acts.
+// trace follows the owner chain from a pod's controller to the root. It follows controllers
+// only: other owners merely delay garbage collection.
 func trace(ctx context.Context, controller reference, lookUp controllerOf) *ownerChain {
 	l := &ownerChain{}
 	seen := make(map[types.UID]bool)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// page is what is shown at one moment, metric by metric.
+// page has the series at one moment by metric.
 type page struct {
 	samples [numMetrics][]*dto.Metric
 	levels  map[levelKey]*level
@@ -20,21 +20,21 @@ func (pg *page) add(m metricID, samples ...*dto.Metric) {
 	}
 }
 
-// addLevel adds a workload once: many pods belong to one. Where two references to it
-// led to different parents, it is the same one at every scrape.
+// addLevel adds a workload once, though many pods belong to it. If two references to it have
+// different parents, the choice is the same at every scrape.
 func (pg *page) addLevel(l *level) {
 	if other := pg.levels[l.key]; other == nil || l.before(other) {
 		pg.levels[l.key] = l
 	}
 }
 
-// stop is where walks ended before the root.
+// stop is the place where a chain ends before its root.
 type stop struct {
 	kind string
 	why  reason
 }
 
-// page returns what is shown now; nothing before the first list.
+// page returns the current series; none before the first list.
 func (b *book) page() *page {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// pod is what is kept of a pod that asks, or may ask, for a GPU. It takes the pod's
-// place in the informer's store, and never changes once it is there.
+// pod is the part of a pod with a possible GPU request that is kept in memory. It replaces the
+// pod in the informer's store, and is immutable there.
 type pod struct {
 	namespace, name string
 	uid             types.UID
@@ -23,21 +23,21 @@ type pod struct {
 	created         time.Time
 
 	node        string
-	owner       reference // the controller; zero if there is none
+	owner       reference // the controller, zero if there is none
 	asks        []ask
-	claims      []string // names of its resource claims, each once
-	labels      []string // values, in the order of the allow-list
+	claims      []string // unique names of its resource claims
+	labels      []string // values in the order of the allow-list
 	annotations []string
-	// finished is when the last container ended for good, zero if one has not.
+	// finished is the time when the last container ended, zero if one is running.
 	finished time.Time
 
-	// status and full are kept for the log of events only, full until its snapshot
-	// is written.
+	// status and full are for the event log only; full is kept until its snapshot is written.
 	status *status
 	full   *corev1.Pod
 }
 
-// key names a pod's series. The UID alone would do if nothing were ever wrong.
+// key identifies a pod's series. It includes the name, so that an invalid duplicate UID cannot
+// merge pods.
 type key struct{ namespace, name, uid string }
 
 func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
@@ -48,9 +48,8 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// Keep returns what is kept of a pod that asks for a GPU, or for a claim that may be
-// one. Of any other pod it keeps nothing. It may be called by one goroutine at a
-// time, while Run runs too.
+// Keep reduces a pod that requests a GPU, or a claim that may be one, to the part that is kept
+// in memory, and drops others. One goroutine may call it at a time, also while Run runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	asks, claims := w.requests(from), claimNames(from)
 	if len(asks) == 0 && len(claims) == 0 {
@@ -71,7 +70,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		p.status = w.keepStatus(from)
 	}
 	if w.opts.Snapshots == snapshotsLog && (w.listed.Load() || time.Since(p.changed()) < recently) {
-		p.full = from // of a list, only those with something to tell: all would be too much
+		p.full = from // of a list only pods with events: all would take too much memory
 	}
 	return p, true
 }
@@ -84,9 +83,8 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns when a pod that has succeeded or failed did so. A pod that was
-// refused by its node never ran a container: then its conditions know, or nobody but
-// its maker does.
+// finished returns the time when a pod succeeded or failed. A pod that its node rejected never
+// ran a container: its conditions have the time, or only the program that set the status.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}
@@ -101,7 +99,7 @@ func finished(p *corev1.Pod) time.Time {
 		}
 	}
 	if last.IsZero() {
-		return time.Unix(0, 0) // finished, and long ago as far as anybody knows
+		return time.Unix(0, 0) // finished at an unknown, old time
 	}
 	return last
 }
@@ -113,7 +111,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// statuses yields the status of every container, whatever its sort.
+// statuses yields the status of every container of any kind.
 func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	return func(yield func(*corev1.ContainerStatus) bool) {
 		for _, list := range [][]corev1.ContainerStatus{
@@ -128,7 +126,7 @@ func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	}
 }
 
-// allowed returns the values of the listed keys, nil if there is none.
+// allowed returns the values of the listed keys, nil if there are none.
 func allowed(list []string, from map[string]string) []string {
 	if !slices.ContainsFunc(list, func(k string) bool { return from[k] != "" }) {
 		return nil
@@ -140,14 +138,13 @@ func allowed(list []string, from map[string]string) []string {
 	return values
 }
 
-// specHash stands for a pod's spec. The node is left out: that a pod was scheduled
-// is a condition.
+// specHash identifies a pod's spec without the node: scheduling is a condition.
 func specHash(p *corev1.Pod) uint64 {
 	spec := p.Spec
 	spec.NodeName = ""
 	encoded, err := spec.Marshal()
 	if err != nil {
-		return 0 // no spec fails to be encoded; if one did, its changes are not told
+		return 0 // encoding a spec cannot fail; if it did, its changes would have no events
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(encoded)

@@ -10,16 +10,16 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// ask is how much of a resource a pod asks for. The resource of a claim is the name
-// of its device class.
+// ask is the amount of a resource that a pod requests. The resource of a claim is the name of
+// its device class.
 type ask struct {
 	resource string
 	count    float64
 }
 
-// requests returns what the pod asks for by extended resources, counted as the
-// scheduler does: containers and sidecars together, or the largest init container
-// with the sidecars before it, if that is more.
+// requests returns the extended resources that the pod requests, counted like the scheduler:
+// containers and sidecars together, or the largest init container with the sidecars before it,
+// whichever is more.
 func (w *Workloads) requests(p *corev1.Pod) []ask {
 	var asks []ask
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
@@ -31,8 +31,8 @@ func (w *Workloads) requests(p *corev1.Pod) []ask {
 	return asks
 }
 
-// isGPU reports whether a resource is one of GPUs. A device class can be asked for
-// as a resource too (KEP-5004).
+// isGPU reports whether a resource is a GPU. A device class can be requested as a resource too
+// (KEP-5004).
 func (w *Workloads) isGPU(name string) bool {
 	if class, ok := strings.CutPrefix(name, resourcev1.ResourceDeviceClassPrefix); ok {
 		return w.opts.DeviceClasses.MatchString(class)
@@ -40,7 +40,7 @@ func (w *Workloads) isGPU(name string) bool {
 	return w.opts.Resources.MatchString(name)
 }
 
-// total adds up what is asked for, by resource.
+// total adds up requests by resource.
 func total(lists ...[]ask) []ask {
 	if len(lists) == 1 {
 		return lists[0]

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// renderer makes samples of what is in the book. A sample is made once and not at
-// every scrape, for a large cluster has a hundred thousand of them; and samples share
-// what they have in common, for the same reason. It is used under the book's lock.
+// renderer creates the samples of the book. A sample is created once and not at every scrape,
+// because a large cluster has a hundred thousand; samples share equal parts for the same
+// reason. It is used under the book's lock.
 type renderer struct {
 	// labels and annotations are the label names of the allow-lists.
 	labels, annotations []string
@@ -30,15 +30,14 @@ func newRenderer(opts Options) *renderer {
 }
 
 var (
-	// illegal is what no name of a label holds, capital where a word of a key in camel
-	// case ends.
+	// illegal matches characters that label names cannot have, capital the start of a word in
+	// camel case.
 	illegal = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
-// labelNames returns keys of labels or annotations as names of labels, in the way of
-// kube-state-metrics: app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName
-// label_job_name.
+// labelNames converts keys of labels or annotations to label names like kube-state-metrics:
+// app.kubernetes.io/name is label_app_kubernetes_io_name, and jobName label_job_name.
 func labelNames(prefix string, keys []string) []string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -59,20 +58,20 @@ func (r *renderer) gauge(value float64, labels ...*dto.LabelPair) *dto.Metric {
 	return &dto.Metric{Label: labels, Gauge: g}
 }
 
-// levelKey tells two workloads apart.
+// levelKey identifies a workload.
 type levelKey struct{ kind, namespace, name, uid string }
 
-// level is what is shown of one workload.
+// level is the series of one workload.
 type level struct {
 	key    levelKey
 	parent string // UID of its controller
-	whole  bool   // whether the walk that it is of reached the root
+	whole  bool   // whether its chain reached the root
 	sample *dto.Metric
-	of     belonging // what a pod without a controller shows of itself
+	of     belonging // the labels that a pod without a controller has for itself
 }
 
-// before reports whether l is shown rather than another one of the same workload: one
-// with a parent, then one of a walk that reached the root.
+// before reports whether l is preferred over another level of the same workload: first with a
+// parent, then with a chain that reached the root.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):
@@ -83,10 +82,10 @@ func (l *level) before(other *level) bool {
 	return l.parent < other.parent
 }
 
-// belonging is the labels by which a pod says whose it is.
+// belonging has the labels that identify the workload of a pod.
 type belonging = []*dto.LabelPair
 
-// above is what is shown above all pods of one controller.
+// above has the series above all pods of one controller.
 type above struct {
 	of     belonging
 	levels []level
@@ -117,7 +116,7 @@ func (r *renderer) belonging(direct, root reference) belonging {
 	}
 }
 
-// bare renders a pod without a controller: it is its own workload.
+// bare renders a pod without a controller, which is its own workload.
 func (r *renderer) bare(p *pod) *level {
 	self := reference{kind: "Pod", namespace: p.namespace, name: p.name, uid: p.uid}
 	l := r.level(self, "", true)
@@ -125,7 +124,7 @@ func (r *renderer) bare(p *pod) *level {
 	return &l
 }
 
-// podSamples is what is shown of a pod: of some metrics one sample, or none.
+// podSamples has at most one sample of each metric for a pod.
 type podSamples struct {
 	info, labels, annotations *dto.Metric
 	requests                  []*dto.Metric
@@ -147,7 +146,7 @@ func (r *renderer) pod(e *entry, of belonging) *podSamples {
 	return s
 }
 
-// listed renders a pod's allow-listed labels or annotations, nil if it has none.
+// listed renders a pod's allow-listed labels or annotations, nil if there are none.
 func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metric {
 	if values == nil {
 		return nil

@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// removed stands where a value was.
+// removed replaces a value.
 const removed = "removed"
 
-// snapshot returns a copy of a pod for the log, without what may be secret: commands and
-// their arguments, values of the environment, of headers and of options of volumes, and
-// all annotations but those that are listed. The annotation of kubectl apply has the
-// whole object once more. That an argument is secret cannot be told by its looks.
+// snapshot returns a copy of a pod for the log without possible secrets: commands and their
+// arguments, values of the environment, headers and volume options, and all annotations that
+// are not listed. The annotation of kubectl apply repeats the whole object. Whether an argument
+// is secret cannot be detected.
 func snapshot(from *corev1.Pod, annotations []string) *corev1.Pod {
 	p := from.DeepCopy()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -99,7 +99,7 @@ func hideValues(m map[string]string) {
 	}
 }
 
-// cleanState removes what a container wrote as its last words.
+// cleanState removes the termination message of a container.
 func cleanState(s *corev1.ContainerState) {
 	if s.Terminated != nil && s.Terminated.Message != "" {
 		s.Terminated.Message = removed

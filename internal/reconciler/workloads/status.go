@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// status is what the events of a pod are made from.
+// status is the part of a pod from which its events are derived.
 type status struct {
 	phase, reason string
 	conditions    []condition
@@ -17,23 +17,23 @@ type status struct {
 
 // condition is a condition of a pod.
 type condition struct {
-	state unique.Handle[state] // shared with the many pods that are in it
-	since int64                // seconds since the Unix epoch, as the API server has it
+	state unique.Handle[state] // shared by the pods in this state
+	since int64                // seconds since the Unix epoch, the resolution of the API server
 }
 
-// state is a condition without its moment, and without its message: the scheduler
-// words that anew again and again.
+// state is a condition without its time and its message, which the scheduler rewrites
+// repeatedly.
 type state struct{ name, status, reason string }
 
-// container is what is kept of a container's status.
+// container is the part of a container's status that is kept in memory.
 type container struct {
 	name     string
 	restarts int32
-	// ended is how the container ended the last time, nil if it never did.
+	// ended is the last termination, nil if there was none.
 	ended *ending
 }
 
-// ending is the end of one run of a container.
+// ending is the termination of one run of a container.
 type ending struct {
 	exitCode, signal int32
 	reason           string
@@ -70,8 +70,7 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: shared(t.Reason), at: t.FinishedAt.Time}
 }
 
-// condition returns the state of the named condition, zero if there is none of that
-// name.
+// condition returns the state of the named condition, zero if there is none.
 func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
 		if is := c.state.Value(); is.name == name {
@@ -81,7 +80,7 @@ func (s *status) condition(name string) state {
 	return state{}
 }
 
-// container returns the named container, zero if the pod has none of that name.
+// container returns the named container, zero if there is none.
 func (s *status) container(name string) container {
 	for _, c := range s.containers {
 		if c.name == name {

@@ -19,20 +19,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster is how the workloads are read. The informer holds every pod of the
-// cluster, or what [Workloads.Keep] keeps of it, and is run by whoever made it.
+// Cluster has the clients for workloads. The informer holds every pod of the cluster as reduced
+// by [Workloads.Keep]; the caller runs it.
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
 	Pods     cache.SharedIndexInformer
-	// Failures tells of resource claims that cannot be read.
+	// Failures records resource claims that cannot be watched.
 	Failures *watch.Failures
 }
 
-// Workloads follows the pods that ask for GPUs. It is a
-// [prometheus.TransactionalGatherer] that shows pods and workloads while Run runs.
+// Workloads follows the pods that request GPUs. It is a [prometheus.TransactionalGatherer] with
+// pods and workloads while Run runs.
 type Workloads struct {
 	opts  Options
 	log   *slog.Logger
@@ -42,10 +42,10 @@ type Workloads struct {
 	lookups  *prometheus.CounterVec
 
 	book   atomic.Pointer[book] // nil while Run does not run
-	listed atomic.Bool          // whether this term has seen all pods once
+	listed atomic.Bool          // whether this term has listed all pods
 }
 
-// New returns workloads that nobody follows yet.
+// New returns idle Workloads.
 func New(opts Options, log *slog.Logger) *Workloads {
 	events := newCounter(podEvents, eventNames())
 	w := &Workloads{
@@ -62,7 +62,7 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	return w
 }
 
-// noLevel drops the level of an event, which says nothing.
+// noLevel drops the level of an event, which is always the same.
 func noLevel(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.LevelKey {
 		return slog.Attr{}
@@ -70,12 +70,11 @@ func noLevel(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// tracers is how many owners are read at the same time; the client's rate limit
-// bounds them too.
+// tracers is the number of concurrent requests for owners; the client's rate limit applies too.
 const tracers = 8
 
-// Run follows the workloads until the context ends. It may be called again after it
-// returned: this replica may lead more than once. Each term begins with empty books.
+// Run follows the workloads until the context ends. It may be called again after it returned,
+// when this replica leads again. Each term begins with an empty book.
 func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	queue := workqueue.NewTypedRateLimitingQueue(
@@ -97,15 +96,15 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued traces the queued owner chains. Each is traced again when what it
-// was made from is too old, until no pod has that controller any more.
+// traceQueued traces the queued owner chains. A chain is traced again when it expires, until
+// its controller has no pods.
 func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
 		if shutdown {
 			return nil
 		}
-		var l *ownerChain // nil if it is not needed any more
+		var l *ownerChain // nil if it is no longer needed
 		if b.wants(of) {
 			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putChain(of, l) {
 				l = nil
@@ -124,8 +123,8 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 	}
 }
 
-// goodFor is when to look again, spread so that a thousand controllers that were read
-// at one start are not read at one moment again.
+// goodFor is the time until a chain is traced again, spread so that controllers that were read
+// together at the start are not traced together again.
 func (l *ownerChain) goodFor() time.Duration {
 	d := foundFor
 	if l.stopped != "" {
@@ -134,7 +133,7 @@ func (l *ownerChain) goodFor() time.Duration {
 	return d + rand.N(d/4)
 }
 
-// sweep drops what is too old.
+// sweep removes expired entries.
 func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 	ticker := time.NewTicker(min(max(w.opts.Retention/20, time.Second), 30*time.Second))
 	defer ticker.Stop()
