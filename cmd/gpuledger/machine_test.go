@@ -78,7 +78,7 @@ func TestNothingToRead(t *testing.T) {
 	if code != http.StatusOK {
 		t.Errorf("the page for people: status %d", code)
 	}
-	for _, want := range []string{"no GPU is known", "--nvml.library", "--kubelet.pod-resources-socket=", "--state.path"} {
+	for _, want := range []string{"no GPU found", "--nvml.library", "--kubelet.pod-resources-socket=", "--state.path"} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("gpuledger status does not say %q:\n%s", want, out)
 		}

@@ -66,17 +66,17 @@ func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
 	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
-	if said := e.status("", "--url="+e.url); !strings.Contains(said, "held by team-a/twin-b main: given 1 replica of the GPU") || !strings.Contains(said, "1653924021757") {
+	if said := e.status("", "--url="+e.url); !strings.Contains(said, "held by team-a/twin-b main: 1 replica of the GPU") || !strings.Contains(said, "1653924021757") {
 		t.Errorf("status says:\n%s", said)
 	}
 	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {
 		t.Errorf("status --json says:\n%s", said)
 	}
 	tests := []struct{ flag, want string }{
-		{"--url=http://" + nobodyListens(t), "no exporter listens there"},
-		{"--url=" + e.url + "/wrong", "there is no such page"},
-		{"--url=" + e.url + "/metrics?", "there is no such page"},
-		{"--url=127.0.0.1:9840", "want an address of an exporter such as http://127.0.0.1:9840"},
+		{"--url=http://" + nobodyListens(t), "no exporter listens on this address"},
+		{"--url=" + e.url + "/wrong", "no such page"},
+		{"--url=" + e.url + "/metrics?", "no such page"},
+		{"--url=127.0.0.1:9840", "must be the address of an exporter, such as http://127.0.0.1:9840"},
 		{"--http.config.file=/does/not/exist", "--http.config.file=/does/not/exist: open /does/not/exist"},
 	}
 	for _, tt := range tests {
@@ -176,10 +176,10 @@ func (e *exporter) testSecureStatus() {
 	ca := "tls_config: {ca_file: " + filepath.Join(filepath.Dir(e.webConfig()), "cert.pem") + "}\n"
 	tests := []struct{ url, config, want string }{
 		{e.url, ca + "basic_auth: {username: scraper, password: " + password + "}", "8 GPUs present"},
-		{e.url, ca + "basic_auth: {username: scraper, password: guess}", "it wants a user and a password"},
-		{e.url, ca, "it wants a user and a password"},
+		{e.url, ca + "basic_auth: {username: scraper, password: guess}", "authentication failed"},
+		{e.url, ca, "authentication failed"},
 		{e.url, "{}", "certificate"},
-		{strings.Replace(e.url, "https", "http", 1), "{}", "it serves HTTPS: use --url=https://"},
+		{strings.Replace(e.url, "https", "http", 1), "{}", "the exporter serves HTTPS: use --url=https://"},
 	}
 	for _, tt := range tests {
 		if said := e.status(tt.config, "--http.config.file=/dev/stdin", "--url="+tt.url); !strings.Contains(said, tt.want) {

@@ -266,16 +266,16 @@ func TestValidate(t *testing.T) {
 		{"gpuid", nodelabel.Rules{Scheme: nodelabel.GPUID, Prefix: nodelabel.GPUIDPrefix}, ""},
 		{"scheme", nodelabel.Rules{Scheme: "nvidia", Prefix: "gpuledger.io"}, `unknown scheme "nvidia"`},
 		{"digits and dashes", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "az-09." + strings.Repeat("z", 63) + ".io"}, ""},
-		{"a dash at an end", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu-.io"}, "no DNS name"},
-		{"a long label", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: strings.Repeat("z", 64) + ".io"}, "no DNS name"},
-		{"a brace", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu{.io"}, "no DNS name"},
+		{"a dash at an end", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu-.io"}, "not a DNS name"},
+		{"a long label", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: strings.Repeat("z", 64) + ".io"}, "not a DNS name"},
+		{"a brace", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu{.io"}, "not a DNS name"},
 		{"reserved itself", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "k8s.io"}, "reserved"},
 		{"reserved", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpu.kubernetes.io"}, "reserved"},
-		{"no prefix", nodelabel.Rules{Scheme: nodelabel.Own}, "no DNS name"},
-		{"upper case", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "GPU.io"}, "no DNS name"},
-		{"with a slash", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io/"}, "no DNS name"},
+		{"no prefix", nodelabel.Rules{Scheme: nodelabel.Own}, "not a DNS name"},
+		{"upper case", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "GPU.io"}, "not a DNS name"},
+		{"with a slash", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io/"}, "not a DNS name"},
 		{"long", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: strings.Repeat("abcdefgh.", 30) + "io"}, "longer than 253"},
-		{"fallback", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io", ChassisFallback: "none of {node}"}, "no legal label value"},
+		{"fallback", nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io", ChassisFallback: "none of {node}"}, "not a valid label value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -253,7 +253,7 @@ func TestPrivatePIDs(t *testing.T) {
 	}
 }
 
-// TestDeadHolder: an allocation of a pod that is not known, or not known to live,
+// TestDeadHolder: an allocation of a pod that is unknown, or unknown to live,
 // makes no holder. A process of it that hangs on the GPU has no leave to be there.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)

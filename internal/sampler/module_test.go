@@ -24,7 +24,7 @@ func TestModules(t *testing.T) {
 		{"one of them without power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
 		{"each with a CPU of its own", [2]string{"7", "8"}, [2]gpu.ModulePower{{GPU: 60, Module: 100}, {GPU: 80, Module: 100}}, [2]gpu.Millijoules{120_000, 160_000}, gpu.EnergyDivided},
 		{"each alone on its board", [2]string{"7", "8"}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
-		{"of boards that are not known", [2]string{"", ""}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
+		{"of boards that are unknown", [2]string{"", ""}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{200_000, 200_000}, gpu.EnergyCounter},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown: a pod whose container is not known is shown with what it holds only.
+// TestOnlyPodKnown: a pod whose container is unknown is shown with what it holds only.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""

@@ -204,7 +204,7 @@ func TestAnotherCounter(t *testing.T) {
 }
 
 // TestPartial: while the driver of one vendor does not answer, its GPUs are present still,
-// and how many GPUs the drivers have is not known.
+// and how many GPUs the drivers have is unknown.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""

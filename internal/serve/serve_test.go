@@ -16,14 +16,14 @@ import (
 )
 
 func TestProbes(t *testing.T) {
-	missing := "nothing was read yet"
+	missing := "no reading yet"
 	ready := serve.Ready(func() string { return missing })
 	ask := func(h http.HandlerFunc) (int, string) {
 		w := httptest.NewRecorder()
 		h(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		return w.Code, w.Body.String()
 	}
-	if code, text := ask(ready); code != http.StatusServiceUnavailable || text != "not ready: nothing was read yet\n" {
+	if code, text := ask(ready); code != http.StatusServiceUnavailable || text != "not ready: no reading yet\n" {
 		t.Errorf("not ready: %d %q", code, text)
 	}
 	missing = ""

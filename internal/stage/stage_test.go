@@ -37,7 +37,7 @@ func observed(seconds int, came func(second int) error) []string {
 // TestSaidOnce: the log has each reason of an outage once, and not more than one a minute. A
 // stage that keeps going down and up is logged as up once it stays up for a minute.
 func TestSaidOnce(t *testing.T) {
-	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will keep trying\" err=%q", why) }
+	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
 		return fmt.Sprintf("msg=\"stage down again, will be logged as up after a minute without failures\" err=%q", why)
 	}

@@ -47,7 +47,7 @@ func TestGet(t *testing.T) {
 
 // TestGetSilence: who does not answer, or not to the end, is not waited for.
 func TestGetSilence(t *testing.T) {
-	for name, begins := range map[string]bool{"no answer": false, "half an answer": true} {
+	for name, begins := range map[string]bool{"not responding": false, "half an answer": true} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if begins {

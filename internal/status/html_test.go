@@ -43,7 +43,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 				t.Errorf("element %s has an attribute %s", e.Name.Local, name)
 			case name == "id":
 				if ids[a.Value] {
-					t.Errorf("id %q is there twice", a.Value)
+					t.Errorf("id %q is listed twice", a.Value)
 				}
 				ids[a.Value] = true
 			case name == "aria-labelledby":

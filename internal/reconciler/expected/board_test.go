@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		want []expected.Board
 		errs []string // of lines, or the one that refuses the list
 	}{
-		{"nothing", "", nil, []string{"it is empty"}},
+		{"nothing", "", nil, []string{"the list is empty"}},
 		{"no boards", "node,serial\n", nil, nil},
 		{"the least", "node,serial\ngpu-001,1652923000017\n", []expected.Board{{Node: "gpu-001", Serial: "1652923000017"}}, nil},
 		{
@@ -29,23 +29,23 @@ func TestParse(t *testing.T) {
 		{"a comment", "# rack 7\nnode,serial\n# spare\ngpu-001,S1\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
 		{"an address as the driver prints it", "node,serial,pci_bus_id\ng,S1,00000008:01:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000008:01:00.0"}}, nil},
 		{"an address as lspci prints it", "node,serial,pci_bus_id\ng,S1,1b:00.0\n", []expected.Board{{Node: "g", Serial: "S1", PCIBusID: "00000000:1B:00.0"}}, nil},
-		{"semicolons", "node;serial\ngpu-001;S1\n", nil, []string{`line 1: no column "node"; want node,serial`}},
+		{"semicolons", "node;serial\ngpu-001;S1\n", nil, []string{`line 1: no column "node"; must be node,serial`}},
 		{"no names of columns", "gpu-001,S1\n", nil, []string{`line 1: no column "node"`}},
 		{"two other columns of a name", "node,tag,serial,tag\ng,A,S1,B\n", []expected.Board{{Node: "g", Serial: "S1"}}, nil},
 		{
 			"what no label can hold", "node,serial,chassis_slot\ng\tx,S1,1\ng,S2,1\t2\ng,S\xff,1\ng," + strings.Repeat("s", 257) + ",1\ng,S4,1\n",
 			[]expected.Board{{Node: "g", Serial: "S4", ChassisSlot: "1"}},
-			[]string{"line 2: more than", "line 3: more than", "line 4: more than", "line 5: more than"},
+			[]string{"line 2: a value is too long", "line 3: a value is too long", "line 4: a value is too long", "line 5: a value is too long"},
 		},
 		{"two columns of a name", "node,serial,Node\n", nil, []string{`line 1: two columns "node"`}},
 		{
 			"bad lines do not hide good ones",
 			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,a\tb\ngpu-001,S7\n",
 			[]expected.Board{{Node: "gpu-001", Serial: "S1"}, {Node: "gpu-001", Serial: "S7"}},
-			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is what a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: more than a short word"},
+			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is a number rounded by a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: a value is too long"},
 		},
 		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", nil, []string{"record on line 3"}},
-		{"a quote that ends too late", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\"\ngpu-001,S4\n", nil, []string{"line 3: a value of several lines"}},
+		{"a quote that ends too late", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\"\ngpu-001,S4\n", nil, []string{"line 3: a value spans several lines"}},
 		{"a remark of two lines", "node,serial,remark\ngpu-001,S1,\"a\nb\"\n", []expected.Board{{Node: "gpu-001", Serial: "S1"}}, nil},
 	}
 	for _, tt := range tests {

@@ -38,7 +38,7 @@ func TestList(t *testing.T) {
 		page   string
 		logged []string
 	}{
-		{"no file yet", func() {}, "errors 1", []string{"no file that ends in .csv"}},
+		{"no file yet", func() {}, "errors 1", []string{"no .csv file"}},
 		{"still none", func() {}, "errors 1", nil},
 		{
 			"two dies of one board", write("rack1.csv", "node,serial\ng1,S1\ng1,S1\ng2,S2\n"),
@@ -78,7 +78,7 @@ func TestList(t *testing.T) {
 				}
 			},
 			"board g1 S1\nboard g2 S2\nboard g3 S3\nboard g3 S4\nerrors 1",
-			[]string{"the last one that could be read stands", "rack0.csv: is a directory"},
+			[]string{"keeping the last one", "rack0.csv: is a directory"},
 		},
 		{
 			"it is gone", func() {
@@ -93,12 +93,12 @@ func TestList(t *testing.T) {
 		{
 			"a file that names no columns", write("rack2.csv", "g3,S3\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
-			[]string{"the last one that could be read stands", "rack2.csv: line 1: no column"},
+			[]string{"keeping the last one", "rack2.csv: line 1: no column"},
 		},
 		{
 			"an empty file", write("rack2.csv", ""),
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
-			[]string{"rack2.csv: it is empty"},
+			[]string{"rack2.csv: the list is empty"},
 		},
 		{
 			"a quotation mark that does not end", write("rack2.csv", "node,serial\n\"g3,S3\ng3,S4\n"),

@@ -106,7 +106,7 @@ func TestApprovedChanges(t *testing.T) {
 		if got := w.lease.annotations; len(got) != 1 || got[spentKey] == "" {
 			t.Errorf("annotations: %v", got)
 		}
-		for _, message := range []string{"making approved changes of identity", "approved changes of identity used up"} {
+		for _, message := range []string{"applying approved changes of identity", "approved changes of identity used up"} {
 			if n := strings.Count(w.logs.String(), message); n != 1 {
 				t.Errorf("the log has %q %d times", message, n)
 			}
@@ -127,7 +127,7 @@ func TestUnrecordedChanges(t *testing.T) {
 		if got := w.labelled(nodes, "-2"); len(got) > 0 {
 			t.Errorf("changed without a record: %v", got)
 		}
-		if n := strings.Count(w.logs.String(), "change budget not recorded"); n != 1 {
+		if n := strings.Count(w.logs.String(), "cannot record the change budget"); n != 1 {
 			t.Errorf("the log reports it %d times", n)
 		}
 		w.lease.fail(nil)

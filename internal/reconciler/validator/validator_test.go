@@ -346,7 +346,7 @@ func TestForget(t *testing.T) {
 }
 
 // A driver that is down leaves what the exporter claimed: if another Node has it by now, it
-// is not known which is right. What is wrong by itself is said first.
+// is unknown which is right. What is wrong by itself is said first.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")

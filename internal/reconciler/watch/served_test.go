@@ -40,8 +40,8 @@ func TestServed(t *testing.T) {
 	}{
 		{"served", []*metav1.APIResourceList{had}, 0, 0, 0},
 		{"after an upgrade", []*metav1.APIResourceList{nil, old, had}, 0, 20 * time.Minute, 0},
-		{"not known at first", []*metav1.APIResourceList{had}, 2, time.Minute, 1},
-		{"not known at first, and not served", []*metav1.APIResourceList{nil, had}, 1, 10*time.Minute + 30*time.Second, 1},
+		{"unknown at first", []*metav1.APIResourceList{had}, 2, time.Minute, 1},
+		{"unknown at first, and not served", []*metav1.APIResourceList{nil, had}, 1, 10*time.Minute + 30*time.Second, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

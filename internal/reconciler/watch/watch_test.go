@@ -44,7 +44,7 @@ func TestFailures(t *testing.T) {
 			if err := f.WithLabelValues(watch.Pods).Write(&m); err != nil || m.Counter.GetValue() != counted {
 				t.Errorf("%v failures counted, want %v (%v)", m.Counter.GetValue(), counted, err)
 			}
-			if got := strings.Count(out.String(), "resource not read"); got != said {
+			if got := strings.Count(out.String(), "cannot watch resource"); got != said {
 				t.Errorf("%d failures said, want %d:\n%s", got, said, &out)
 			}
 		}

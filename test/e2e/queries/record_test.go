@@ -78,6 +78,10 @@ func TestRecordIsSent(t *testing.T) {
 			want := map[string]float64{
 				"gpuledger_placement_info": 4, "gpuledger_board_energy_joules_total": 4,
 				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
+				"gpuledger_allocation_exclusive_energy_joules_total": 4, "gpuledger_allocation_idle_energy_joules_total": 4,
+				"gpuledger_allocation_active_seconds_total": 4, "gpuledger_allocation_gpu_seconds_total": 4,
+				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,
+				"gpuledger_board_energy_resets_total": 4, "gpuledger_board_losses_total": 4, "gpuledger_board_remapped_rows_total": 8,
 				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "kube_namespace_labels": 1,
 			}
 			if mode == "server" {

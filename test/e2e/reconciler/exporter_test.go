@@ -86,7 +86,7 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 
 // away is an answer of an exporter that is starting.
 func away(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "not ready: nothing was read yet", http.StatusServiceUnavailable)
+	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }
 
 // page is what a healthy exporter says of its node.

@@ -89,7 +89,7 @@ func TestOutage(t *testing.T) {
 	since := now(t)
 	gone := meta.Status{Code: http.StatusServiceUnavailable, Reason: meta.StatusReasonServiceUnavailable, Message: "gone"}
 	p.fails(func(*http.Request) *meta.Status { return &gone })
-	r.await("leading no more") // the Lease could not be renewed
+	r.await("lost leadership") // the Lease could not be renewed
 	p.fails(nil)
 	eventually(t, "it leads again", func() bool { return len(r.says(`"msg":"leading"`)) == 2 })
 	n.awaitReads(t, 3)
