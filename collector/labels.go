@@ -74,7 +74,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{"driver", "dcgm", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "state"},
 	},
 	{
-		Name: "mapped", Help: "Whether it is known whom the process belongs to: a container or the host.",
+		Name: "mapped", Help: "Whether the owner of the process is known: a container or the host.",
 		Values: []string{"true", "false"}, Complete: true,
 	},
 }

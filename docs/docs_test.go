@@ -44,6 +44,26 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
+// maxReadme is the length of the README in words: its first screens must be enough to decide.
+const maxReadme = 1200
+
+// TestLengths checks the length of the README, and of all headings.
+func TestLengths(t *testing.T) {
+	if n := len(strings.Fields(read(t, "../README.md"))); n > maxReadme {
+		t.Errorf("the README has %d words, at most %d", n, maxReadme)
+	}
+	for name, text := range pages(t) {
+		for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+			if n := len([]rune(match[1])); n > maxHeading {
+				t.Errorf("%s: a heading of %d characters, at most %d: %s", name, n, maxHeading, match[1])
+			}
+		}
+	}
+}
+
+// maxHeading is the length of a heading in characters.
+const maxHeading = 80
+
 // TestLinks: every link within the repository leads to a file that there is, and to a
 // heading of it.
 func TestLinks(t *testing.T) {

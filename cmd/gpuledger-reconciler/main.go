@@ -45,7 +45,7 @@ func main() {
 func usage() {
 	flags, _ := reconciler.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
-	fmt.Print(`gpuledger-reconciler labels Nodes with the identity of their GPUs and tells which workload a GPU pod belongs to.
+	fmt.Print(`gpuledger-reconciler labels Nodes with the identity of their GPUs and exports the workload of each GPU pod.
 
 usage: gpuledger-reconciler [flags]
        gpuledger-reconciler cleanup [flags]   remove everything it wrote, and end

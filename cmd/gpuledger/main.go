@@ -77,9 +77,9 @@ func usage(command string) {
 	fmt.Print(`gpuledger serves which physical GPU served which pod, and for how many joules.
 
 usage: gpuledger [flags]
-       gpuledger status [flags]    print the state of this node, as the running exporter shows it
-       gpuledger cleanup [flags]   remove what it left on this node, and end
-       gpuledger wait              do nothing until it is told to end
+       gpuledger status [flags]    print the state of this node from the running exporter
+       gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
+       gpuledger wait              wait for a signal
 
 `)
 	flags.PrintDefaults()

@@ -16,7 +16,7 @@ const maxGPUs = 64
 
 // Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG),
 // which are not identity. The caller limits the length of r; the result takes little more
-// memory than that, whatever the content.
+// memory than that, independent of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page

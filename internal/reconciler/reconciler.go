@@ -27,7 +27,7 @@ type program struct {
 	expected  *expected.Inventory // nil without an expected inventory
 }
 
-// Run serves until the context ends, or cleans up if the command says so.
+// Run serves until the context ends, or cleans up for the command cleanup.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// client-go logs partly to the context's logger and partly to klog's global one.
 	klog.SetSlogLogger(log)

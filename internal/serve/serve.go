@@ -105,7 +105,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	for _, l := range listeners {
 		server := s.newServer(handler)
 		// The toolkit puts basic auth around the handler when it starts to serve, and wraps it
-		// once more for each listener that shares a server. The server requests its base
+		// again for each listener that shares a server. The server requests its base
 		// context after that and before the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)

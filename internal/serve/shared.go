@@ -72,7 +72,7 @@ type answer struct {
 }
 
 // newAnswer returns an answer with room for a few more bytes than given: a buffer without room
-// would double repeatedly, and so would one that is grown.
+// would double repeatedly, and so would a buffer that is grown.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }

@@ -63,7 +63,7 @@ type card struct {
 	EndedSum      string
 	Unattributed  []owner
 	Bar           []segment
-	Asked         string
+	Age           string
 	Total, Span   string
 	NoEnergy      string
 }
@@ -73,8 +73,8 @@ type fact struct{ Name, Value, Kind string }
 
 func newCard(p *Page, g *GPU, u unit) card {
 	c := card{GPU: g, Title: g.title(), Class: class(g), Facts: facts(p, g)}
-	if c.Asked = g.answered(); g.Answers {
-		c.Asked = "read " + g.LastAnswer()
+	if c.Age = g.answered(); g.Answers {
+		c.Age = "read " + g.LastAnswer()
 	}
 	c.addOwners(g, u)
 	e := g.Energy

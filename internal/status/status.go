@@ -28,7 +28,7 @@ type Page struct {
 	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
-	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs those that the driver lists.
+	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the ones the driver lists.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
@@ -82,7 +82,7 @@ type GPU struct {
 	// HoldersKnown is set while both the allocations and the processes are known. Otherwise
 	// Containers may be incomplete.
 	HoldersKnown bool `json:"holders_known"`
-	// Containers are the containers that hold or use the GPU, and those that did and have
+	// Containers are the containers that hold or use the GPU, and ended containers with
 	// counters.
 	Containers []Container `json:"containers"`
 	// HostProcesses counts processes outside all pods, UnmappedProcesses those with an unknown

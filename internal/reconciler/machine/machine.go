@@ -4,8 +4,8 @@ package machine
 
 import "strings"
 
-// ID returns the name under which the provider of a Node knows the machine, from
-// Node.spec.providerID, and the system UUID where nobody provides it: on bare metal
+// ID returns the name that the provider uses for the machine of a Node, from
+// Node.spec.providerID, and the system UUID where it is missing: on bare metal
 // the field is empty, or has the Node's own name (k3s, RKE2, kind), which a machine that
 // takes its place gets as well.
 //

@@ -110,7 +110,7 @@ const (
 
 // kindOf distinguishes a change of identity, which the budget counts, from a first labelling
 // and from the repair of a foreign change. The annotation has the whole identity: while it
-// equals the desired one, or the one that we last wrote, only rules or foreign edits have
+// equals the desired one, or the last one of ours, only rules or foreign edits have
 // changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, bore := t.identity(want), t.memory.bore(n.Name)

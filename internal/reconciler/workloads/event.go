@@ -137,7 +137,7 @@ func (p *pod) changed() time.Time {
 type eventLog struct {
 	log   *slog.Logger
 	count func(event string)
-	// annotations are the ones that a snapshot may include.
+	// annotations are the annotations in a snapshot.
 	annotations []string
 
 	mu sync.Mutex // guards the full pods

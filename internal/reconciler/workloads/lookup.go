@@ -40,8 +40,8 @@ type lookup struct {
 	// closed has the time until which a kind is not requested in a namespace, because RBAC
 	// forbids it: a cluster has thousands of Jobs under one permission.
 	closed map[scope]time.Time
-	// said has the kinds that were logged.
-	said map[string]bool
+	// logged has the kinds that were logged.
+	logged map[string]bool
 
 	renewal sync.Mutex
 	// reset is the time when the served kinds were last read.
@@ -66,7 +66,7 @@ func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithCo
 		objects: objects, kinds: kinds, count: count, log: log,
 		known:  make(map[reference]answer),
 		closed: make(map[scope]time.Time),
-		said:   make(map[string]bool),
+		logged: make(map[string]bool),
 	}
 }
 
@@ -243,8 +243,8 @@ const maxSaid = 100
 func (l *lookup) sayOnce(why reason, kind string, err error) {
 	l.mu.Lock()
 	key := string(why) + " " + kind
-	first := !l.said[key] && len(l.said) < maxSaid
-	l.said[key] = l.said[key] || first
+	first := !l.logged[key] && len(l.logged) < maxSaid
+	l.logged[key] = l.logged[key] || first
 	l.mu.Unlock()
 	if first {
 		l.log.Warn("cannot resolve owners of this kind", "kind", kind, "reason", string(why), "err", err)

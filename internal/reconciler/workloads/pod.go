@@ -42,8 +42,8 @@ type key struct{ namespace, name, uid string }
 
 func (p *pod) key() key { return key{p.namespace, p.name, string(p.uid)} }
 
-// GetObjectMeta implements [metav1.ObjectMetaAccessor], which is how the informer knows
-// its objects. To store what it returns would make a pod twice as large.
+// GetObjectMeta implements [metav1.ObjectMetaAccessor], by which informers identify
+// objects. Storing the result would double the size of a pod.
 func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }

@@ -19,7 +19,7 @@ type ask struct {
 
 // requests returns the extended resources that the pod requests, counted like the scheduler:
 // containers and sidecars together, or the largest init container with the sidecars before it,
-// whichever is more.
+// if that is more.
 func (w *Workloads) requests(p *corev1.Pod) []ask {
 	var asks []ask
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {

@@ -1,0 +1,156 @@
+// Package words_test checks the text of the repository against the list of words.txt.
+package words_test
+
+import (
+	"bytes"
+	_ "embed"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+//go:embed words.txt
+var list string
+
+// rule is a line of words.txt.
+type rule struct {
+	pattern *regexp.Regexp
+	advice  string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var rules []rule
+	for line := range strings.Lines(list) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		pattern, advice, found := strings.Cut(line, "\t")
+		if !found {
+			t.Fatalf("words.txt: no tab in %q", line)
+		}
+		pattern = strings.ReplaceAll(pattern, " ", `\s+`)
+		rules = append(rules, rule{regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`), strings.TrimSpace(advice)})
+	}
+	return rules
+}
+
+// checked are the files whose text follows the list so far. A folder that was rewritten is
+// added here; tests are not read.
+var checked = regexp.MustCompile(`^(README\.md|docs/(glossary|labels|flags|metrics)\.md|docs/gen/|collector/|cmd/gpuledger(-reconciler)?/main\.go` +
+	`|internal/(app|cli|serve|state|stage|sandbox|lane|host|inventory|labelvalue|metric|record|nodelabel|status|reconciler)/)`)
+
+// skipped are generated files, tests and folders of other projects.
+var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/|_test\.go$`)
+
+// TestWords checks that no comment, string or document of the checked files uses a word of the
+// list.
+func TestWords(t *testing.T) {
+	rules := rules(t)
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel("../..", path)
+		if err != nil || entry.IsDir() {
+			if skipped.MatchString(name + "/") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if !checked.MatchString(name) || skipped.MatchString(name) {
+			return nil
+		}
+		text := prose(t, path)
+		if text == nil {
+			return nil
+		}
+		files++
+		for _, r := range rules {
+			for _, at := range r.pattern.FindAllIndex(text, -1) {
+				line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+				t.Errorf("%s:%d: %q: %s", name, line, text[at[0]:at[1]], r.advice)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 100 {
+		t.Errorf("only %d files were read", files)
+	}
+}
+
+// prose returns the text of a file with everything else blanked out, on the same lines; nil
+// if the kind of file is not read.
+func prose(t *testing.T, path string) []byte {
+	t.Helper()
+	switch filepath.Ext(path) {
+	case ".go", ".md", ".yaml", ".html", ".tmpl":
+	default:
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch filepath.Ext(path) {
+	case ".go":
+		return goProse(t, path, text)
+	case ".md":
+		return code.ReplaceAllFunc(text, blank)
+	}
+	return marks.ReplaceAll(text, []byte("${1} "))
+}
+
+var (
+	// code is what Markdown shows as code, and the targets of links.
+	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
+	// marks begin the lines of comments.
+	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
+)
+
+// blank returns as many lines without text.
+func blank(text []byte) []byte {
+	return append([]byte(" · "), bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))...)
+}
+
+// goProse keeps the comments and the strings of a Go file.
+func goProse(t *testing.T, path string, text []byte) []byte {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := make([]byte, len(text))
+	for i, c := range text {
+		kept[i] = ' '
+		if c == '\n' {
+			kept[i] = c
+		}
+	}
+	keep := func(node ast.Node) {
+		from := files.Position(node.Pos()).Offset
+		to := min(files.Position(node.End()).Offset, len(text))
+		copy(kept[from:to], text[from:to])
+	}
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			keep(comment)
+		}
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if lit, ok := node.(*ast.BasicLit); ok && lit.Kind == token.STRING && bytes.ContainsRune([]byte(lit.Value), ' ') {
+			keep(lit)
+		}
+		return true
+	})
+	return marks.ReplaceAll(kept, []byte("${1}  "))
+}
