@@ -69,24 +69,24 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
-		return buffer, fmt.Errorf("read the answer: %w", err)
+		return buffer, fmt.Errorf("decode response: %w", err)
 	}
 	if n, kind := protowire.DecodeTag(tag); n != 1 || kind != protowire.BytesType {
-		return buffer, fmt.Errorf("read the answer: unknown field %d of type %d", n, kind)
+		return buffer, fmt.Errorf("decode response: unknown field %d of type %d", n, kind)
 	}
 	size, err := binary.ReadUvarint(r)
 	switch {
 	case err != nil:
-		return buffer, fmt.Errorf("read the answer: %w", err)
+		return buffer, fmt.Errorf("decode response: %w", err)
 	case size > c.most:
-		return buffer, fmt.Errorf("a pod of %d bytes, at most %d are read: %w", size, c.most, stage.ErrOversized)
+		return buffer, fmt.Errorf("pod of %d bytes, limit is %d: %w", size, c.most, stage.ErrOversized)
 	}
 	buffer = slices.Grow(buffer[:0], int(size))[:size]
 	if _, err := io.ReadFull(r, buffer); err != nil {
-		return buffer, fmt.Errorf("read the answer: %w", err)
+		return buffer, fmt.Errorf("decode response: %w", err)
 	}
 	if err := c.visit(buffer); err != nil {
-		return buffer, fmt.Errorf("read a pod: %w", err)
+		return buffer, fmt.Errorf("decode pod: %w", err)
 	}
 	return buffer, nil
 }

@@ -48,7 +48,7 @@ func parseCgroup(file string) (cgroup, error) {
 	for segments, err := range proc.Paths(file) {
 		c := parsePath(segments)
 		if err == nil && c == (cgroup{}) {
-			err = fmt.Errorf("no pod can be named from %.200q", strings.Join(segments, "/"))
+			err = fmt.Errorf("no pod UID in %.200q", strings.Join(segments, "/"))
 		}
 		switch {
 		case err != nil:
@@ -76,7 +76,7 @@ func parseCgroup(file string) (cgroup, error) {
 func (c cgroup) merge(d cgroup) (cgroup, error) {
 	uid, id := cmp.Or(c.podUID, d.podUID), cmp.Or(c.containerID, d.containerID)
 	if cmp.Or(d.podUID, uid) != uid || cmp.Or(d.containerID, id) != id {
-		return cgroup{}, fmt.Errorf("lines disagree: pod %q or %q, container %.12q or %.12q",
+		return cgroup{}, fmt.Errorf("conflicting lines: pod %q and %q, container %.12q and %.12q",
 			c.podUID, d.podUID, c.containerID, d.containerID)
 	}
 	return cgroup{podUID: uid, containerID: id}, nil

@@ -44,12 +44,12 @@ func (m *Mapper) watchHostPIDs() bool {
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
-		return fmt.Errorf("find our PID namespace: %w", err)
+		return fmt.Errorf("read own PID namespace: %w", err)
 	}
 	if namespace == initialPIDs || isOurs(t) && firstIsOutside(t) {
 		return nil
 	}
-	return fmt.Errorf("%s is not the host's: no process of another pod can be seen, and energy is charged by allocation only; "+
+	return fmt.Errorf("PID namespace %s is not the host's, so processes of other pods are not visible and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)
 }
 

@@ -62,7 +62,7 @@ type kubelet struct{ socket }
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
 	// A kubelet that is merely down leaves its folder behind.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, say so by an empty --kubelet.pod-resources-socket=)",
+		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))
 	}
 	var pods []*podresources.PodResources
@@ -73,8 +73,8 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 		return err
 	})
 	if status.Code(err) == codes.Unimplemented {
-		return nil, fmt.Errorf("list pod resources: this kubelet is too old, it has the API's version v1alpha1 only; "+
-			"version v1 needs Kubernetes 1.20 or newer: %w", err)
+		return nil, fmt.Errorf("list pod resources: this kubelet is too old, it serves only v1alpha1 of the API; "+
+			"v1 requires Kubernetes 1.20 or newer: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list pod resources: %w", err)

@@ -84,7 +84,7 @@ func (l listing) check() error {
 	n := 0
 	for _, held := range l.held {
 		if n += len(held); n > maxDevices {
-			return fmt.Errorf("list pod resources: more than %d GPUs, parts and replicas of GPUs are held: %w", maxDevices, stage.ErrOversized)
+			return fmt.Errorf("list pod resources: more than %d GPUs, partitions and replicas are allocated: %w", maxDevices, stage.ErrOversized)
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 			name, id, ok := parseClaimed(r, before[r.GetDriverName()])
 			before[r.GetDriverName()] = r
 			if !ok {
-				log.Debug("claimed device is no GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
+				log.Debug("claimed device is not a GPU", "driver", r.GetDriverName(), "device", r.GetDeviceName())
 				continue
 			}
 			held = append(held, device{container: c.GetName(), claim: claim.GetClaimName(), id: id, replica: r.GetShareId(), name: name})

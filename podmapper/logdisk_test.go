@@ -70,7 +70,7 @@ func TestLogsHang(t *testing.T) {
 			t.Error("the poll says nothing of the disk")
 		}
 	})
-	n.pollFails("has not answered within 1s")
+	n.pollFails("timed out after 1s")
 	n.wantStage(stage.ContainerLogs, false)
 	n.wantStage(stage.PodResources, true)
 	n.wantHeld(exclusive(gpuA, trainer, true))

@@ -256,8 +256,8 @@ func (m *Mapper) warnOfIDs() {
 				continue
 			}
 			m.warned[d.resource] = true
-			m.cfg.Log.Warn("device id not understood, so it is not known which GPU was given: its holder is charged for work but not for holding; "+
-				"report the id, or, if that is no GPU, leave the resource out of --kubelet.resource-pattern",
+			m.cfg.Log.Warn("unknown device id format, so the allocated GPU is unknown: its container is charged for use but not for holding; "+
+				"report the id, or, if the device is not a GPU, exclude the resource from --kubelet.resource-pattern",
 				"resource", d.resource, "id", d.id[:min(len(d.id), maxOpaque)], "namespace", pod.namespace, "pod", pod.pod, "container", d.container)
 		}
 	}

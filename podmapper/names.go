@@ -127,7 +127,7 @@ func (n *names) refresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if !ok {
-		err = fmt.Errorf("list container logs: the disk of %s has not answered within %v, still waiting", n.dir, n.timeout)
+		err = fmt.Errorf("list container logs: reading %s timed out after %v, still waiting for it to return", n.dir, n.timeout)
 	}
 	n.stages.Observe(stage.ContainerLogs, began, err)
 	return err
@@ -294,8 +294,8 @@ func (n *names) load() error {
 func (n *names) readLinks() ([]logLink, error) {
 	entries, err := readNames(n.dir, n.most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list container logs: mount that directory, "+
-			"or containers whose names the Pods API does not tell stay unmapped: %w", err)
+		return nil, fmt.Errorf("list container logs: mount this directory, "+
+			"or containers missing from the kubelet's Pods API stay unmapped: %w", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list container logs: %w", err)

@@ -126,7 +126,7 @@ func (k *OwnerKind) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown kind of owner %q", text)
+	return fmt.Errorf("unknown owner kind %q", text)
 }
 
 // Allocation is a device that the kubelet gave to a container.

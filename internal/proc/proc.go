@@ -233,7 +233,7 @@ func parseStat(data []byte) (Stat, error) {
 		field[i], rest, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
 	}
 	if len(field[22]) == 0 {
-		return Stat{}, fmt.Errorf("too short: %.200q", string(data))
+		return Stat{}, fmt.Errorf("too few fields in %.200q", string(data))
 	}
 	flags, err := strconv.ParseUint(string(field[9]), 10, 64)
 	if err != nil {

@@ -19,7 +19,7 @@ const writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_T
 func landlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
-		return 0, fmt.Errorf("Landlock is not available in this kernel, or a system call filter blocks it: %w", errno)
+		return 0, fmt.Errorf("this kernel has no Landlock, or a system call filter blocks it: %w", errno)
 	}
 	return int(abi), nil
 }

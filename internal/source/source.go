@@ -78,7 +78,7 @@ func NewGroup(cfg Config) *Group {
 	return g
 }
 
-var errLate = errors.New("the source has not answered in time, still waiting")
+var errLate = errors.New("source call timed out, still waiting for it to return")
 
 // Read returns one report of all sources that answer. An error means that none does; the
 // report then has a field page at most. The report of a source that was late is returned

@@ -49,13 +49,13 @@ func ParseAddress(s string) (Address, error) {
 	case isURI && strings.EqualFold(scheme, "tcp"):
 		a.kind, a.target = tcp, rest
 	case isURI:
-		return Address{}, fmt.Errorf("want unix://, tcp:// or vsock://, not %s://", scheme)
+		return Address{}, fmt.Errorf("scheme must be unix, tcp or vsock, got %q", scheme)
 	case !filepath.IsAbs(s):
 		a.kind = tcp
 	}
 	if a.kind == socket {
 		if !filepath.IsAbs(a.target) {
-			return Address{}, fmt.Errorf("want the absolute path of a socket, not %q", a.target)
+			return Address{}, fmt.Errorf("path of the socket must be absolute, got %q", a.target)
 		}
 		return a, nil
 	}
@@ -64,7 +64,7 @@ func ParseAddress(s string) (Address, error) {
 		host, port = a.target, defaultPort
 	}
 	if host == "" || strings.ContainsAny(host, "/ ") || port == "" {
-		return Address{}, fmt.Errorf("want the path of a socket, host:port, a URI or %q, not %q", Embedded, s)
+		return Address{}, fmt.Errorf("address must be a socket path, host:port, a URI or %q, got %q", Embedded, s)
 	}
 	a.target = net.JoinHostPort(strings.Trim(host, "[]"), port)
 	return a, nil
@@ -91,7 +91,7 @@ func (a Address) check() error {
 	info, err := os.Stat(a.target)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w (is nv-hostengine running with --domain-socket, and its socket visible here?)", err)
+		return fmt.Errorf("%w (is nv-hostengine running with --domain-socket, and is its socket mounted here?)", err)
 	case info.Mode()&os.ModeSocket == 0:
 		return fmt.Errorf("%s is not a socket", a.target)
 	}

@@ -25,7 +25,7 @@ type engine struct {
 	library, version string
 }
 
-var errClosed = errors.New("no connection")
+var errClosed = errors.New("not connected")
 
 // do makes one call, if the connection is open.
 func (e *engine) do(name string, call func() error) (err error) {
@@ -43,7 +43,7 @@ func (e *engine) do(name string, call func() error) (err error) {
 func guarded(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the library's answer makes no sense: %v", r)
+			err = fmt.Errorf("invalid response from libdcgm: %v", r)
 		}
 	}()
 	return call()
@@ -137,7 +137,7 @@ func minor(version string) (n int, ok bool) {
 // explain adds to an error what is known to be behind it.
 func (e *engine) explain(err error) error {
 	if code(err) == codeNoFunction {
-		return fmt.Errorf("%w (libdcgm %s is newer than the host engine, %s, which does not know its requests: install the library of the engine's version)",
+		return fmt.Errorf("%w (libdcgm %s is newer than the host engine, %s, which does not support its requests: install the library of the engine's version)",
 			err, e.library, e.version)
 	}
 	return err

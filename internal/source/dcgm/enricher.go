@@ -68,7 +68,7 @@ type addition struct {
 
 // New returns an enricher that has not loaded the library yet.
 func New(cfg Config) *Enricher {
-	return &Enricher{cfg: cfg, err: errors.New("not tried yet")}
+	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
 // Enrich connects first if needed. It takes about [Config.CallTimeout] at most. Of an
@@ -116,7 +116,7 @@ func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error
 	return a, e.accept(a)
 }
 
-var errLate = errors.New("the host engine has not answered in time, still waiting")
+var errLate = errors.New("host engine call timed out, still waiting for it to return")
 
 // enrichDrivers adds the versions of engine and library to NVIDIA's driver.
 func enrichDrivers(report *gpu.Report, e *engine) {
@@ -205,7 +205,7 @@ func (e *Enricher) accept(a answer) error {
 	e.retry = backoff{}
 	if n := a.session.engine; n.skewed() && e.skew != n.version {
 		e.skew = n.version
-		e.cfg.Log.Warn("libdcgm is newer than the host engine, which may not know its requests", "library", n.library, "engine", n.version)
+		e.cfg.Log.Warn("libdcgm is newer than the host engine, requests may fail", "library", n.library, "engine", n.version)
 	}
 	return a.err
 }
@@ -237,7 +237,7 @@ func (e *Enricher) Close(wait time.Duration) error {
 	if e.lane.Busy() {
 		a, ok := e.lane.Wait(ctx)
 		if !ok {
-			return errors.New("close host engine: a call has not returned, left as it is")
+			return errors.New("close host engine: a call is still in flight, not disconnected")
 		}
 		e.session = a.session
 	}
@@ -249,7 +249,7 @@ func (e *Enricher) Close(wait time.Duration) error {
 	err, ok := lane.Run(ctx, d.close)
 	switch {
 	case !ok:
-		return errors.New("close host engine: it has not answered")
+		return errors.New("close host engine: disconnect timed out")
 	case err != nil:
 		return fmt.Errorf("close host engine: %w", err)
 	}

@@ -55,7 +55,7 @@ func ParseFields(r io.Reader) ([]Field, error) {
 		}
 		f, err := parseField(line)
 		if err == nil && slices.ContainsFunc(fields, func(o Field) bool { return o.Name == f.Name }) {
-			err = fmt.Errorf("%s is there twice", f.Name)
+			err = fmt.Errorf("%s is listed twice", f.Name)
 		}
 		if err != nil {
 			wrong = append(wrong, fmt.Sprintf("line %d: %v", i+1, err))
@@ -65,7 +65,7 @@ func ParseFields(r io.Reader) ([]Field, error) {
 	}
 	metrics := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Type == Label })
 	if n := len(ids(metrics)); n > maxFields {
-		return nil, fmt.Errorf("there are %d fields that are no labels, and a host engine takes %d at most", n, maxFields)
+		return nil, fmt.Errorf("%d gauge and counter fields, a host engine accepts at most %d", n, maxFields)
 	}
 	if len(wrong) > 0 {
 		return fields, errors.New(strings.Join(wrong, "; "))
@@ -88,20 +88,20 @@ func parseField(line string) (Field, error) {
 		row[i] = strings.TrimSpace(row[i])
 	}
 	if len(row) != 3 {
-		return Field{}, fmt.Errorf("want name, type, help; there are %d columns", len(row))
+		return Field{}, fmt.Errorf("line must have 3 columns (name, type, help), got %d", len(row))
 	}
 	f := Field{Name: row[0], Type: FieldType(row[1]), Help: row[2]}
 	var known bool
 	f.id, known = godcgm.GetFieldID(f.Name)
 	switch {
 	case strings.HasPrefix(f.Name, "DCGM_EXP_"):
-		return Field{}, fmt.Errorf("%s is a metric of dcgm-exporter and no field of DCGM", f.Name)
+		return Field{}, fmt.Errorf("%s is a metric of dcgm-exporter, not a DCGM field", f.Name)
 	case !known:
 		return Field{}, fmt.Errorf("DCGM has no field %s", f.Name)
 	case f.Type != Gauge && f.Type != Counter && f.Type != Label:
-		return Field{}, fmt.Errorf("%s: type %q: want gauge, counter or label", f.Name, f.Type)
+		return Field{}, fmt.Errorf("%s: type must be gauge, counter or label, got %q", f.Name, f.Type)
 	case !utf8.ValidString(f.Help):
-		return Field{}, fmt.Errorf("%s: the help is not in UTF-8", f.Name)
+		return Field{}, fmt.Errorf("%s: help is not valid UTF-8", f.Name)
 	}
 	return f, nil
 }

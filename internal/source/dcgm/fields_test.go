@@ -45,13 +45,13 @@ func TestParseFields(t *testing.T) {
 		"Latin-1": {
 			"DCGM_FI_DEV_FB_USED, gauge, x\n\nDCGM_FI_DEV_GPU_TEMP, gauge, in \xb0C",
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_FB_USED", Type: dcgm.Gauge, Help: "x"}},
-			"line 3: DCGM_FI_DEV_GPU_TEMP: the help is not in UTF-8",
+			"line 3: DCGM_FI_DEV_GPU_TEMP: help is not valid UTF-8",
 		},
 		"one good, the rest bad": {
 			"DCGM_FI_NOPE, gauge, x\n# comment\nDCGM_EXP_XID_ERRORS_COUNT, gauge, x\nDCGM_FI_DEV_GPU_TEMP, gauge, x\nDCGM_FI_DEV_GPU_TEMP, counter, x\nDCGM_FI_DEV_FB_USED, histogram, x\nDCGM_FI_DEV_FB_FREE",
 			[]dcgm.Field{{Name: "DCGM_FI_DEV_GPU_TEMP", Type: dcgm.Gauge, Help: "x"}},
-			"line 1: DCGM has no field DCGM_FI_NOPE; line 3: DCGM_EXP_XID_ERRORS_COUNT is a metric of dcgm-exporter and no field of DCGM; " +
-				"line 5: DCGM_FI_DEV_GPU_TEMP is there twice; line 6: DCGM_FI_DEV_FB_USED: type \"histogram\": want gauge, counter or label; line 7: want name, type, help; there are 1 columns",
+			"line 1: DCGM has no field DCGM_FI_NOPE; line 3: DCGM_EXP_XID_ERRORS_COUNT is a metric of dcgm-exporter, not a DCGM field; " +
+				"line 5: DCGM_FI_DEV_GPU_TEMP is listed twice; line 6: DCGM_FI_DEV_FB_USED: type must be gauge, counter or label, got \"histogram\"; line 7: line must have 3 columns (name, type, help), got 1",
 		},
 	}
 	for name, tt := range tests {
@@ -69,7 +69,7 @@ func TestParseFields(t *testing.T) {
 
 // TestManyFields: no more fields are taken than an engine takes at once.
 func TestManyFields(t *testing.T) {
-	for n, want := range map[int]string{128: "", 129: "there are 129 fields that are no labels, and a host engine takes 128 at most"} {
+	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
 		if want == "" && (err != nil || len(fields) != n+1) || want != "" && (err == nil || err.Error() != want || fields != nil) {
 			t.Errorf("%d fields: there are %d, error is %v", n, len(fields), err)

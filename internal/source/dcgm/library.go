@@ -45,7 +45,7 @@ func load(path string) error {
 		found := C.dlsym(handle, symbol) != nil
 		C.free(unsafe.Pointer(symbol))
 		if !found {
-			return fmt.Errorf("load %s: it has no %s, so it is no DCGM 4 (--dcgm.library sets the path)", path, s)
+			return fmt.Errorf("load %s: symbol %s is missing, not a DCGM 4 library (--dcgm.library sets the path)", path, s)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func TestLibrary(t *testing.T) {
 	tests := map[string]struct{ path, want string }{
 		"there is none":      {"/nonexistent/libdcgm.so.4", "cannot open shared object file"},
 		"no library":         {text, "file too short"},
-		"another library":    {nvml, "it has no errorString, so it is no DCGM 4"},
+		"another library":    {nvml, "symbol errorString is missing, not a DCGM 4 library"},
 		"an older or newer":  {lacking, "it has no dcgmEntitiesGetLatestValues"},
 		"nothing to connect": {library(), "connect to localhost:5555"},
 	}

@@ -51,7 +51,7 @@ func (d *session) watchPage() {
 	p.divided = d.watchAll(p.divided, &watch{name: instancesWatch, of: entities(d.instances.list), fields: parts, every: pageEvery, keep: retention(pageEvery)},
 		func(f field, err error) { d.note(fmt.Sprintf("field %d of MIG instances", f), err) })
 	if len(p.unserved) > 0 {
-		d.cfg.Log.Warn("the host engine does not serve some fields of the page, going on without", "fields", strings.Join(p.unserved, "; "))
+		d.cfg.Log.Warn("host engine does not serve some fields of /gpu/metrics, omitting them", "fields", strings.Join(p.unserved, "; "))
 		p.unserved = nil
 	}
 	p.latest, p.asks = nil, maxAsks

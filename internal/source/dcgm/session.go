@@ -58,7 +58,7 @@ func (d *session) close() error {
 // leave closes a session that cannot be used.
 func (d *session) leave() {
 	if err := d.close(); err != nil {
-		d.cfg.Log.Debug("leave host engine", "err", err)
+		d.cfg.Log.Debug("disconnect from host engine", "err", err)
 	}
 }
 
@@ -74,13 +74,13 @@ func (d *session) begin() (err error) {
 	}
 	// Without a driver the version is blank and its status good, or it is -56 (DCGM_ST_NVML_NOT_LOADED).
 	if _, known := vs[key{system, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION}].word(); !known && len(d.gpus) == 0 {
-		return errors.New("the host engine has no driver")
+		return errors.New("the host engine reports no driver")
 	}
 	if err := d.identify(); err != nil {
 		return err
 	}
 	if len(d.gpus) > 0 && len(d.uuids) == 0 {
-		return errors.New("the host engine returns the UUID of no GPU")
+		return errors.New("the host engine returns no GPU UUIDs")
 	}
 	d.watchPage()
 	return nil
@@ -115,7 +115,7 @@ func (d *session) identify() error {
 }
 
 // errChanged is the reason for another session.
-var errChanged = errors.New("there are other GPUs now")
+var errChanged = errors.New("the GPUs of the host engine changed")
 
 // renew checks at intervals whether there are other GPUs than before, and tries again what
 // failed.

@@ -186,7 +186,7 @@ func TestSkew(t *testing.T) {
 	e.fields = "\tversion=4.5.2"
 	s := e.open()
 	_, err := s.Read(t.Context())
-	if want := "libdcgm 4.6.1 is newer than the host engine, 4.5.2, which does not know its requests"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "libdcgm 4.6.1 is newer than the host engine, 4.5.2, which does not support its requests"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error is %v, want %q", err, want)
 	}
 	e.fields = "\tversion=4.5.2\tlibrary=4.4.0\tgeneration=1"

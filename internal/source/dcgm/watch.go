@@ -132,7 +132,7 @@ func retention(every time.Duration) time.Duration { return max(10*time.Second, 3
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
-			d.cfg.Log.Debug("give back a watch", "fields", old.name, "err", err)
+			d.cfg.Log.Debug("remove watch", "fields", old.name, "err", err)
 		}
 	}
 	if old != nil && slices.Equal(old.of, w.of) && slices.Equal(old.fields, w.fields) {
@@ -176,7 +176,7 @@ func (d *session) note(name string, err error) {
 		return
 	}
 	if !d.unserved[name] {
-		d.cfg.Log.Warn("the host engine does not serve some fields, going on without", "fields", name, "err", err)
+		d.cfg.Log.Warn("host engine does not serve some fields, omitting them", "fields", name, "err", err)
 	}
 	d.unserved[name] = true
 }

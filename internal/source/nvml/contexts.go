@@ -42,7 +42,7 @@ func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context
 	list := func(symbol string, mps bool) {
 		processes, err := ask(q, symbol, func() ([]gonvml.ProcessInfo, ret) { return processList(p.handle, symbol) })
 		if is(err, gonvml.ERROR_INSUFFICIENT_SIZE) || len(contexts)+len(processes) > maxRows {
-			b.crowded = fmt.Errorf("more than %d processes on GPU %s, so they are unknown: %w", maxRows, b.device.UUID, stage.ErrOversized)
+			b.crowded = fmt.Errorf("more than %d processes on GPU %s, process list ignored: %w", maxRows, b.device.UUID, stage.ErrOversized)
 			failed = true
 			return
 		}

@@ -22,7 +22,7 @@ const (
 )
 
 // errClosed is why there are no events while the driver is closed.
-var errClosed = errors.New("the driver is not open")
+var errClosed = errors.New("driver is not open")
 
 // event is the outcome of one wait.
 type event struct {
@@ -100,7 +100,7 @@ func (d *session) subscribe(b *board) {
 		b.device.ReportsEvents = err == nil
 	}
 	if err != nil {
-		d.cfg.Log.Debug("GPU gives no events", "gpu", b.device.UUID, "err", err)
+		d.cfg.Log.Debug("cannot register GPU for events", "gpu", b.device.UUID, "err", err)
 	}
 	if q.unsure {
 		b.incomplete, b.again = true, b.now().Boot+identityRetry

@@ -43,12 +43,12 @@ func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
 		// The loader's words begin with the path.
-		return fmt.Errorf("load %w (is the NVIDIA driver installed, and its library visible here? --nvml.library sets the path)", err)
+		return fmt.Errorf("load %w (is the NVIDIA driver installed, and is its library mounted here? --nvml.library sets the path)", err)
 	}
 	defer func() { _ = library.Close() }() // it stays loaded if it was before
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
 		if !slices.ContainsFunc(versions, func(symbol string) bool { return library.Lookup(symbol) == nil }) {
-			return fmt.Errorf("load %s: it has no %s, so it is not the NVIDIA driver's (--nvml.library sets the path)", path, versions[0])
+			return fmt.Errorf("load %s: symbol %s is missing, not the NVIDIA driver's library (--nvml.library sets the path)", path, versions[0])
 		}
 	}
 	return nil

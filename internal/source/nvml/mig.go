@@ -64,7 +64,7 @@ func (b *board) listParts(q *inquiry) (parts []part, err error) {
 		return nil, err
 	}
 	if n > maxParts {
-		return nil, fmt.Errorf("nvmlDeviceGetMaxMigDeviceCount: %d MIG devices on a GPU", n)
+		return nil, fmt.Errorf("nvmlDeviceGetMaxMigDeviceCount: invalid count %d", n)
 	}
 	for i := range n {
 		handle, err := ask(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })

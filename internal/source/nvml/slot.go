@@ -181,14 +181,14 @@ func (s *slot) logState(log *slog.Logger) {
 	log = log.With("gpu", s.device.UUID, "index", s.index)
 	switch s.state {
 	case late:
-		log.Warn("GPU is late, quarantined until its call returns")
+		log.Warn("GPU call timed out, quarantined until it returns")
 	case missing:
-		log.Warn("GPU is missing, will look for it again", "err", s.err)
+		log.Warn("GPU is missing, retrying", "err", s.err)
 	case failing:
-		log.Warn("GPU answers nothing, will keep asking", "err", s.err)
+		log.Warn("all calls on GPU fail, retrying", "err", s.err)
 	case answering:
 		if was != silent {
-			log.Info("GPU answers again")
+			log.Info("GPU recovered")
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (d *session) find(index int) (*board, error) {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has no UUID", index)
 	}
 	if other, taken := d.claims.LoadOrStore(uuid, index); taken {
-		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d is %s, as GPU %d was", index, uuid, other)
+		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has the same UUID %s as GPU %d", index, uuid, other)
 	}
 	g, _ := d.gpms.LoadOrStore(uuid, new(gpm))
 	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), gpm: g.(*gpm), incomplete: true}

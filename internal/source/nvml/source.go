@@ -97,7 +97,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	}
 	if !s.opening.Busy() {
 		if !s.gate.drain(ctx) {
-			return nil, errors.New("waiting for a stuck call before the driver can be opened again")
+			return nil, errors.New("waiting for a stuck call before reopening the driver")
 		}
 		old := s.session
 		s.session = nil
@@ -106,7 +106,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	o, ok := s.opening.Take(ctx)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("the driver has not answered within %v, still waiting", s.cfg.CallTimeout)
+		return nil, fmt.Errorf("timed out after %v, still waiting for the call to return", s.cfg.CallTimeout)
 	case o.err != nil:
 		return nil, o.err
 	}
@@ -120,7 +120,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 func (s *Source) reopen(old *session) opened {
 	if old != nil {
 		if err := old.close(); err != nil {
-			s.cfg.Log.Debug("shut driver down", "err", err)
+			s.cfg.Log.Debug("shut down driver", "err", err)
 		}
 	}
 	lib, err := initialise(s.nvml, s.cfg.LibraryPath)
@@ -143,11 +143,11 @@ func (s *Source) Close(wait time.Duration) error {
 		if o, ok := s.opening.Wait(ctx); ok {
 			s.session = o.session
 		} else {
-			return errors.New("close driver: opening it has not returned, left as it is")
+			return errors.New("close driver: opening it is still in flight, driver not shut down")
 		}
 	}
 	if !s.gate.drain(ctx) {
-		return errors.New("close driver: a call has not returned, left as it is")
+		return errors.New("close driver: a call is still in flight, driver not shut down")
 	}
 	if s.session == nil {
 		return nil
@@ -157,7 +157,7 @@ func (s *Source) Close(wait time.Duration) error {
 	err, ok := lane.Run(ctx, d.close)
 	switch {
 	case !ok:
-		return errors.New("close driver: nvmlShutdown has not returned")
+		return errors.New("close driver: nvmlShutdown timed out")
 	case err != nil:
 		return fmt.Errorf("close driver: %w", err)
 	}

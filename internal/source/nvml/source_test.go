@@ -217,7 +217,7 @@ func TestGPUFails(t *testing.T) {
 	}
 	d.healed()
 	gputest.Check(t, gputest.Read(t, s), d.node)
-	want := []string{"GPU answers nothing", "GPU answers again"}
+	want := []string{"all calls on GPU fail", "GPU recovered"}
 	for i, line := range strings.Split(strings.TrimSpace(d.said.String()), "\n") {
 		if i >= len(want) || !strings.Contains(line, want[i]) || !strings.Contains(line, failing) {
 			t.Errorf("said: %s", line)

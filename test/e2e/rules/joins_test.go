@@ -112,7 +112,7 @@ func onBoards(at time.Duration) []question {
 		{"Power of each GPU, with its serial and chassis", at, nil, map[string]float64{some(gpu1, all...): 300, some(gpu2, all...): 200}},
 		{"Hottest GPU of each chassis", at, nil, hottest},
 		{
-			"Power of each GPU and the pod on it, by the names that dcgm-exporter has without honorLabels", at, nil,
+			"Power of each GPU and the pod on it, without honorLabels", at, nil,
 			map[string]float64{who(gpu1, "serve"): 300, who(gpu2, "train"): 200, who(gpu2, "shares"): 200},
 		},
 		{"GPUs, with their node's zone", at, nil, map[string]float64{
