@@ -2,39 +2,39 @@ package gpu
 
 import "time"
 
-// Book is the settled energy of one GPU. At every moment
+// Book holds the settled energy of one GPU. At every moment
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
-// exactly, in millijoules. Energy comes from the board counter's differences,
-// the right side from the accounts.
+// exactly, in millijoules. The left side is the sum of the board counter's differences, the right
+// side comes from the accounts.
 type Book struct {
-	// Opened is when counting began: the created timestamp of the counters.
+	// Opened is the time at which counting began. It is the created timestamp of the counters.
 	Opened time.Time `json:"opened"`
-	// Settled is the moment up to which the book is complete.
+	// Settled is the time up to which the book is complete.
 	Settled Instant     `json:"settled"`
 	Energy  Millijoules `json:"energy"`
 	// Unattributed is the energy that is charged to no account, by reason.
 	Unattributed [NumReasons]Millijoules `json:"unattributed"`
-	// Retired is what accounts held that are no longer exported.
+	// Retired is the energy of accounts that are no longer exported.
 	Retired Millijoules `json:"retired"`
-	// Resets counts confirmed discontinuities of the board counter, Rejected
-	// the readings that were not plausible.
+	// Resets counts confirmed discontinuities of the board counter. Rejected counts implausible
+	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
-	// Unsampled is the time for which the driver's utilisation samples were lost:
-	// its ring holds ten seconds. It is nil if the GPU never gave such samples.
+	// Unsampled is the time for which the driver's utilisation samples were lost: the driver's
+	// ring holds ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	// IdlePower is the learned power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
 
-	// Accounts are the accounts. They are saved one by one, like the processes in them.
+	// Accounts are saved one by one, and so are the processes in them.
 	Accounts []Account `json:"-"`
 }
 
-// Sum returns the right side of the book's equation.
+// Sum returns the right side of the equation of [Book].
 func (b *Book) Sum() Millijoules {
 	sum := b.Retired
 	for _, m := range b.Unattributed {
@@ -50,7 +50,7 @@ func (b *Book) Sum() Millijoules {
 // of a pod. They retire together, so the sum never falls while the group has any.
 type GroupAccount struct {
 	Owner // without its part
-	// Opened is when the first of the accounts was.
+	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
 	// Exclusive and Idle are parts of Energy, as in [Account].
@@ -96,23 +96,22 @@ type AccountKey struct {
 	Owner
 }
 
-// Account is what one owner was charged on one GPU.
+// Account is the energy and time charged to one owner on one GPU.
 type Account struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
 	// Idle is the owner's share of the GPU's idle energy, which is part of Energy.
 	Idle Millijoules `json:"idle"`
-	// Allocated is how long the owner held the device, Active how long it
-	// worked on it.
+	// Allocated is the time for which the owner held the device. Active is the time for which it
+	// worked on the device.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
-	// GPUTime is Allocated weighted by the share of the GPU that the owner held: replicas of
-	// all replicas that were held, slices of all slices. Over all accounts of a GPU it never
-	// exceeds the time that passed.
+	// GPUTime is Allocated weighted by the owner's share of the GPU: its replicas divided by all
+	// held replicas, or its slices divided by all slices. The sum over all accounts of a GPU
+	// never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
-	// LastAlive is the last settled moment (boot clock) at which the owner
-	// held or used the GPU.
+	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
 }
@@ -120,20 +119,20 @@ type Account struct {
 // ProcessAccount is the part of an account's energy that went to one process.
 type ProcessAccount struct {
 	ProcessID
-	// Name is the process's name as it was first read.
+	// Name is the name of the process when it was first read.
 	Name        string    `json:"name"`
 	ContainerID string    `json:"container_id,omitempty"`
 	StartTime   time.Time `json:"start_time"`
 	Opened      time.Time `json:"opened"`
 	Energy      ByMethod  `json:"energy"`
-	// LastAlive is the last settled moment at which the process was seen.
+	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded marks the one account of an owner that gathers the processes
-	// beyond the cap. Its PID is 0; it is exported as pid="other".
+	// Folded marks the account that collects an owner's processes beyond the limit. Its PID is 0
+	// and it is exported as pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 
-// ByMethod is energy by the way it was charged, indexed by [Method].
+// ByMethod is energy by charging method, indexed by [Method].
 type ByMethod [NumMethods]Millijoules
 
 // Sum returns the energy over all methods.
@@ -145,7 +144,7 @@ func (e ByMethod) Sum() Millijoules {
 	return sum
 }
 
-// Plus returns the sum of two.
+// Plus returns the sum of e and more, by method.
 func (e ByMethod) Plus(more ByMethod) ByMethod {
 	for m := range e {
 		e[m] += more[m]
@@ -153,7 +152,7 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 	return e
 }
 
-// Method says how energy was charged to an account.
+// Method is the way in which energy was charged to an account.
 type Method int
 
 // The methods, from the most to the least certain.
@@ -167,16 +166,16 @@ const (
 // String returns the value of the method label.
 func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
 
-// Reason says why energy is charged to no account.
+// Reason is the reason why energy is charged to no account.
 type Reason int
 
 // The reasons.
 const (
-	Idle     Reason = iota // nobody held or used the GPU
+	Idle     Reason = iota // no owner held or used the GPU
 	Host                   // used by a process of the host
-	Unmapped               // used by a process whose owner could not be named
-	Unknown                // held by an allocation that is stale or whose pod is not known to live
-	Gap                    // nobody was looking, and what was there before and after differs
+	Unmapped               // used by a process whose owner is unknown
+	Unknown                // held by an allocation that is stale or whose pod may no longer exist
+	Gap                    // no readings were taken, and the owners before and after differ
 	NumReasons
 )
 

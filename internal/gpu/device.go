@@ -2,30 +2,30 @@ package gpu
 
 import "strings"
 
-// Device is the identity of one physical GPU: what it is and where it sits. It
-// is read when the driver is opened and when the set of GPUs changes, never on
-// every tick. Strings are the driver's own, not normalised.
+// Device is the identity and the place of one physical GPU. It is read when the driver is opened
+// and when the set of GPUs changes, not on every tick. Strings are the driver's own, not
+// normalised.
 type Device struct {
-	// UUID is the key of everything (NVML nvmlDeviceGetUUID, DCGM field 54).
+	// UUID is the key of the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
-	// Index is the driver's enumeration order. It shifts when a GPU dies, and
-	// nothing is keyed by it.
+	// Index is the position in the driver's enumeration order. It shifts when a GPU dies, so it
+	// is never used as a key.
 	Index int `json:"index"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
 	// empty if unknown. It shifts like the index.
 	DeviceNode string `json:"device"`
-	// PCIBusID is the address as NVML prints it: 00000000:1B:00.0.
+	// PCIBusID is the address in NVML's format: 00000000:1B:00.0.
 	PCIBusID string `json:"pci_bus_id"`
 	Vendor   string `json:"vendor"`
 	Model    string `json:"model"`
-	// Serial is the serial number of the board (DCGM field 53). Two GPUs of one
-	// board share it; boards without an inforom have none.
+	// Serial is the serial number of the board (DCGM field 53). GPUs of one board share it.
+	// Boards without an inforom have none.
 	Serial          string `json:"serial"`
 	BoardPartNumber string `json:"board_part_number"`
 	VBIOSVersion    string `json:"vbios_version"`
 
 	Platform Platform `json:"platform"`
-	// Fabric is nil where the GPU is not part of an NVLink fabric.
+	// Fabric is nil if the GPU is not part of an NVLink fabric.
 	Fabric *Fabric `json:"fabric,omitempty"`
 
 	// MIG is nil while the GPU is not in MIG mode.
@@ -33,25 +33,25 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit the board can be set to, or 0 if
-	// unknown. It bounds what a plausible energy reading is.
+	// MaxPower is the highest power limit that the board can be set to, or 0 if unknown. It
+	// limits which energy readings are plausible.
 	MaxPower Watts `json:"max_power_watts"`
-	// ReportsEvents is set while the driver delivers the GPU's XID errors as events.
-	// Without them, no error seen says nothing.
+	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is
+	// not set, the absence of errors proves nothing.
 	ReportsEvents bool `json:"xid_events"`
 }
 
-// Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo,
-// DCGM fields 571-577), which Blackwell and newer GPUs know.
+// Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo, DCGM fields
+// 571-577). Blackwell and newer GPUs report it.
 type Platform struct {
 	ChassisSerial string `json:"chassis_serial"`
-	// Slot counts the slots of the chassis, switch trays included.
+	// Slot is the position among all slots of the chassis, including switch trays.
 	Slot *int `json:"chassis_slot,omitempty"`
-	// Tray counts compute trays only.
+	// Tray is the position among the compute trays only.
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the module within its node; it does not follow PCI order.
+	// ModuleID is the position of the module in its node. It does not follow PCI order.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
@@ -64,38 +64,38 @@ type Fabric struct {
 	State string `json:"state"`
 }
 
-// Partitioning is how a GPU in Partitioning mode is divided. It may change while the GPU is running.
+// Partitioning is the division of a GPU in MIG mode. It may change while the GPU is running.
 type Partitioning struct {
 	// Slices is the number of slices that the GPU can be divided into.
 	Slices    int         `json:"slices"`
 	Instances []Partition `json:"instances,omitempty"`
 }
 
-// Partition is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its
-// id may be used again for another one, of another profile.
+// Partition is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its id may be
+// reused for another instance with another profile.
 type Partition struct {
-	// ID is the GPU instance id, in decimal: the label GPU_I_ID.
+	// ID is the GPU instance id, in decimal. DCGM's label for it is GPU_I_ID.
 	ID string `json:"id"`
-	// Profile is its profile as nvidia-smi prints it, such as 3g.40gb.
+	// Profile is the profile in nvidia-smi's format, such as 3g.40gb.
 	Profile string `json:"profile"`
-	// ProfileID and Start are the profile's number and where the instance begins
-	// in the GPU's memory slices: names of DRA devices are made of them. -1 if unknown.
+	// ProfileID is the number of the profile and Start the first memory slice of the instance.
+	// Names of DRA devices contain both. They are -1 if unknown.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`
-	// Slices is the number of the GPU's slices that are the instance's.
+	// Slices is the number of the GPU's slices that belong to the instance.
 	Slices int `json:"slices"`
-	// Devices are its MIG devices, one for each compute instance.
+	// Devices are the MIG devices of the instance, one for each compute instance.
 	Devices []PartitionDevice `json:"devices"`
 }
 
 // PartitionDevice is one compute instance of a GPU instance.
 type PartitionDevice struct {
 	UUID string `json:"uuid"` // MIG-…
-	// Index is the driver's number of it on its GPU; the numbers may have holes.
+	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`
 }
 
-// EnergySource says where a GPU's energy readings come from.
+// EnergySource is the origin of a GPU's energy readings.
 type EnergySource string
 
 // The energy sources.
@@ -106,24 +106,24 @@ const (
 	EnergyDivided EnergySource = "divided" // the GPU's part of its module's counter
 )
 
-// EnergyScope says what an energy reading covers. Boards with several dies, or
-// with a CPU, may count more than one GPU.
+// EnergyScope is the hardware that an energy reading covers. Boards with several dies, or with a
+// CPU, may count more than one GPU.
 type EnergyScope string
 
 // The energy scopes.
 const (
 	ScopeGPU     EnergyScope = "gpu"
 	ScopeModule  EnergyScope = "module"
-	ScopeUnknown EnergyScope = "unknown" // the driver does not say
+	ScopeUnknown EnergyScope = "unknown" // the driver does not report it
 )
 
-// Driver is the software that the GPUs of one vendor are read through.
+// Driver is the software through which the GPUs of one vendor are read.
 type Driver struct {
-	Vendor  string `json:"vendor"` // as [Device] has it
+	Vendor  string `json:"vendor"` // same as Device.Vendor
 	Name    string `json:"name"`   // "nvml"
 	Version string `json:"version"`
-	// Details are versions of libraries and engines, by label of gpuledger_driver_info:
-	// nvml_version, dcgm_version, dcgm_library_version. The map is not changed once it was
+	// Details are the versions of libraries and engines, by label of gpuledger_driver_info:
+	// nvml_version, dcgm_version, dcgm_library_version. The map is immutable once it was
 	// reported.
 	Details map[string]string `json:"details,omitempty"`
 }
@@ -131,10 +131,10 @@ type Driver struct {
 // PCIClass matches PCI devices (/sys/bus/pci/devices/*/{vendor,class}).
 type PCIClass struct {
 	Vendor string // such as 0x10de
-	Class  string // how the class begins, such as 0x0302
+	Class  string // prefix of the class, such as 0x0302
 }
 
-// Node is the machine as its firmware describes it (/sys/class/dmi/id).
+// Node is the machine as described by its firmware (/sys/class/dmi/id).
 type Node struct {
 	Name            string `json:"node"`
 	SysVendor       string `json:"sys_vendor"`
@@ -147,10 +147,9 @@ type Node struct {
 	SystemUUID      string `json:"system_uuid"`
 }
 
-// Identity returns s as it may be shown as an identity: trimmed, and empty if it
-// names nothing. Drivers and firmware fill unknown serial numbers with words
-// ("N/A", "To Be Filled By O.E.M."), zeros or 0xff bytes; taken as identities,
-// such values would merge every such board of a fleet into one.
+// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
+// unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), zeros or 0xff bytes. If
+// such values counted as identities, all such boards of a fleet would be merged into one.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -159,8 +158,7 @@ func Identity(s string) string {
 	return s
 }
 
-// placeholder reports whether s, in lower case, is what vendors write where they
-// have nothing to say.
+// placeholder reports whether s, in lower case, is a value that vendors use for "unknown".
 func placeholder(s string) bool {
 	switch s {
 	case "n/a", "[n/a]", "na", "none", "(none)", "null", "nil", "tbd", "empty", "invalid", "default", "default string",

@@ -1,10 +1,10 @@
 package gpu
 
-// FieldPage is what the field page shows: chosen fields of a DCGM host engine, as it
-// last read them.
+// FieldPage is the content of the field page: selected fields of a DCGM host engine and their
+// last read values.
 type FieldPage struct {
-	// Fields are the metrics, Labels the names of further labels, both in the order of
-	// the file.
+	// Fields are the metrics and Labels the names of additional labels, both in the order of the
+	// file.
 	Fields []PageField
 	Labels []string
 	Rows   []FieldRow
@@ -12,19 +12,19 @@ type FieldPage struct {
 
 // PageField is one metric of the field page.
 type PageField struct {
-	// Name is DCGM's name of the field, as the file spells it.
+	// Name is DCGM's name of the field, in the spelling of the file.
 	Name    string
 	Help    string
-	Counter bool // or else a gauge
+	Counter bool // otherwise a gauge
 }
 
-// FieldRow is what is said of one GPU or MIG instance.
+// FieldRow holds the values of one GPU or MIG instance.
 type FieldRow struct {
 	UUID        string
 	GPUInstance string // its GPU instance id, empty for a whole GPU
 	Profile     string // of the MIG instance
-	// Values has one for each of the page's fields: nil where there is none.
+	// Values has one entry per field of the page, nil if it has no value.
 	Values []*float64
-	// Labels has one for each of the page's labels, in the engine's words.
+	// Labels has one entry per label of the page, as returned by the host engine.
 	Labels []string
 }

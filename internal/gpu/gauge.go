@@ -1,6 +1,6 @@
 package gpu
 
-// Gauge is one of the gauges of a GPU. Reading, fakes and pages are loops over [GaugeInfos].
+// Gauge identifies a gauge of a GPU. Readers, fakes and pages loop over [GaugeInfos].
 type Gauge int
 
 // The gauges.
@@ -15,13 +15,14 @@ const (
 	NumGauges
 )
 
-// Gauges are the values of the gauges in base units; nil where a GPU reports none.
+// Gauges are the values of the gauges in base units, nil for a gauge that the GPU does not
+// report.
 type Gauges [NumGauges]*float64
 
 // GaugeInfo describes a gauge. Its metric is gpuledger_gpu_<Name>_<Unit>.
 type GaugeInfo struct {
 	Name, Unit, Help string
-	// Call is the function of NVML that reads it.
+	// Call is the NVML function that reads the gauge.
 	Call string
 }
 

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// ProcessID names one process for ever: a PID alone is reused.
+// ProcessID identifies one process permanently. A PID alone is reused.
 type ProcessID struct {
 	PID uint32 `json:"pid"`
 	// Start is field 22 of /proc/<pid>/stat, in raw clock ticks since boot.
 	Start uint64 `json:"start"`
 }
 
-// Process is what /proc says about a process that uses a GPU. Many refer to one: it is
-// not changed any more once it was handed on.
+// Process is a process that uses a GPU, as read from /proc. Many readers share one Process, so it
+// is immutable once it was published.
 type Process struct {
 	ID ProcessID
 	// Name is /proc/<pid>/comm, read once; it may hold any bytes.
@@ -26,7 +26,7 @@ type Process struct {
 	ContainerID string
 }
 
-// OwnedBy returns the process with another owner: itself, if that is its owner already.
+// OwnedBy returns the process with the owner o. It returns p itself if o already is its owner.
 func (p *Process) OwnedBy(o Owner) *Process {
 	if p.Owner == o {
 		return p
@@ -36,19 +36,20 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner owns processes, allocations and accounts. It is a value:
-// other packages compare owners, and use no field but the kind. The fields mean, by kind:
+// Owner owns processes, allocations and accounts. It is a value: other packages compare owners
+// and read no field except the kind. The meaning of the fields depends on the kind:
 //
 //	            Scope      Name  UID      Part
 //	OwnerPod    namespace  pod   pod UID  container
 //	the others  empty
 //
-// A pod that is created again under its old name has another UID and is another owner.
+// A pod that is deleted and created again with the same name has another UID and is another
+// owner.
 type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
 	Name  string    `json:"name,omitempty"`
-	// UID is empty while it is not known.
+	// UID is empty while it is unknown.
 	UID string `json:"uid,omitempty"`
 	// Part is empty while only the group is known.
 	Part string `json:"part,omitempty"`
@@ -74,7 +75,7 @@ func (o Owner) Compare(p Owner) int {
 	)
 }
 
-// OwnerKind tells the kinds of owners apart.
+// OwnerKind is the kind of an owner.
 type OwnerKind int
 
 // The kinds of owners. The zero value is not final: the process was seen, but its owner is
@@ -83,14 +84,15 @@ const (
 	OwnerPending  OwnerKind = iota
 	OwnerPod                // a container of a pod
 	OwnerHost               // the host: a process outside all containers
-	OwnerUnmapped           // unknown: a process that vanished, or whose container could not be named
+	OwnerUnmapped           // unknown: a process that ended early, or whose container has no known name
 	numOwnerKinds
 )
 
 // ownerKinds has a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	word string
-	// reason is why energy of such an owner is charged to no account; NumReasons if it is.
+	// reason is the reason why energy of such an owner is charged to no account, NumReasons if it
+	// is charged to one.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -99,11 +101,11 @@ var ownerKinds = [numOwnerKinds]struct {
 	OwnerUnmapped: {"unmapped", Unmapped},
 }
 
-// String returns the word used in logs and in the state file.
+// String returns the name of the kind in logs and in the state file.
 func (k OwnerKind) String() string { return ownerKinds[k].word }
 
-// Unattributed returns the reason why energy of such an owner is charged to no account, or
-// false if it has an account.
+// Unattributed returns the reason why energy of such an owner is charged to no account. It
+// returns false if the owner has an account.
 func (k OwnerKind) Unattributed() (Reason, bool) {
 	r := ownerKinds[k].reason
 	return r, r != NumReasons
@@ -115,10 +117,10 @@ func (k OwnerKind) HasAccount() bool {
 	return !unattributed
 }
 
-// MarshalText returns the word of the kind.
+// MarshalText returns the name of the kind.
 func (k OwnerKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText is the reverse of MarshalText.
+// UnmarshalText parses the name of a kind.
 func (k *OwnerKind) UnmarshalText(text []byte) error {
 	for i := range ownerKinds {
 		if ownerKinds[i].word == string(text) {
@@ -129,19 +131,19 @@ func (k *OwnerKind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown owner kind %q", text)
 }
 
-// Allocation is a device that the kubelet gave to a container.
+// Allocation is a device that the kubelet allocated to a container.
 type Allocation struct {
-	// Device is the device in the kubelet's words.
+	// Device is the device as the kubelet names it.
 	Device DeviceName
-	// UUID is the GPU that this names, GPUInstance its MIG instance, empty for a whole
-	// GPU. Both are empty until the name was looked up among the driver's devices.
+	// UUID is the GPU that Device names. GPUInstance is its MIG instance, empty for a whole GPU.
+	// Both are empty until the name is resolved to one of the driver's devices.
 	UUID        string
 	GPUInstance string
-	// Owner has no UID as long as that is not known, and no part where several containers
-	// of the pod share a claim.
+	// Owner has no UID while the UID is unknown, and no part if several containers of the pod
+	// share a claim.
 	Owner Owner
-	// Resource is the extended resource, such as nvidia.com/gpu; Claim the
-	// resource claim of a device allocated by DRA.
+	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim of a
+	// device that was allocated by DRA.
 	Resource string
 	Claim    string
 	Sharing  Sharing
@@ -151,48 +153,49 @@ type Allocation struct {
 	Live bool
 }
 
-// DeviceName names a GPU or a partition of one in one of the ways in which device plugins
-// and DRA drivers do.
+// DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
+// drivers use.
 type DeviceName struct {
-	// UUID is that of a GPU or of a partition's device, such as GPU-… or MIG-…. Without one
-	// the GPU has another name: Index is the driver's order, Node the path of its device node
-	// below /dev, PCIBusID its address as the driver prints it.
+	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is
+	// empty, another field names the GPU: Index is the position in the driver's order, Node the
+	// path of the device node below /dev, PCIBusID the address in the driver's format.
 	UUID     string
 	Index    *int
 	Node     string
 	PCIBusID string
-	// MIG names a partition of that GPU, nil for the GPU itself.
+	// MIG names a partition of that GPU. It is nil for the GPU itself.
 	MIG *PartitionName
 }
 
-// PartitionName names a partition of a GPU, in one of three ways.
+// PartitionName names a partition of a GPU in one of three forms.
 type PartitionName struct {
-	Ordinal          *int   // the driver's index of it
+	Ordinal          *int   // the driver's index of the partition
 	Instance         string // its GPU instance id
-	ProfileID, Start *int   // its profile's number and where it begins
+	ProfileID, Start *int   // the number of its profile and its first memory slice
 }
 
-// Sharing says how a container holds a GPU.
+// Sharing is the way in which a container holds a GPU.
 type Sharing string
 
 // The ways a container can hold a GPU.
 const (
 	SharingExclusive   Sharing = "exclusive"
-	SharingTimeSlicing Sharing = "time-slicing" // or MPS: the kubelet does not tell
+	SharingTimeSlicing Sharing = "time-slicing" // or MPS: the kubelet does not distinguish them
 	SharingMIG         Sharing = "mig"
-	SharingNone        Sharing = "none" // uses it without an allocation
-	SharingUnknown     Sharing = ""     // uses it; whether it was given it is not known
+	SharingNone        Sharing = "none" // used without an allocation
+	SharingUnknown     Sharing = ""     // used; allocation unknown
 )
 
-// Allocations is the kubelet's latest word on who holds which device.
+// Allocations is the kubelet's latest list of allocated devices.
 type Allocations struct {
-	// Known is false while the kubelet's answer is missing or too old to count.
-	// A node without a kubelet is Known, with an empty list.
+	// Known is false while the kubelet's response is missing or stale. A node without a kubelet
+	// is Known, with an empty list.
 	Known bool
-	// NoKubelet is set where there is none: nobody holds a device, and nobody needs to.
+	// NoKubelet is set on a machine without a kubelet, where nothing is allocated and no
+	// allocation is required.
 	NoKubelet bool
-	// Asked is when the kubelet was asked for the list (boot clock). What it gave to a
-	// container that was there by then is on it.
+	// Asked is the time (boot clock) at which the list was requested. It contains all allocations
+	// of containers that existed by then.
 	Asked time.Duration
 	List  []Allocation
 }

@@ -5,57 +5,56 @@ import (
 	"time"
 )
 
-// Report is everything that the sources of readings return at one tick.
+// Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one for each source that answered. Partial is set if another one did
-	// not: the report has no device of its vendor then.
+	// Drivers has one entry for each source that responded. Partial is set if a source did not:
+	// the report then has no device of its vendor.
 	Drivers []Driver
 	Partial bool
-	// Devices are the GPUs the driver answers for, including those whose call
-	// is late. A GPU that fell off the bus is missing.
+	// Devices are the GPUs that the driver lists, including those whose call is late. A GPU that
+	// fell off the bus is missing.
 	Devices []Device
-	// Readings has at most one entry per device; a device that did not answer
-	// in time has none.
+	// Readings has at most one entry per device. A device that did not respond in time has none.
 	Readings []Reading
 	// Events are the driver's error events since the last report.
 	Events []DriverEvent
-	// Fields is what the field page shows, nil if there is none.
+	// Fields is the content of the field page, nil if there is none.
 	Fields *FieldPage
 }
 
-// Reading is one look at one GPU. Every value may be missing on its own.
+// Reading is one reading of one GPU. Each value may be missing independently.
 type Reading struct {
 	UUID string
-	// At is when the energy counter was read. Took is by how much that may have been
-	// earlier: the call took that long.
+	// At is the time after the energy counter was read. Took is the duration of that call, so the
+	// counter's value may be older than At by that much.
 	At   Instant
 	Took time.Duration
-	// Energy is the board's counter since the driver was loaded (NVML
-	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU), or the
-	// integral of power where there is none.
+	// Energy is the board's energy since the driver was loaded (NVML
+	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU). For a board without a
+	// counter it is the integral of power.
 	Energy *Millijoules
-	// ModulePower is set if Energy covers a whole module. Part is then the GPU's part of
-	// the module's energy, 0 to 1, computed by the sampler; 0 means undivided.
+	// ModulePower is set if Energy covers a whole module. Part is then the GPU's part of the
+	// module's energy, from 0 to 1, computed by the sampler. 0 means undivided.
 	ModulePower ModulePower
 	Part        float64
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
-	// RowRemap is nil where the GPU cannot remap rows of its memory, and in MIG mode.
+	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
 
-	// Contexts are the processes that hold a context on the GPU, one entry per
-	// process. It is meaningful only if ContextsKnown.
+	// Contexts are the processes with a context on the GPU, one entry per process. They are valid
+	// only if ContextsKnown is set.
 	Contexts      []Context
 	ContextsKnown bool
-	// Samples say how busy processes were since the last reading, oldest first.
-	// Together they cover Sampled. They are meaningful only if SamplesKnown; with
-	// none nothing ran.
+	// Samples are the activity of processes since the last reading, oldest first. Together they
+	// cover Sampled. They are valid only if SamplesKnown is set. An empty list then means that no
+	// process was active.
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// Instances say how busy MIG instances were. They are meaningful only if
-	// InstancesKnown, when every instance has one.
+	// Instances are the activity of the MIG instances. They are valid only if InstancesKnown is
+	// set. Every instance then has an entry.
 	Instances      []InstanceSample
 	InstancesKnown bool
 }
@@ -64,25 +63,25 @@ type Reading struct {
 // (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
 
-// RowRemap is how a GPU fares with the replacement of faulty rows of its memory by
-// spare ones (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
+// RowRemap is the state of row remapping, by which a GPU replaces faulty rows of its memory by
+// spare rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
 type RowRemap struct {
-	// Pending is set while a row waits for the next reset of the GPU.
+	// Pending is set while a remap waits for the next reset of the GPU.
 	Pending bool
-	// Failed is set for good once there was no spare row for a faulty one.
+	// Failed is set permanently once a faulty row found no spare row.
 	Failed bool
-	// Correctable and Uncorrectable count the rows that were remapped over the life of the
-	// board, by the kind of the memory error.
+	// Correctable and Uncorrectable count the rows remapped over the lifetime of the board, by
+	// kind of memory error.
 	Correctable, Uncorrectable int
 }
 
-// Span is a time, on the boot clock.
+// Span is an interval on the boot clock.
 type Span struct{ From, To time.Duration }
 
-// Len returns how long a span is.
+// Len returns the duration of the span.
 func (s Span) Len() time.Duration { return s.To - s.From }
 
-// Overlap returns how much of two spans is common to them.
+// Overlap returns the duration that two spans have in common.
 func (s Span) Overlap(t Span) time.Duration {
 	return max(0, min(s.To, t.To)-max(s.From, t.From))
 }
@@ -91,18 +90,18 @@ func (s Span) Overlap(t Span) time.Duration {
 // nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses).
 type Context struct {
 	PID uint32
-	// GPUInstance is the MIG instance it is on, empty on a whole GPU. CUDA lets a
-	// process use one.
+	// GPUInstance is the MIG instance of the context, empty on a whole GPU. CUDA allows a process
+	// to use only one instance.
 	GPUInstance string
-	// MemoryUsed is in bytes; nil where the driver does not say.
+	// MemoryUsed is in bytes, nil if the driver does not report it.
 	MemoryUsed *uint64
 	// MPS is set for a client of an MPS server.
 	MPS bool
 }
 
-// Sample is how busy a GPU was with one process, averaged over a time: sampled
-// ownership by the driver's ring (NVML nvmlDeviceGetProcessUtilization), six or
-// seven samples a second, or the driver's accounting (nvmlDeviceGetAccountingStats_v2).
+// Sample is the activity of one process on a GPU, averaged over a span. It comes from the
+// driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), with six or seven
+// samples a second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2).
 type Sample struct {
 	PID uint32
 	Span
@@ -110,11 +109,10 @@ type Sample struct {
 	Memory float64 // 0 to 1
 }
 
-// InstanceSample is how busy a MIG instance was, averaged over a time: the part of
-// its own multiprocessors' time with a warp on them (NVML nvmlGpmMetricsGet,
-// NVML_GPM_METRIC_SM_UTIL).
+// InstanceSample is the activity of a MIG instance, averaged over a span: the part of the time in
+// which its multiprocessors had a warp (NVML nvmlGpmMetricsGet, NVML_GPM_METRIC_SM_UTIL).
 type InstanceSample struct {
-	Instance string // its GPU instance id
+	Instance string // GPU instance id
 	Span
 	SM float64 // 0 to 1
 }
@@ -124,15 +122,16 @@ type DriverEvent struct {
 	UUID string
 	Code uint64
 	At   time.Time
-	// Earlier counts errors of that code before it whose times are not known any more.
+	// Earlier counts preceding errors with the same code whose times are no longer known.
 	Earlier uint64
 }
 
-// maxWaiting is how many errors wait for a report with a time of their own.
+// maxWaiting is the number of queued errors that keep their own times.
 const maxWaiting = 1024
 
-// Queue adds an error to those that wait for a report, which may be days away. Of too many
-// the oldest of its kind is counted with it: none is lost, but for its time.
+// Queue appends an error to the queue for the next report, which may be days away. In a full
+// queue the oldest error with the same GPU and code is merged into the new one: its time is lost,
+// but it is still counted.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestQueue: errors that wait for a report cost bounded memory, and each is counted. The
-// newest of each kind has its time.
+// TestQueue checks that queued errors use bounded memory, that every error is counted, and that
+// the newest error of each kind keeps its time.
 func TestQueue(t *testing.T) {
 	const kinds, each = 24, 1000
 	start := time.Unix(1_800_000_000, 0)

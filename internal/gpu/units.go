@@ -2,19 +2,19 @@ package gpu
 
 import "time"
 
-// Millijoules is an amount of energy. NVML's and DCGM's energy counters have
-// this unit, and integers are what lets the books balance exactly.
+// Millijoules is an amount of energy. The energy counters of NVML and DCGM have this unit, and
+// integers let the books balance exactly.
 type Millijoules int64
 
-// Joules converts to the base unit of the metrics page.
+// Joules converts to joules, the base unit of the metrics page.
 func (m Millijoules) Joules() float64 { return float64(m) / 1000 }
 
-// Watts is a power, averaged by the driver over a second or less.
+// Watts is power, averaged by the driver over a second or less.
 type Watts float64
 
-// Instant is one moment on two clocks. Wall is for people and for timestamps on
-// the page; Boot is CLOCK_BOOTTIME, which never steps and counts suspended time,
-// and is the only clock the ledger does arithmetic with.
+// Instant is one moment on two clocks. Wall is for people and for timestamps on the page. Boot is
+// CLOCK_BOOTTIME: it never steps, it counts suspended time, and it is the only clock that the
+// ledger calculates with.
 type Instant struct {
 	Wall time.Time     `json:"wall"`
 	Boot time.Duration `json:"boot"`
@@ -23,8 +23,8 @@ type Instant struct {
 // Sub returns the time from u to i on the boot clock.
 func (i Instant) Sub(u Instant) time.Duration { return i.Boot - u.Boot }
 
-// IsZero reports whether the instant was never set.
+// IsZero reports whether the instant is unset.
 func (i Instant) IsZero() bool { return i == Instant{} }
 
-// A Clock returns the present moment.
+// A Clock returns the current time.
 type Clock func() Instant

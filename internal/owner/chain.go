@@ -9,32 +9,31 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// keepProcesses is how long a process is remembered after it was last asked for: longer
-// than any interval waits for its settlement.
+// keepProcesses is how long a process is kept after its last request. It is longer than any
+// interval waits for its settlement.
 const keepProcesses = time.Minute
 
 // A Resolver finds the owners of one kind.
 type Resolver interface {
-	// Resolve returns a function that returns the owner of a process as far as it is known
-	// now, or nil if the owner is of another kind. The function is called until its answer
-	// is final.
+	// Resolve returns a function that returns the current answer for a process, or nil if the
+	// owner is of another kind. The function is called until its answer is final.
 	Resolve(p Process) func() Answer
 }
 
-// A Process as a resolver sees it.
+// A Process is a process as resolvers see it.
 type Process struct {
 	gpu.ProcessID
 	// First is when the process was first seen, on the boot clock.
 	First time.Duration
-	// Cgroup is the content of /proc/<pid>/cgroup. It may be long: a resolver keeps copies
-	// of the parts that it needs.
+	// Cgroup is the content of /proc/<pid>/cgroup. It may be long, so a resolver copies the parts
+	// that it keeps.
 	Cgroup string
 }
 
 // An Answer is the result of a resolver.
 type Answer struct {
 	Owner gpu.Owner
-	// ContainerID is the container runtime's id, 64 hex digits; may be empty.
+	// ContainerID is the container runtime's id, 64 hex digits. It may be empty.
 	ContainerID string
 	// Final is set if the answer will not change.
 	Final bool
@@ -53,21 +52,22 @@ type Chain struct {
 // process is a process that uses, or used, a GPU.
 type process struct {
 	gpu.Process
-	// first and asked are when the process was first and last seen, on the boot clock.
+	// first and asked are the times at which the process was first and last requested, on the
+	// boot clock.
 	first, asked time.Duration
 	resolve      func() Answer // nil once the owner is final
 }
 
-// NewChain returns a chain that asks the resolvers in order. A process that no
-// resolver takes belongs to the host.
+// NewChain returns a chain that calls the resolvers in order. A process that no resolver accepts
+// belongs to the host.
 func NewChain(tree proc.Tree, now gpu.Clock, resolvers ...Resolver) *Chain {
 	return &Chain{tree: tree, now: now, resolvers: resolvers, processes: make(map[gpu.ProcessID]*process)}
 }
 
-// Process returns what /proc reports now about a process that uses a GPU, or false
-// if there is no such process. Its start time is read on every call, its name and its cgroup
-// only once, unless its owner is unmapped. A process whose stat cannot be read is unmapped,
-// and its ID has no start time.
+// Process returns the current state in /proc of a process that uses a GPU, or false if there is
+// no such process. Its start time is read on every call. Its name and its cgroup are read once,
+// or again while its owner is unmapped. A process whose stat is unreadable is unmapped, and its
+// ID has no start time.
 func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	now := c.now().Boot
 	c.forget(now)
@@ -89,9 +89,9 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	return p.Process, true
 }
 
-// Owner returns the owner of a process that Process has returned, also for a minute after
-// it was last asked for. The owner is pending while it is not known yet, and unmapped if the
-// process was never seen. It has no part until that is known.
+// Owner returns the owner of a process that Process has returned. It is available for a minute
+// after the last request. The owner is pending while it is not known yet, and unmapped if Process
+// never returned the process. It has no part until that is known.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
 	p := c.processes[id]
@@ -102,7 +102,7 @@ func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	return p.Owner
 }
 
-// update asks for an owner that is not final.
+// update calls the resolver unless the owner is final.
 func (p *process) update() {
 	if p.resolve == nil {
 		return
@@ -114,8 +114,8 @@ func (p *process) update() {
 	}
 }
 
-// read remembers the process whose stat was just read, or returns nil if it ended. With an
-// unreadable cgroup it is unmapped, to be read again.
+// read stores the process whose stat was just read, or returns nil if it ended. A process with an
+// unreadable cgroup is unmapped and will be read again.
 func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	st, cgroup, err := c.tree.Cgroup(pid, st)
 	if errors.Is(err, proc.ErrGone) {
@@ -136,7 +136,7 @@ func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	return p
 }
 
-// resolver returns the answer of the first resolver that has one.
+// resolver returns the answer function of the first resolver that accepts the process.
 func (c *Chain) resolver(p Process) func() Answer {
 	for _, r := range c.resolvers {
 		if resolve := r.Resolve(p); resolve != nil {
@@ -147,8 +147,8 @@ func (c *Chain) resolver(p Process) func() Answer {
 	return func() Answer { return Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true} }
 }
 
-// startTime turns ticks since boot into a wall-clock time. It is zero while the boot time
-// cannot be read.
+// startTime converts ticks since boot to wall-clock time. It is zero while the boot time is
+// unreadable.
 func (c *Chain) startTime(ticks uint64) time.Time {
 	if c.bootTime.IsZero() {
 		var err error
@@ -159,11 +159,11 @@ func (c *Chain) startTime(ticks uint64) time.Time {
 	return c.bootTime.Add(time.Duration(ticks) * (time.Second / proc.UserHZ))
 }
 
-// sweepEvery is how often old processes are dropped.
+// sweepEvery is the interval at which old processes are dropped.
 const sweepEvery = 10 * time.Second
 
-// forget drops the processes that were not asked for lately, and the boot time, which
-// follows the wall clock when that is set.
+// forget drops the processes that were not requested lately. It also drops the boot time, which
+// changes when the wall clock is set.
 func (c *Chain) forget(now time.Duration) {
 	if now-c.swept < sweepEvery {
 		return

@@ -16,11 +16,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// word is a resolver of the processes whose cgroup holds a word.
+// word is a resolver that accepts processes whose cgroup contains a word.
 type word struct {
 	word   string
 	asked  int
-	answer func(n int) owner.Answer // by the number of the question
+	answer func(n int) owner.Answer // by the number of the call
 }
 
 func (w *word) Resolve(p owner.Process) func() owner.Answer {
@@ -60,7 +60,7 @@ func (m *machine) write(name, content string) {
 	}
 }
 
-// start makes a process that began after some ticks.
+// start creates a process with a start time in ticks.
 func (m *machine) start(pid uint32, ticks int, flags int, cgroup string) gpu.ProcessID {
 	m.write(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", pid, flags, ticks))
 	m.write(fmt.Sprintf("%d/cgroup", pid), cgroup)
@@ -76,8 +76,8 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// TestOrder: the first resolver that knows a process names its owner, and the host owns what
-// none knows.
+// TestOrder checks that the first resolver that accepts a process determines its owner, and that
+// the host owns the rest.
 func TestOrder(t *testing.T) {
 	one, two := &word{word: "one", answer: final(pod)}, &word{word: "o", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})}
 	m := newMachine(t, one, two)
@@ -97,7 +97,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFinal: a resolver is asked until its answer is final, also for a process that ended.
+// TestFinal checks that a resolver is called until its answer is final, also for a process that
+// ended.
 func TestFinal(t *testing.T) {
 	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}
 	w := &word{word: "pod", answer: func(n int) owner.Answer { return answers[n-1] }}
@@ -126,7 +127,7 @@ func TestFinal(t *testing.T) {
 	}
 }
 
-// TestUnmappedAgain: an unmapped process is read again.
+// TestUnmappedAgain checks that an unmapped process is read again.
 func TestUnmappedAgain(t *testing.T) {
 	m := newMachine(t, &word{word: "?", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})})
 	m.start(10, 5, 0, "?")
@@ -139,7 +140,7 @@ func TestUnmappedAgain(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a process without a readable stat or cgroup is unmapped.
+// TestUnreadable checks that a process without a readable stat or cgroup is unmapped.
 func TestUnreadable(t *testing.T) {
 	m := newMachine(t)
 	m.write("10/stat", "10 (x)")

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Paths returns the path of each line <hierarchy>:<controllers>:<path> of the content of a
-// cgroup file, one for each hierarchy of cgroup v1 and one for v2, split into its segments.
-// The path of a malformed line is nil. The suffix " (deleted)" of a dead process's path is
-// left out.
+// Paths returns the path of each line <hierarchy>:<controllers>:<path> of a cgroup file, split
+// into segments. There is one line for each hierarchy of cgroup v1 and one for v2. The path of a
+// malformed line is nil. The suffix " (deleted)" in the path of a dead process is removed.
 func Paths(cgroup string) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for line := range strings.Lines(cgroup) {
@@ -31,8 +30,8 @@ func Paths(cgroup string) iter.Seq2[[]string, error] {
 	}
 }
 
-// IsUserSlice reports whether a segment holds the processes of users: systemd's slice
-// of all users, or the manager of one of them. Below it users choose the names of cgroups.
+// IsUserSlice reports whether a segment contains the processes of users: systemd's slice of all
+// users, or the manager of one user. Below it users choose the names of cgroups.
 func IsUserSlice(segment string) bool {
 	return segment == "user.slice" || strings.HasPrefix(segment, "user@") && strings.HasSuffix(segment, ".service")
 }
@@ -68,8 +67,8 @@ func ContainerIDOf(segment string) string {
 	return id
 }
 
-// IsContainerID reports whether s is a container id as containerd, CRI-O and Docker make
-// them: 256 bits in hexadecimal digits.
+// IsContainerID reports whether s is a container id of containerd, CRI-O or Docker: 256 bits in
+// hexadecimal digits.
 func IsContainerID(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }

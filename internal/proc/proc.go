@@ -1,5 +1,5 @@
-// Package proc reads the proc file system: processes, their start times and the text of
-// their cgroups. Owners, such as pods, are the subject of other packages.
+// Package proc reads the proc file system: processes, their start times and their cgroups. It
+// does not interpret owners, such as pods.
 package proc
 
 import (
@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is returned for a process that does not exist, or no longer.
+// ErrGone means that a process does not exist, or no longer exists.
 var ErrGone = errors.New("no such process")
 
-// UserHZ is the unit of times in /proc/<pid>/stat: 100 ticks a second, on every
-// architecture that has GPUs.
+// UserHZ is the unit of times in /proc/<pid>/stat: 100 ticks a second, on every architecture with
+// GPUs.
 const UserHZ = 100
 
 // Flags of include/linux/sched.h.
@@ -41,7 +41,7 @@ const maxPIDs = 4 << 20
 // Tree reads processes from a proc file system mounted at Root.
 type Tree struct{ Root string }
 
-// Stat is the part of /proc/<pid>/stat that is used.
+// Stat contains the used fields of /proc/<pid>/stat.
 type Stat struct {
 	Name    string // field 2, the same bytes as in /proc/<pid>/comm
 	Exiting bool   // from field 9
@@ -70,7 +70,7 @@ func (t Tree) PIDs() ([]uint32, error) {
 	return pids, nil
 }
 
-// BootTime returns when the machine booted, in whole seconds (/proc/stat, btime).
+// BootTime returns the boot time of the machine, in whole seconds (/proc/stat, btime).
 func (t Tree) BootTime() (time.Time, error) {
 	tree, err := procfs.NewFS(t.Root)
 	if err != nil {
@@ -83,8 +83,8 @@ func (t Tree) BootTime() (time.Time, error) {
 	return time.Unix(int64(s.BootTime), 0), nil
 }
 
-// Stat reads a process's name and start time in one go, so that both belong to
-// the same process.
+// Stat reads the name and the start time of a process in one read, so that both belong to the
+// same process.
 func (t Tree) Stat(pid uint32) (Stat, error) { return readStat(t.File(pid, "stat")) }
 
 // readStat reads the stat of a process or of one of its threads.
@@ -101,10 +101,10 @@ func readStat(file string) (Stat, error) {
 	return s, nil
 }
 
-// Cgroup returns the content of /proc/<pid>/cgroup of the process whose stat was just read,
-// and the stat of the process that it belongs to: if the PID was reused in between, that of
-// the new process. The stat is valid also with an error that is not ErrGone. A thread of the
-// kernel has no content: its cgroup, the root, has no name in a private cgroup namespace.
+// Cgroup returns the content of /proc/<pid>/cgroup of the process whose stat was just read, and
+// the stat of the process that the content belongs to: if the PID was reused in between, that is
+// the new process. The stat is also valid with an error other than ErrGone. For a kernel thread
+// the content is empty: its cgroup, the root, has no name in a private cgroup namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -126,8 +126,8 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// inRoot reports whether a hierarchy of cgroup v1 shows the root, and no hierarchy anything
-// else.
+// inRoot reports whether at least one hierarchy of cgroup v1 shows the root, and no hierarchy
+// shows another path.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -141,11 +141,11 @@ func inRoot(cgroup string) bool {
 	return v1
 }
 
-// maxThreads is how many threads of a process are read to find one that still runs.
+// maxThreads limits how many threads of a process are read to find one that still runs.
 const maxThreads = 32
 
-// cgroupOfThreads returns the cgroup of a process whose main thread has exited from a thread
-// that still runs. It is empty if there is none among the first threads.
+// cgroupOfThreads returns the cgroup of a process whose main thread has exited, read from a
+// thread that still runs. It is empty if none of the first threads runs.
 func (t Tree) cgroupOfThreads(pid uint32) string {
 	tasks, err := os.Open(t.File(pid, "task"))
 	if err != nil {
@@ -165,7 +165,6 @@ func (t Tree) cgroupOfThreads(pid uint32) string {
 	return ""
 }
 
-// readText returns the content of a file.
 func readText(file string) (string, error) {
 	var buf [fileSize]byte
 	data, err := readFile(file, buf[:0])
@@ -177,11 +176,11 @@ func (t Tree) File(pid uint32, name string) string {
 	return filepath.Join(t.Root, strconv.FormatUint(uint64(pid), 10), name)
 }
 
-// fileSize is room for the files of most processes, in bytes.
+// fileSize is the initial buffer size in bytes. It is enough for the files of most processes.
 const fileSize = 2048
 
-// readFile appends a file to buf, which may lie on the stack. Thousands of processes are
-// read in one poll, and os.ReadFile leaves a kilobyte of garbage behind each.
+// readFile appends the content of a file to buf, which may be on the stack. Thousands of
+// processes are read in one poll, and os.ReadFile allocates a kilobyte for each.
 func readFile(name string, buf []byte) ([]byte, error) {
 	fd, err := uninterrupted(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -201,7 +200,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// uninterrupted makes a system call again while a signal interrupts it.
+// uninterrupted repeats a system call that a signal interrupts.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
@@ -210,8 +209,7 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// goneOr turns the errors of a process that ended before or during a read into
-// ErrGone.
+// goneOr maps the errors for a process that ended before or during a read to ErrGone.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrGone
@@ -219,15 +217,15 @@ func goneOr(err error) error {
 	return err
 }
 
-// parseStat reads /proc/<pid>/stat. The name stands in parentheses and may hold
-// any bytes, parentheses and newlines too. Package procfs has a parser for the
-// file, but it panics on a line that ends in the name.
+// parseStat parses /proc/<pid>/stat. The name is in parentheses and may contain any bytes,
+// including parentheses and newlines. The parser of package procfs panics on a line that ends in
+// the name.
 func parseStat(data []byte) (Stat, error) {
 	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 0 || end < open {
 		return Stat{}, fmt.Errorf("no process name in %.200q", string(data))
 	}
-	var field [23][]byte // by number; 3 is the first behind the name
+	var field [23][]byte // by field number; 3 is the first after the name
 	rest := bytes.TrimSpace(data[end+1:])
 	for i := 3; i < len(field); i++ {
 		field[i], rest, _ = bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))

@@ -44,7 +44,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestReadFile: a file is read as a whole, also one for which there is no room.
+// TestReadFile checks that a file is read completely, also if it exceeds the buffer.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cgroup")
 	for _, size := range []int{0, 1, fileSize - 1, fileSize, fileSize + 1, 10 * fileSize} {

@@ -29,7 +29,7 @@ func (t tree) write(name, content string) {
 	}
 }
 
-// start makes a process or a thread, in a folder, that began after some ticks.
+// start creates a process or a thread in a folder, with a start time in ticks.
 func (t tree) start(folder string, ticks, flags int, cgroup string) {
 	t.write(folder+"/stat", fmt.Sprintf("7 (x) S 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", flags, ticks))
 	t.write(folder+"/cgroup", cgroup)
@@ -66,7 +66,7 @@ func TestCgroup(t *testing.T) {
 	tests := map[string]struct {
 		before proc.Stat
 		setUp  func(tree)
-		start  uint64 // of the process that the text is of
+		start  uint64 // of the process that the text belongs to
 		text   string
 		err    error
 	}{
@@ -99,7 +99,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestNoCgroup: a process without that file is there all the same.
+// TestNoCgroup checks that a process without a cgroup file is still reported.
 func TestNoCgroup(t *testing.T) {
 	p := newTree(t)
 	p.start("7", 5, 0, "")

@@ -1,4 +1,3 @@
-// Package words_test checks the text of the repository against the list of words.txt.
 package words_test
 
 import (

@@ -37,7 +37,7 @@ func Full(i int) GPU {
 	return g
 }
 
-// Value is the value of a gauge of [Full]. Each gauge has another one.
+// Value returns the value of a gauge of [Full]. No two gauges have the same value.
 func Value(g gpu.Gauge, i int) float64 {
 	n := float64(41 + i + 5*int(g-gpu.Temperature))
 	switch gpu.GaugeInfos[g].Unit {
@@ -49,9 +49,9 @@ func Value(g gpu.Gauge, i int) float64 {
 	return n
 }
 
-// Divided returns GPU i in MIG mode, where there is neither utilisation nor a word on
-// remapped rows: an instance with two compute instances and one that may not be told
-// in full.
+// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. It has an
+// instance with two compute instances, and one whose profile number and position are not
+// reported.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
@@ -63,7 +63,7 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy is Divided with a driver that says how busy its instances are.
+// Busy returns Divided with a driver that reports the activity of instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true
@@ -88,7 +88,7 @@ func Plain(i int) GPU {
 	return g
 }
 
-// Bare returns GPU i, which tells nothing but its name.
+// Bare returns GPU i with a UUID and nothing else.
 func Bare(i int) GPU {
 	uuid := fmt.Sprintf("GPU-5a1f0000-0000-4000-8000-00000000000%d", i)
 	return GPU{Device: gpu.Device{UUID: uuid, Index: i, Vendor: "NVIDIA"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// testExact reads a node whose GPUs have everything, little, and nothing.
+// testExact reads a node with GPUs that report everything, little, and nothing.
 func testExact(t *testing.T, open Open) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
 	s, _ := open(t, n, NewClock().Now)
@@ -18,7 +18,7 @@ func testExact(t *testing.T, open Open) {
 	Check(t, Read(t, s), n)
 }
 
-// testAbsent takes one thing away from a GPU that has everything.
+// testAbsent removes one value at a time from a GPU that reports everything.
 func testAbsent(t *testing.T, open Open) {
 	tests := map[string]func(*GPU){
 		"serial":         func(g *GPU) { g.Device.Serial = "" },
@@ -40,7 +40,7 @@ func testAbsent(t *testing.T, open Open) {
 			g.Reading.Energy, g.Reading.Gauges[gpu.Power] = nil, nil
 		},
 	}
-	for _, info := range gpu.GaugeInfos { // those that one call reads go together
+	for _, info := range gpu.GaugeInfos { // gauges of one call are removed together
 		tests[info.Call] = func(g *GPU) { DropGauges(g, info.Call) }
 	}
 	for name, takeAway := range tests {
@@ -63,7 +63,7 @@ func DropGauges(g *GPU, call string) {
 	}
 }
 
-// testEnergy follows a counter, which is in millijoules and must not be rounded.
+// testEnergy checks that the counter is in millijoules and is not rounded.
 func testEnergy(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Plain(1)}}
@@ -82,9 +82,8 @@ func testEnergy(t *testing.T, open Open) {
 	}
 }
 
-// testSamples lets a process work: each sample is reported once, and none since
-// the last reading is not the same as not to know. What one reading covers begins
-// where the last one's ended.
+// testSamples checks that each sample is reported once, that "no samples since the last reading"
+// differs from "unknown", and that each reading covers the time from the end of the last one.
 func testSamples(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
@@ -108,19 +107,19 @@ func testSamples(t *testing.T, open Open) {
 		change(n)
 		read()
 		g.Reading.Samples = nil
-		read() // the driver still has them; they are not new
+		read() // the driver still has the samples, but they are not new
 	}
 }
 
-// testMIG divides a GPU, divides it otherwise under the same ids, and makes it whole
-// again, while nothing else changes.
+// testMIG partitions a GPU, partitions it differently with the same ids, and ends MIG mode, while
+// nothing else changes.
 func testMIG(t *testing.T, open Open) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
 	s, change := open(t, n, NewClock().Now)
 	Check(t, Read(t, s), n)
 
 	was := n.GPUs[0].Device.MIG.Instances
-	again := was[0] // its id and UUIDs too: drivers make them of the instance's place
+	again := was[0] // same id and UUIDs: drivers derive them from the position of the instance
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	none, first, reused := Divided(0), Divided(0), Divided(0)
 	none.Device.MIG.Instances, none.Reading.Contexts = nil, nil
@@ -134,9 +133,9 @@ func testMIG(t *testing.T, open Open) {
 	}
 }
 
-// testInstances asks for what instances did: nothing is known of a first reading, nor
-// of one that follows at once, nor of an instance that was not there before. What one
-// reading covers begins where the last one's ended.
+// testInstances checks the activity of instances. It is unknown in a first reading, in a reading
+// that follows immediately, and for an instance that is new. Each reading covers the time from
+// the end of the last one.
 func testInstances(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
@@ -175,14 +174,14 @@ func testInstances(t *testing.T, open Open) {
 	read("for the second time", time.Second, true)
 	n.GPUs[0].Device.MIG.Instances = n.GPUs[0].Device.MIG.Instances[:1]
 	n.GPUs[0].Reading.Instances = n.GPUs[0].Reading.Instances[:1]
-	n.GPUs[0].Reading.Contexts = n.GPUs[0].Reading.Contexts[1:] // the other was on it
+	n.GPUs[0].Reading.Contexts = n.GPUs[0].Reading.Contexts[1:] // the removed context was on the instance
 	change(n)
 	read("an instance less", time.Second, true)
 	read("after a long time", time.Hour, false)
 	read("after that", time.Second, true)
 }
 
-// testLost finds a GPU lost from the start, and loses and finds it again.
+// testLost checks a GPU that is lost from the start, and one that is lost and found again.
 func testLost(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -205,7 +204,7 @@ func testLost(t *testing.T, open Open) {
 	Check(t, Read(t, s), n)
 }
 
-// testStuck lets a GPU hang. It keeps its identity, and nobody waits for it.
+// testStuck checks that a GPU that hangs keeps its identity and delays no read.
 func testStuck(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -223,7 +222,7 @@ func testStuck(t *testing.T, open Open) {
 	Check(t, Read(t, s), n)
 }
 
-// testReload loads the driver again, which numbers the GPUs the other way.
+// testReload reloads the driver, which then lists the GPUs in reverse order.
 func testReload(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -240,7 +239,7 @@ func testReload(t *testing.T, open Open) {
 	Check(t, Eventually(t, s, "the driver answers again", answers), n)
 }
 
-// testDown begins without a driver, and takes it away again.
+// testDown starts without a driver, loads it, and unloads it again.
 func testDown(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}, Down: true}

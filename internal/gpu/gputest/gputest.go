@@ -1,7 +1,6 @@
-// Package gputest is the contract that every source of GPU readings keeps,
-// written as a test suite. It speaks the vocabulary of package gpu only: a test
-// describes a [Node], the source's own test makes a driver that is such a node,
-// and the source must report exactly what was described.
+// Package gputest is a test suite for sources of GPU readings. It uses only the types of package
+// gpu: the suite describes a [Node], the test of the source provides a driver that behaves like
+// that node, and the source must report exactly what was described.
 package gputest
 
 import (
@@ -16,35 +15,35 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Source is what is tested.
+// A Source is the source under test.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Open starts a driver that is the given node and returns a source that reads it
-// with the given clock, and a function that makes the driver another node under
-// the open source. It cleans up with t.Cleanup. The source must go on without a
-// slow GPU after a second at most.
+// Open starts a driver that behaves like the node and returns a source that reads it with the
+// given clock. The returned function changes the driver to another node while the source is open.
+// Open cleans up with t.Cleanup. The source must not wait for a slow GPU for longer than a
+// second.
 type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node))
 
-// Node describes a machine by what a source must report of it.
+// Node describes a machine by the values that a source must report.
 type Node struct {
 	// Down is set while no driver is loaded.
 	Down bool
-	// Loads counts how often the driver was loaded before; after a change to a
-	// greater number the driver is another one.
+	// Loads counts how often the driver was loaded before. A change to a greater number means
+	// that the driver was reloaded.
 	Loads int
 	GPUs  []GPU // in the driver's order
 }
 
-// GPU describes one GPU. What is empty or nil is what this GPU does not have.
+// GPU describes one GPU. An empty or nil value is one that this GPU does not report.
 type GPU struct {
 	Device gpu.Device
-	// Reading is what the GPU says now, but for its UUID and time. Instances are how
-	// busy they always are; a source may need several readings to tell.
+	// Reading is the current reading, except for its UUID and time. Instances are the constant
+	// activity of the instances; a source may need several readings to measure it.
 	Reading gpu.Reading
-	// SampledAt is when the driver took the samples of the reading. What time a
-	// source says that they cover is not described, but checked.
+	// SampledAt is the time at which the driver took the samples of the reading. The time that a
+	// source reports for them is not described, but checked.
 	SampledAt time.Time
 	// Lost is set once the GPU fell off the bus.
 	Lost bool
@@ -71,8 +70,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// Clock is a clock that stands still between calls of Advance. Its wall clock
-// starts at the true time, which drivers stamp their samples with.
+// Clock is a clock that advances only by calls of Advance. Its wall clock starts at the real
+// time, because drivers stamp their samples with it.
 type Clock struct {
 	mu  sync.Mutex
 	now gpu.Instant
@@ -98,8 +97,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now.Boot += d
 }
 
-// Check fails the test unless the report is exactly the node: a device for each
-// GPU that is not lost, a reading for each that is not stuck either.
+// Check fails the test unless the report matches the node: a device for each GPU that is not
+// lost, and a reading for each of them that is not stuck.
 func Check(t *testing.T, report gpu.Report, n Node) {
 	t.Helper()
 	checkOnce(t, report)
@@ -135,20 +134,20 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 }
 
-// checkInstances fails the test unless it is not known how busy a GPU's instances are,
-// or all that is said of them is so.
+// checkInstances fails the test if activity of instances is reported and differs from the
+// description.
 func checkInstances(t *testing.T, want, got gpu.Reading) {
 	t.Helper()
 	if !got.InstancesKnown {
 		return
 	}
 	if !want.InstancesKnown {
-		t.Errorf("instances of %s are known: %+v", got.UUID, got.Instances)
+		t.Errorf("activity of instances of %s is reported: %+v", got.UUID, got.Instances)
 	}
 	told := make(map[string]float64)
 	for _, s := range got.Instances {
 		if s.Len() <= 0 || s.From <= 0 || s.To > got.At.Boot+time.Second {
-			t.Errorf("instance %s was busy in %v, now is %v", s.Instance, s.Span, got.At.Boot)
+			t.Errorf("instance %s has span %v, now is %v", s.Instance, s.Span, got.At.Boot)
 		}
 		told[s.Instance] = s.SM
 	}
@@ -161,19 +160,18 @@ func checkInstances(t *testing.T, want, got gpu.Reading) {
 	}
 }
 
-// checkTimes fails the test unless a reading is of some time, and what was sampled is
-// of a time before it.
+// checkTimes fails the test unless a reading has a time and its samples are not later than that.
 func checkTimes(t *testing.T, r gpu.Reading) {
 	t.Helper()
 	if r.At.IsZero() {
-		t.Error("a reading has no time")
+		t.Error("reading without a time")
 	}
 	if s := r.Sampled; r.SamplesKnown && (s.From > s.To || s.To > r.At.Boot+time.Second) {
-		t.Errorf("samples of %v, now is %v", s, r.At.Boot)
+		t.Errorf("samples cover %v, now is %v", s, r.At.Boot)
 	}
 	for _, s := range r.Samples {
 		if s.Len() <= 0 || s.Overlap(r.Sampled) != s.Len() {
-			t.Errorf("a sample of %v, all samples are of %v", s.Span, r.Sampled)
+			t.Errorf("sample covers %v, outside of %v", s.Span, r.Sampled)
 		}
 	}
 }
@@ -204,8 +202,7 @@ func byUUID() cmp.Option {
 	}
 }
 
-// Read reads the source and fails the test on an error, or if a GPU is there
-// twice.
+// Read reads the source. It fails the test on an error, or if a GPU is reported twice.
 func Read(t *testing.T, s Source) gpu.Report {
 	t.Helper()
 	report, err := s.Read(t.Context())
@@ -216,13 +213,13 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// Patience is the time limit of what should happen. It detects a hang, and a busy machine
-// does not reach it.
+// Patience is the timeout of events that must happen. It detects hangs and is long enough for a
+// busy machine.
 const Patience = 5 * time.Minute
 
-// Hasty returns a source that does not wait for calls that hang: the first Read waits for a
-// moment, each further one twice as long. On a busy machine other calls may be late, too, so
-// that a test waits with [Eventually] for their readings.
+// Hasty returns a source that does not wait for calls that hang: the first Read has a short
+// timeout, and each further one doubles it. On a busy machine other calls may time out too, so
+// tests wait with [Eventually] for their readings.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 
 type hasty struct {
@@ -237,7 +234,7 @@ func (h *hasty) Read(ctx context.Context) (gpu.Report, error) {
 	return h.Source.Read(ctx)
 }
 
-// Eventually reads the source until a report is as wanted, and returns it.
+// Eventually reads the source until ok accepts the report, and returns it.
 func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) bool) gpu.Report {
 	t.Helper()
 	deadline := time.After(Patience)

@@ -21,7 +21,7 @@ import (
 // seconds over a broken GPU and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
 
-var errLate = errors.New("all calls timed out")
+var errLate = errors.New("call timed out")
 
 // A session is what is known from one nvmlInit to the next. Except for what is
 // marked otherwise it belongs to the goroutine in [Source.Read].
