@@ -55,7 +55,7 @@ func TestOversizedList(t *testing.T) {
 		{"64 MiB", func() []*podresources.PodResources {
 			return []*podresources.PodResources{{Name: strings.Repeat("x", 64<<20)}}
 		}, "larger than max"},
-		{"a long pod", func() []*podresources.PodResources { return holders(1, 100_000) }, "a pod of"},
+		{"a long pod", func() []*podresources.PodResources { return holders(1, 100_000) }, "pod of"},
 		{"empty pods", func() []*podresources.PodResources { return make([]*podresources.PodResources, 1_000_000) }, "more than 50000 pods"},
 		{"empty containers", func() []*podresources.PodResources {
 			return []*podresources.PodResources{{Containers: make([]*podresources.ContainerResources, 200_000)}}
@@ -93,7 +93,7 @@ func TestOversizedPods(t *testing.T) {
 		want string
 	}{
 		{"64 MiB", func() [][]byte { return [][]byte{make([]byte, 64<<20)} }, "larger than max"},
-		{"a long pod", func() [][]byte { return [][]byte{message(9, strings.Repeat("x", 3<<20))} }, "a pod of"},
+		{"a long pod", func() [][]byte { return [][]byte{message(9, strings.Repeat("x", 3<<20))} }, "pod of"},
 		{"empty pods", func() [][]byte { return make([][]byte, 1_000_000) }, "more than 50000 pods"},
 		{"empty containers", func() [][]byte { return [][]byte{message(2, []byte(strings.Repeat("\x12\x00", 100_000)))} }, "more than 50000 pods"},
 		{"empty statuses", func() [][]byte { return [][]byte{message(3, []byte(strings.Repeat("\x42\x00", 100_000)))} }, "more than 50000 pods"},

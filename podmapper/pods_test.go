@@ -192,7 +192,7 @@ func TestPodsAPIFails(t *testing.T) {
 	}{
 		{"not ready", func(s *podServer) { s.err = status.Error(codes.FailedPrecondition, "Kubelet is initializing") }, "Kubelet is initializing"},
 		{"down", func(s *podServer) { s.stop() }, "list pods"},
-		{"garbage", func(s *podServer) { s.now(apiPod(trainer, "Running", nil), []byte("\xff")) }, "read a pod"},
+		{"garbage", func(s *podServer) { s.now(apiPod(trainer, "Running", nil), []byte("\xff")) }, "decode pod"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

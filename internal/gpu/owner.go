@@ -78,8 +78,8 @@ func (o Owner) Compare(p Owner) int {
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
-// The kinds of owners. The zero value is not final: the process was seen, but its owner is
-// not known yet.
+// The kinds of owners. The zero value is temporary: the process was found, but its owner is not
+// known yet.
 const (
 	OwnerPending  OwnerKind = iota
 	OwnerPod                // a container of a pod

@@ -49,13 +49,13 @@ func ParseAddress(s string) (Address, error) {
 	case isURI && strings.EqualFold(scheme, "tcp"):
 		a.kind, a.target = tcp, rest
 	case isURI:
-		return Address{}, fmt.Errorf("scheme must be unix, tcp or vsock, got %q", scheme)
+		return Address{}, fmt.Errorf("scheme must be unix, tcp or vsock")
 	case !filepath.IsAbs(s):
 		a.kind = tcp
 	}
 	if a.kind == socket {
 		if !filepath.IsAbs(a.target) {
-			return Address{}, fmt.Errorf("path of the socket must be absolute, got %q", a.target)
+			return Address{}, fmt.Errorf("path of the socket must be absolute")
 		}
 		return a, nil
 	}
@@ -64,7 +64,7 @@ func ParseAddress(s string) (Address, error) {
 		host, port = a.target, defaultPort
 	}
 	if host == "" || strings.ContainsAny(host, "/ ") || port == "" {
-		return Address{}, fmt.Errorf("address must be a socket path, host:port, a URI or %q, got %q", Embedded, s)
+		return Address{}, fmt.Errorf("must be a socket path, host:port, a URI or %q", Embedded)
 	}
 	a.target = net.JoinHostPort(strings.Trim(host, "[]"), port)
 	return a, nil

@@ -52,7 +52,7 @@ func TestLibrary(t *testing.T) {
 		"there is none":      {"/nonexistent/libdcgm.so.4", "cannot open shared object file"},
 		"no library":         {text, "file too short"},
 		"another library":    {nvml, "symbol errorString is missing, not a DCGM 4 library"},
-		"an older or newer":  {lacking, "it has no dcgmEntitiesGetLatestValues"},
+		"an older or newer":  {lacking, "symbol dcgmEntitiesGetLatestValues is missing"},
 		"nothing to connect": {library(), "connect to localhost:5555"},
 	}
 	for name, tt := range tests {

@@ -71,7 +71,7 @@ func TestProfiling(t *testing.T) {
 		}
 		e.pass(time.Second)
 	}
-	if n := strings.Count(e.said.String(), "going on without"); n != 1 {
+	if n := strings.Count(e.said.String(), "omitting them"); n != 1 {
 		t.Errorf("told %d times: %s", n, e.said.String())
 	}
 }
@@ -143,7 +143,7 @@ func TestRoom(t *testing.T) {
 				}
 				e.pass(10 * time.Second)
 			}
-			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "going on without") {
+			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "omitting them") {
 				t.Errorf("told: %s", e.said.String())
 			}
 			e.fields = ""

@@ -172,7 +172,7 @@ func TestStuckClose(t *testing.T) {
 	e.fault("*", "dcgmLatestValues", "hang")
 	e.pass(10 * time.Second)
 	_, _ = gputest.Hasty(s).Read(t.Context())
-	if err := s.Close(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "left as it is") {
+	if err := s.Close(50 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "not disconnected") {
 		t.Error("error is", err)
 	}
 	if _, err := s.Read(t.Context()); err == nil || err.Error() != "closed" {
@@ -211,7 +211,7 @@ func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true
 	s := e.open()
-	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the host engine has no driver") {
+	if _, err := s.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the host engine reports no driver") {
 		t.Errorf("error is %v", err)
 	}
 	e.node.Down = false

@@ -39,8 +39,8 @@ type account struct {
 	sm, fb  uint64 // sums over them, in percent × 100
 }
 
-// entire is what one sample adds to a sum if the GPU was busy all the time.
-const entire = 100 * 100
+// fullSample is what one sample adds to a sum if the GPU was busy all the time.
+const fullSample = 100 * 100
 
 // accountingPeriod is the time between the driver's updates of the sums. What they tell
 // ended half of it ago, on average.
@@ -81,7 +81,7 @@ func (b *board) accounting(q *inquiry) bool {
 	if b.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
 	}
-	mode, err := ask(q, "nvmlDeviceGetAccountingMode", b.handle.GetAccountingMode)
+	mode, err := query(q, "nvmlDeviceGetAccountingMode", b.handle.GetAccountingMode)
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
@@ -90,7 +90,7 @@ func (b *board) accounting(q *inquiry) bool {
 // missing: a process that began before accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
-	all, err := ask(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(b.handle) })
+	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(b.handle) })
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (n
 		now.all[pid] = true
 	}
 	for pid := range now.concern(contexts, before) {
-		s, err := ask(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(b.handle, pid) })
+		s, err := query(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(b.handle, pid) })
 		if err != nil {
 			missing = err
 			continue
@@ -152,7 +152,7 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 			base = account{}
 		}
 		d := account{samples: s.samples - base.samples, sm: s.sm - base.sm, fb: s.fb - base.fb}
-		if s.samples < base.samples || s.sm < base.sm || s.fb < base.fb || d.sm > entire*uint64(d.samples) {
+		if s.samples < base.samples || s.sm < base.sm || s.fb < base.fb || d.sm > fullSample*uint64(d.samples) {
 			return nil, false // the accounts were cleared, or make no sense
 		}
 		done[pid] = d
@@ -171,7 +171,7 @@ func mostSamples(done map[uint32]account) (n uint32) {
 
 // samples are averages over a span in which the driver took n samples.
 func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample) {
-	all := float64(n) * entire
+	all := float64(n) * fullSample
 	for _, pid := range slices.Sorted(maps.Keys(done)) {
 		if d := done[pid]; d.samples > 0 {
 			out = append(out, gpu.Sample{PID: pid, Span: span, SM: float64(d.sm) / all, Memory: min(float64(d.fb)/all, 1)})

@@ -30,8 +30,8 @@ type board struct {
 	divided bool
 	// gpm is the session's, as it was for an earlier board of the GPU.
 	gpm *gpm
-	// crowded is why the processes are unknown, if there are too many.
-	crowded error
+	// oversized is why the processes are unknown, if there are too many.
+	oversized error
 	// events is the set that the GPU was last to be registered with.
 	events *eventSet
 }

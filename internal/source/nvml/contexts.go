@@ -17,7 +17,7 @@ import (
 // to have ended, and so does one that is too long.
 func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
-	b.crowded = nil
+	b.oversized = nil
 	if b.device.MIG == nil {
 		r.ContextsKnown = b.listContexts(q, part{handle: b.handle}, contexts)
 	} else {
@@ -40,9 +40,9 @@ func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {
-		processes, err := ask(q, symbol, func() ([]gonvml.ProcessInfo, ret) { return processList(p.handle, symbol) })
+		processes, err := query(q, symbol, func() ([]gonvml.ProcessInfo, ret) { return processList(p.handle, symbol) })
 		if is(err, gonvml.ERROR_INSUFFICIENT_SIZE) || len(contexts)+len(processes) > maxRows {
-			b.crowded = fmt.Errorf("more than %d processes on GPU %s, process list ignored: %w", maxRows, b.device.UUID, stage.ErrOversized)
+			b.oversized = fmt.Errorf("more than %d processes on GPU %s, process list ignored: %w", maxRows, b.device.UUID, stage.ErrOversized)
 			failed = true
 			return
 		}

@@ -5,7 +5,7 @@
 // symbol that the driver's library lacks, ends the process from within the
 // dynamic loader, where Go can neither panic nor recover: so every call passes a
 // [gate] that is open only while the driver is initialised, and every symbol is
-// looked up before its first use ([ask]). And a call on a GPU that fell off the
+// looked up before its first use ([query]). And a call on a GPU that fell off the
 // bus may never return, nor can it be cancelled: so each GPU has a [lane.Lane], a
 // goroutine with at most one call in flight, which nobody waits for longer than
 // [Config.CallTimeout]. A GPU whose call is late is quarantined until the call

@@ -32,7 +32,7 @@ const maxTries = 3
 
 // readEnergy reads power and the energy counter.
 func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
-	mw, powerErr := ask(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
+	mw, powerErr := query(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
 	if powerErr == nil {
 		r.Gauges[gpu.Power] = new(float64(watts(mw)))
 	}
@@ -97,8 +97,8 @@ func (b *board) settle(err error, kind meterKind, source gpu.EnergySource, scope
 }
 
 func (b *board) energyCounter(q *inquiry) (gpu.Millijoules, error) {
-	return ask(q, "nvmlDeviceGetTotalEnergyConsumption", func() (gpu.Millijoules, ret) {
-		n, r := told(b.handle.GetTotalEnergyConsumption())
+	return query(q, "nvmlDeviceGetTotalEnergyConsumption", func() (gpu.Millijoules, ret) {
+		n, r := available64(b.handle.GetTotalEnergyConsumption())
 		return gpu.Millijoules(n), r
 	})
 }
@@ -111,7 +111,7 @@ func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
 
 // field reads a numeric field for a scope.
 func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
-	return ask(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
+	return query(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
 			FieldId: id, ScopeId: scope,
 			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unknown fields as they are
@@ -122,7 +122,7 @@ func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
 		if r := ret(value[0].NvmlReturn); r != gonvml.SUCCESS {
 			return 0, r
 		}
-		return told(fieldInteger(value[0]))
+		return available64(fieldInteger(value[0]))
 	})
 }
 
@@ -138,8 +138,8 @@ func (b *board) modulePower(q *inquiry) gpu.ModulePower {
 	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
 }
 
-// told rejects impossible numbers: the driver fills unavailable values with ones.
-func told(n uint64, r ret) (uint64, ret) {
+// available64 rejects impossible numbers: the driver fills unavailable values with ones.
+func available64(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA
 	}

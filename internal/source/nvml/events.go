@@ -63,7 +63,7 @@ func (e *eventSet) retire() bool {
 // fails. It runs where nobody waits for events: when the session is made, and
 // between two waits.
 func (d *session) renewEvents() error {
-	set, err := ask(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
+	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
 		d.freeEvents(d.events.Swap(nil))
 		return err
@@ -93,16 +93,16 @@ func (d *session) subscribe(b *board) {
 		return
 	}
 	q := &inquiry{lib: d.lib}
-	types, err := ask(q, "nvmlDeviceGetSupportedEventTypes", b.handle.GetSupportedEventTypes)
+	types, err := query(q, "nvmlDeviceGetSupportedEventTypes", b.handle.GetSupportedEventTypes)
 	if err == nil && types&gonvml.EventTypeXidCriticalError != 0 {
 		d.uuids.Store(b.handle, b.device.UUID)
-		_, err = ask(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(b.handle) })
+		_, err = query(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(b.handle) })
 		b.device.ReportsEvents = err == nil
 	}
 	if err != nil {
 		d.cfg.Log.Debug("cannot register GPU for events", "gpu", b.device.UUID, "err", err)
 	}
-	if q.unsure {
+	if q.retryable {
 		b.incomplete, b.again = true, b.now().Boot+identityRetry
 	}
 }
@@ -168,7 +168,7 @@ func (d *session) waitEvent() event {
 			return event{session: d, err: err}
 		}
 	}
-	data, err := ask(&inquiry{lib: d.lib}, "nvmlEventSetWait", func() (gonvml.EventData, ret) {
+	data, err := query(&inquiry{lib: d.lib}, "nvmlEventSetWait", func() (gonvml.EventData, ret) {
 		return d.events.Load().Wait(uint32(eventTimeout.Milliseconds()))
 	})
 	if err != nil && !is(err, gonvml.ERROR_TIMEOUT) {

@@ -79,7 +79,7 @@ func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
 // offers reports whether the GPU has GPM, and asks it once.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
-		s, err := ask(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
+		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
 		if err != nil && !unsupported(err) {
 			return false
 		}
@@ -110,7 +110,7 @@ func (b *board) sample(q *inquiry, i gpu.Partition) error {
 		return err
 	}
 	p.swap()
-	_, err = ask(q, "nvmlGpmMigSampleGet", func() (struct{}, ret) {
+	_, err = query(q, "nvmlGpmMigSampleGet", func() (struct{}, ret) {
 		return struct{}{}, b.handle.GpmMigSampleGet(id, p.samples[0])
 	})
 	p.taken[0] = b.now().Boot
@@ -124,7 +124,7 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	}
 	p := &pair{}
 	for k := range p.samples {
-		s, err := ask(q, "nvmlGpmSampleAlloc", q.lib.GpmSampleAlloc)
+		s, err := query(q, "nvmlGpmSampleAlloc", q.lib.GpmSampleAlloc)
 		if err != nil {
 			p.free(q)
 			return nil, err
@@ -149,7 +149,7 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	if span.From == 0 || span.Len() > maxInterval {
 		return gpu.InstanceSample{}, errNoBase
 	}
-	percent, err := ask(q, "nvmlGpmMetricsGet", func() (float64, ret) { return p.activity(q.lib) })
+	percent, err := query(q, "nvmlGpmMetricsGet", func() (float64, ret) { return p.activity(q.lib) })
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 

@@ -41,13 +41,13 @@ func (b *board) identify() {
 	}
 	b.identifyFabric(q)
 	settling := d.Fabric != nil && d.Fabric.State != fabricStates[gonvml.GPU_FABRIC_STATE_COMPLETED]
-	b.incomplete = q.unsure || settling
+	b.incomplete = q.retryable || settling
 	b.again = b.now().Boot + identityRetry
 }
 
 // assign sets *to to what a call returns, or leaves it.
 func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
-	if v, err := ask(q, symbol, call); err == nil {
+	if v, err := query(q, symbol, call); err == nil {
 		*to = v
 	}
 }

@@ -74,16 +74,16 @@ type inquiry struct {
 	// answered is set once a call succeeded. That a call is not supported is no
 	// sign of life: a driver says so of a GPU that is long dead.
 	answered bool
-	// unsure is set if a call failed that may succeed another time.
-	unsure bool
+	// retryable is set if a call failed that may succeed another time.
+	retryable bool
 	// lost is the answer that the GPU is lost; nothing is asked after it.
 	lost error
 	// failed is the first failure, other than of what is not supported.
 	failed error
 }
 
-// ask makes one driver call, if the library has it and the GPU is not lost.
-func ask[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
+// query makes one driver call, if the library has it and the GPU is not lost.
+func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
 	var none T
 	if q.lost != nil {
 		return none, q.lost
@@ -119,7 +119,7 @@ func (q *inquiry) note(err error) {
 	case errors.Is(err, gonvml.ERROR_GPU_IS_LOST):
 		q.lost = err
 	}
-	q.unsure = true
+	q.retryable = true
 	if q.failed == nil {
 		q.failed = err
 	}

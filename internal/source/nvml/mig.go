@@ -28,7 +28,7 @@ func (p part) same(q part) bool { return p.index == q.index && p.uuid == q.uuid 
 // Its error says that this is not known now: what was known stays. While nothing
 // changes it costs, beside two calls for the GPU, three for every MIG device.
 func (b *board) readMIG(q *inquiry) error {
-	mode, err := ask(q, "nvmlDeviceGetMigMode", func() (int, ret) {
+	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := b.handle.GetMigMode()
 		return current, r
 	})
@@ -59,7 +59,7 @@ const maxParts = 64
 // listParts returns the MIG devices in the order of their indices, which may have
 // holes.
 func (b *board) listParts(q *inquiry) (parts []part, err error) {
-	n, err := ask(q, "nvmlDeviceGetMaxMigDeviceCount", b.handle.GetMaxMigDeviceCount)
+	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", b.handle.GetMaxMigDeviceCount)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (b *board) listParts(q *inquiry) (parts []part, err error) {
 		return nil, fmt.Errorf("nvmlDeviceGetMaxMigDeviceCount: invalid count %d", n)
 	}
 	for i := range n {
-		handle, err := ask(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })
+		handle, err := query(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })
 		if is(err, gonvml.ERROR_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT) {
 			continue
 		}
@@ -75,10 +75,10 @@ func (b *board) listParts(q *inquiry) (parts []part, err error) {
 			return nil, err
 		}
 		p := part{handle: handle, index: i}
-		if p.uuid, err = ask(q, "nvmlDeviceGetUUID", handle.GetUUID); err != nil {
+		if p.uuid, err = query(q, "nvmlDeviceGetUUID", handle.GetUUID); err != nil {
 			return nil, err
 		}
-		if p.name, err = ask(q, "nvmlDeviceGetName", handle.GetName); err != nil {
+		if p.name, err = query(q, "nvmlDeviceGetName", handle.GetName); err != nil {
 			return nil, err
 		}
 		parts = append(parts, p)
@@ -96,7 +96,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 	m := &gpu.Partitioning{Slices: total}
 	for k := range parts {
 		p := &parts[k]
-		id, err := ask(q, "nvmlDeviceGetGpuInstanceId", p.handle.GetGpuInstanceId)
+		id, err := query(q, "nvmlDeviceGetGpuInstanceId", p.handle.GetGpuInstanceId)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 		}
 		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.PartitionDevice{UUID: p.uuid, Index: p.index})
 	}
-	b.device.MIG, b.parts, b.divided = m, parts, !q.unsure
+	b.device.MIG, b.parts, b.divided = m, parts, !q.retryable
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 // offers, which is all of it; 0 if it may not be told.
 func (b *board) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
-		info, err := ask(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
+		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
 			return b.handle.GetGpuInstanceProfileInfo(profile)
 		})
 		switch {
@@ -135,16 +135,16 @@ func (b *board) slices(q *inquiry) (most int, err error) {
 // instance reads the GPU instance of a MIG device. Its profile's number and its
 // place are for privileged callers only.
 func (b *board) instance(q *inquiry, p *part, id int) (gpu.Partition, error) {
-	a, err := ask(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
+	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
 		return gpu.Partition{}, err
 	}
 	i := gpu.Partition{ID: p.instance, Profile: profile(p.name), ProfileID: -1, Start: -1, Slices: int(a.GpuInstanceSliceCount)}
-	handle, err := ask(q, "nvmlDeviceGetGpuInstanceById", func() (gonvml.GpuInstance, ret) { return b.handle.GetGpuInstanceById(id) })
+	handle, err := query(q, "nvmlDeviceGetGpuInstanceById", func() (gonvml.GpuInstance, ret) { return b.handle.GetGpuInstanceById(id) })
 	if err != nil {
 		return i, nil
 	}
-	if info, err := ask(q, "nvmlGpuInstanceGetInfo", handle.GetInfo); err == nil {
+	if info, err := query(q, "nvmlGpuInstanceGetInfo", handle.GetInfo); err == nil {
 		i.ProfileID, i.Start = int(info.ProfileId), int(info.Placement.Start)
 	}
 	return i, nil

@@ -36,8 +36,8 @@ type session struct {
 	// count is the number of GPUs the driver last counted, -1 before.
 	count int
 	slots []*slot
-	// disowned is set once every call says that the driver was reloaded.
-	disowned bool
+	// reloaded is set once every call says that the driver was reloaded.
+	reloaded bool
 
 	// What follows is for any goroutine.
 	claims sync.Map                 // UUID → index of the slot that has the GPU
@@ -56,8 +56,8 @@ type census struct {
 func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	q := &inquiry{lib: lib}
 	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
-	d.driver.Version, _ = ask(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
-	version, _ := ask(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
+	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
+	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
 	_ = d.renewEvents() // waiting for events tries again, and tells
 	return d
@@ -109,9 +109,9 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	began := d.cfg.Now()
 	report := d.collect(ctx, &t)
 	d.observeLists(began)
-	d.disowned = t.answers > 0 && t.gone == t.answers
+	d.reloaded = t.answers > 0 && t.gone == t.answers
 	switch {
-	case d.disowned:
+	case d.reloaded:
 		return gpu.Report{}, t.err
 	case t.answers == 0:
 		return gpu.Report{}, errLate
@@ -125,7 +125,7 @@ func (d *session) read(ctx context.Context) (gpu.Report, error) {
 func (d *session) observeLists(began gpu.Instant) {
 	var err error
 	for _, s := range d.slots {
-		err = cmp.Or(err, s.crowded)
+		err = cmp.Or(err, s.oversized)
 	}
 	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
@@ -145,7 +145,7 @@ func (t *tally) add(err error) {
 }
 
 func (d *session) countDevices() census {
-	n, err := ask(&inquiry{lib: d.lib}, "nvmlDeviceGetCount", d.lib.DeviceGetCount)
+	n, err := query(&inquiry{lib: d.lib}, "nvmlDeviceGetCount", d.lib.DeviceGetCount)
 	return census{n, err}
 }
 

@@ -21,9 +21,9 @@ type slot struct {
 	board  *board
 	device gpu.Device // as of the last look
 	err    error      // of the last look
-	// crowded is why its processes are unknown, if there are too many.
-	crowded error
-	again   time.Duration // boot clock; a slot without a board rests until then
+	// oversized is why its processes are unknown, if there are too many.
+	oversized error
+	again     time.Duration // boot clock; a slot without a board rests until then
 	// belated is a reading that came after its own Read had ended, for this one.
 	belated *gpu.Reading
 	state   state
@@ -31,13 +31,13 @@ type slot struct {
 
 // look is the outcome of one call on a GPU.
 type look struct {
-	board   *board // nil if the GPU could not be identified, or is lost
-	memory  memory
-	began   time.Duration // when the reading was begun, boot clock
-	since   position      // the memory's at that time
-	reading *gpu.Reading
-	crowded error
-	err     error
+	board     *board // nil if the GPU could not be identified, or is lost
+	memory    memory
+	began     time.Duration // when the reading was begun, boot clock
+	since     position      // the memory's at that time
+	reading   *gpu.Reading
+	oversized error
+	err       error
 }
 
 // maxLate is the age, from its beginning, up to which a reading that came late
@@ -58,7 +58,7 @@ func (d *session) look(index int, b *board) look {
 	d.complete(b)
 	l := look{board: b, began: b.now().Boot, since: b.position}
 	l.reading, l.err = b.read()
-	l.memory, l.crowded = b.memory, b.crowded
+	l.memory, l.oversized = b.memory, b.oversized
 	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.board = nil
 		b.gpm.free(&inquiry{lib: d.lib})
@@ -124,7 +124,7 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 
 // accept notes what a look says of its slot.
 func (d *session) accept(s *slot, l look) {
-	s.board, s.err, s.crowded = l.board, l.err, l.crowded
+	s.board, s.err, s.oversized = l.board, l.err, l.oversized
 	if l.memory.device.UUID != "" {
 		s.device = l.memory.device
 		d.memories.keep(l.memory)
@@ -198,11 +198,11 @@ func (s *slot) logState(log *slog.Logger) {
 // beside that slot's. It runs in a lane.
 func (d *session) find(index int) (*board, error) {
 	q := &inquiry{lib: d.lib}
-	handle, err := ask(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
+	handle, err := query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 	if err != nil {
 		return nil, err
 	}
-	uuid, err := ask(q, "nvmlDeviceGetUUID", handle.GetUUID)
+	uuid, err := query(q, "nvmlDeviceGetUUID", handle.GetUUID)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is none, or the driver disowned it, it
+// open returns the open session. If there is none, or the driver reloaded it, it
 // opens one; an attempt that takes longer than this Read is awaited by the next.
 //
 // NVML counts its initialisations, and only the shutdown that undoes the last of
@@ -92,7 +92,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
 	}
-	if d := s.gate.session(); d != nil && !d.disowned {
+	if d := s.gate.session(); d != nil && !d.reloaded {
 		return d, nil
 	}
 	if !s.opening.Busy() {
