@@ -44,7 +44,7 @@ func (p *page) placement(r *record.Placement) {
 	))
 }
 
-// boardHealth renders the medical history of a GPU.
+// boardHealth renders the errors of a GPU.
 func (p *page) boardHealth(r *record.Health) {
 	board := p.labels("node", r.Node, "UUID", r.UUID, "serial", r.Serial)
 	if !p.first(boardLosses, board) {

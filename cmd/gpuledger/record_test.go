@@ -15,34 +15,58 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// checkRecord: the record has its four metrics and nothing else, and says of pods,
-// boards and places what the main page says of the same moment.
+// checkRecord compares the record with the main page of the same moment: sums over pods and boards, places, serial
+// numbers, and no metric that has no source on that page.
 func checkRecord(t *testing.T, e *exporter) {
 	t.Helper()
 	_, bodies := e.atOneMoment("/metrics", "/metrics/record")
 	p, record := e.parse(bodies[0]), e.parse(bodies[1])
-	want := []string{"gpuledger_board_energy_joules_total", "gpuledger_placement_info"}
-	if p["gpuledger_container_energy_joules_total"] != nil {
-		want = append([]string{"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total"}, want...)
-	}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(record))); diff != "" {
-		t.Errorf("metrics of the record (-want +got):\n%s", diff)
-	}
 	serials := make(map[string]string)
 	for _, m := range p["gpuledger_gpu_info"].GetMetric() {
 		l := exposition.Labels(m)
 		serials[l["UUID"]] = l["serial"]
 	}
-	pod := func(l map[string]string) string {
-		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"])
+	key := func(l map[string]string) string {
+		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"], " ", l["reason"], l["source"], l["scope"])
 	}
-	for _, pair := range [][2]string{
-		{"gpuledger_container_energy_joules_total", "gpuledger_allocation_energy_joules_total"},
-		{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total"},
-		{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total"},
+	all := func(map[string]string) bool { return true }
+	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
+	want := []string{
+		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
+		"gpuledger_placement_info",
+	}
+	for _, pair := range []struct {
+		page, record string
+		counts       func(labels map[string]string) bool
+	}{
+		{"gpuledger_container_energy_joules_total", "gpuledger_allocation_energy_joules_total", all},
+		{"gpuledger_container_energy_joules_total", "gpuledger_allocation_exclusive_energy_joules_total", exclusive},
+		{"gpuledger_container_idle_energy_joules_total", "gpuledger_allocation_idle_energy_joules_total", all},
+		{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total", all},
+		{"gpuledger_container_gpu_active_seconds_total", "gpuledger_allocation_active_seconds_total", all},
+		{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total", all},
+		{"gpuledger_unattributed_energy_joules_total", "gpuledger_board_unattributed_energy_joules_total", all},
+		{"gpuledger_gpu_energy_source_info", "gpuledger_board_energy_source_info", all},
+		{"gpuledger_gpu_energy_resets_total", "gpuledger_board_energy_resets_total", all},
+		{"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", all},
 	} {
-		if diff := cmp.Diff(sums(p[pair[0]], pod), sums(record[pair[1]], pod)); diff != "" {
-			t.Errorf("%s (-page +record):\n%s", pair[1], diff)
+		want = append(want, pair.record)
+		onPage := sums(p[pair.page], key, pair.counts)
+		if pair.page == "gpuledger_gpu_xid_errors_total" { // the record has codes only, and so no zeros
+			maps.DeleteFunc(onPage, func(_ string, n int64) bool { return n == 0 })
+		}
+		if diff := cmp.Diff(onPage, sums(record[pair.record], key, all)); diff != "" {
+			t.Errorf("%s (-page +record):\n%s", pair.record, diff)
+		}
+	}
+	for name := range record {
+		if !slices.Contains(want, name) {
+			t.Errorf("the record has %s, which is not compared", name)
+		}
+	}
+	for l, held := range sums(record["gpuledger_allocation_seconds_total"], key, all) {
+		if weighted := sums(record["gpuledger_allocation_gpu_seconds_total"], key, all)[l]; weighted > held {
+			t.Errorf("%s: %d ns of GPU time, held for %d ns", l, weighted, held)
 		}
 	}
 	if diff := cmp.Diff(present(p), present(record)); diff != "" {
@@ -57,17 +81,20 @@ func checkRecord(t *testing.T, e *exporter) {
 	}
 }
 
-// sums adds up a metric by what its samples are of, in billionths of its
-// unit: time is counted in nanoseconds.
-func sums(f *dto.MetricFamily, of func(map[string]string) string) map[string]int64 {
+// sums adds up the samples that count by key, in billionths of their unit: time is counted in nanoseconds.
+func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(map[string]string) bool) map[string]int64 {
 	out := make(map[string]int64)
 	for _, m := range f.GetMetric() {
-		out[of(exposition.Labels(m))] += int64(math.Round(exposition.Value(m) * 1e9))
+		l := exposition.Labels(m)
+		if !counts(l) {
+			continue
+		}
+		out[key(l)] += int64(math.Round(exposition.Value(m) * 1e9))
 	}
 	return out
 }
 
-// present returns the GPUs that are there, and where: what both pages say of that.
+// present returns identity and place of the GPUs that are present.
 func present(p page) []string {
 	placed := p["gpuledger_placement_info"].GetMetric()
 	if placed == nil {

@@ -23,7 +23,7 @@ func TestBadFlags(t *testing.T) {
 	}{
 		{[]string{"--no-such-flag"}, "-no-such-flag"},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state: must be an absolute path; --tick=1ms: must be at least 200ms"},
-		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no field to show"},
+		{[]string{"--dcgm.address=localhost", "--dcgm.fields=/dev/null"}, "--dcgm.fields=/dev/null: no valid field"},
 		{[]string{"status", "now"}, `unexpected argument "now"`},
 	}
 	for _, tt := range tests {
