@@ -85,10 +85,12 @@ const (
 	allocationSeconds
 	allocationActive
 	allocationGPUTime
+	allocationCreated
 	boardEnergy
 	boardUnattributed
 	boardEnergySource
 	boardEnergyResets
+	boardCreated
 	boardXIDErrors
 	boardLosses
 	boardRemappedRows
@@ -371,6 +373,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofAllocation,
 		Help:   "Time a pod held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods it never exceeds the clock.",
 	},
+	allocationCreated: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+	},
 	boardEnergy: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofBoard,
@@ -390,6 +397,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_resets_total", Type: counter,
 		Labels: ofBoard,
 		Help:   "Resets of the energy counter of a GPU, by a reset of the GPU or a reload of its driver.",
+	},
+	boardCreated: {
+		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Labels: ofBoard,
+		Help:   "Time when the energy counters of a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardXIDErrors: {
 		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_xid_errors_total", Type: counter,

@@ -71,6 +71,7 @@ func (p *page) board(r *record.Board) {
 		p.counter(boardUnattributed, e.Joules(), r.Since, p.with(board, "reason", gpu.Reason(reason).String()))
 	}
 	p.counter(boardEnergyResets, float64(r.Resets), r.Since, board)
+	p.moment(boardCreated, r.Since, board)
 	if r.Source != gpu.EnergyNone {
 		p.info(boardEnergySource, p.with(board, "source", string(r.Source), "scope", string(r.Scope)))
 	}
@@ -89,5 +90,6 @@ func (p *page) allocation(r *record.Allocation) {
 		p.counter(allocationSeconds, r.Held.Seconds(), r.Since, who)
 		p.counter(allocationActive, r.Active.Seconds(), r.Since, who)
 		p.counter(allocationGPUTime, r.GPUTime.Seconds(), r.Since, who)
+		p.moment(allocationCreated, r.Since, who)
 	}
 }

@@ -33,7 +33,7 @@ func checkRecord(t *testing.T, e *exporter) {
 	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
 	want := []string{
 		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
-		"gpuledger_placement_info",
+		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
 	}
 	for _, pair := range []struct {
 		page, record string
