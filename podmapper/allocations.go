@@ -8,10 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible. After a failed call, or an answer that
-// was not taken, asked is nil, and the one before stands until it is too old, but a pod
-// that died since is not live. lifeTold says that the Pods API told who lives.
-func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found podProcesses, lifeTold bool) {
+// publish makes the result of a poll visible. After a failed call or an ignored response,
+// requested is nil. The previous list then stays valid until it is stale, but pods that ended
+// since are marked as not live. livenessKnown is set if the Pods API determined which pods are
+// alive.
+func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {
 		if list := found[a.Owner.UID]; a.Live && len(list) > 0 {
@@ -20,24 +21,25 @@ func (m *Mapper) publish(asked *time.Duration, held []gpu.Allocation, found podP
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.podProcesses, m.lifeTold = held, of, lifeTold
-	m.asked = cmp.Or(asked, m.asked)
+	m.held, m.podProcesses, m.livenessKnown = held, of, livenessKnown
+	m.requested = cmp.Or(requested, m.requested)
 }
 
-// Allocations returns who holds which device, by the kubelet's last answer, sorted
-// by device and container; the list must not be changed. The container of a claim's
-// device has no name if several of its pod have that claim: it is one of them.
+// Allocations returns the last known allocations, sorted by device and container. The list must
+// not be changed. The container of a claimed device has no name if several containers of the pod
+// refer to the claim.
 //
-// The list is known while the answer is at most three polls old. A host that is said to
-// have no kubelet is known to have given nothing away, and nobody uses anything there
-// without leave; that no socket is there says nothing, since it may not be mounted. Once
-// the last known process of a pod ended, the next poll comes sooner; until then the pod is
-// not live, unless the Pods API said who lives, which knows of pods between two runs of
-// their containers.
+// The list is known for at most three polls after it was requested. A host that is configured
+// without a kubelet has no allocations, and use without an allocation is not reported there. A
+// missing socket does not mean that there is no kubelet, because it may not be mounted.
+//
+// When the last known process of a pod has ended, the next poll comes earlier. Until then the
+// pod counts as not live, unless the Pods API reported it as alive: that API also covers pods
+// between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
-	held, of, fresh, asked := m.held, m.podProcesses, m.fresh(), m.asked
-	lifeTold := m.lifeTold
+	held, of, fresh, requested := m.held, m.podProcesses, m.fresh(), m.requested
+	livenessKnown := m.livenessKnown
 	m.mu.Unlock()
 	switch {
 	case m.cfg.PodResources == "":
@@ -45,38 +47,37 @@ func (m *Mapper) Allocations() gpu.Allocations {
 	case !fresh:
 		return gpu.Allocations{}
 	}
-	dead := m.dead(of)
-	if len(dead) > 0 {
-		m.askSoon()
+	deadPods := m.deadPods(of)
+	if len(deadPods) > 0 {
+		m.requestPoll()
 	}
-	if len(dead) == 0 || lifeTold {
-		return gpu.Allocations{Known: true, Asked: *asked, List: held}
+	if len(deadPods) == 0 || livenessKnown {
+		return gpu.Allocations{Known: true, Asked: *requested, List: held}
 	}
-	return gpu.Allocations{Known: true, Asked: *asked, List: without(held, dead)}
+	return gpu.Allocations{Known: true, Asked: *requested, List: markDead(held, deadPods)}
 }
 
-// fresh reports whether the kubelet's last answer still counts. The caller holds
-// m.mu.
+// fresh reports whether the last accepted list is still valid. The caller holds m.mu.
 func (m *Mapper) fresh() bool {
-	return m.asked != nil && m.cfg.Now().Boot-*m.asked <= freshPolls*m.cfg.Poll
+	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// dead returns the UIDs of the pods whose processes are gone.
-func (m *Mapper) dead(of podProcesses) map[string]bool {
-	dead := make(map[string]bool)
+// deadPods returns the UIDs of the pods whose known processes have all ended.
+func (m *Mapper) deadPods(of podProcesses) map[string]bool {
+	deadPods := make(map[string]bool)
 	for uid, list := range of {
 		if !anyAlive(m.tree, list) {
-			dead[uid] = true
+			deadPods[uid] = true
 		}
 	}
-	return dead
+	return deadPods
 }
 
-// without returns a copy of the list in which the given pods do not live.
-func without(held []gpu.Allocation, dead map[string]bool) []gpu.Allocation {
+// markDead returns a copy of the list in which the given pods are not live.
+func markDead(held []gpu.Allocation, deadPods map[string]bool) []gpu.Allocation {
 	held = slices.Clone(held)
 	for i := range held {
-		held[i].Live = held[i].Live && !dead[held[i].Owner.UID]
+		held[i].Live = held[i].Live && !deadPods[held[i].Owner.UID]
 	}
 	return held
 }

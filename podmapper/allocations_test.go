@@ -96,7 +96,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A missing folder may be a missing mount: what is given away is not known.
+// TestHostWithoutKubelet checks that allocations are unknown if the socket's folder is missing,
+// because it may be a missing mount.
 func TestHostWithoutKubelet(t *testing.T) {
 	n := newNode(t)
 	n.remove("kubelet")
@@ -109,7 +110,8 @@ func TestHostWithoutKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// A machine that is said to have no Kubernetes waits for none, and is in no trouble.
+// TestMachineWithoutKubernetes checks that a machine configured without Kubernetes does not wait
+// for it and reports no stage as down.
 func TestMachineWithoutKubernetes(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodResources = "" })
 	n.remove("containers")
@@ -186,7 +188,7 @@ func TestGarbageFromTheKubelet(t *testing.T) {
 			if err != nil {
 				return
 			}
-			conns.Go(func() { talkNonsense(conn) })
+			conns.Go(func() { serveGarbage(conn) })
 		}
 	})
 	t.Cleanup(func() { listener.Close(); conns.Wait() })
@@ -195,32 +197,32 @@ func TestGarbageFromTheKubelet(t *testing.T) {
 	n.wantUnknown()
 }
 
-// talkNonsense answers with another protocol until the client hangs up.
-func talkNonsense(conn net.Conn) {
+// serveGarbage responds with another protocol until the client closes the connection.
+func serveGarbage(conn net.Conn) {
 	defer conn.Close()
 	fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n\x00\xff nonsense")
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// TestAsked: the list is of when the kubelet was asked for the last answer that was taken,
-// since what it gives away while it answers may be missing.
-func TestAsked(t *testing.T) {
+// TestRequestTime checks that a list has the time at which the last accepted response was requested,
+// because an allocation made during the call may be missing.
+func TestRequestTime(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
 	answer := error(nil)
 	n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		n.pass(time.Second) // it takes its time
+		n.pass(time.Second) // a slow call
 		return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{holder(trainer, "", gpuA)}}, answer
 	})
 	began := n.now().Boot
 	n.poll()
 	if got := n.Allocations().Asked; got != began {
-		t.Errorf("asked at %v, want %v", got, began)
+		t.Errorf("requested at %v, want %v", got, began)
 	}
 	answer = errors.New("not now")
 	n.pollFails("not now")
 	if got := n.Allocations().Asked; got != began {
-		t.Errorf("after a call that failed: asked at %v, want %v", got, began)
+		t.Errorf("after a failed call: requested at %v, want %v", got, began)
 	}
 }
 
@@ -245,7 +247,7 @@ func TestBigAnswer(t *testing.T) {
 func TestNeverTwoCallsAtOnce(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(func(context.Context) (*podresources.ListPodResourcesResponse, error) {
-		<-time.After(10 * time.Millisecond) // for the others to come, if they may
+		<-time.After(10 * time.Millisecond) // time for concurrent calls
 		return &podresources.ListPodResourcesResponse{}, nil
 	})
 	var polls sync.WaitGroup
@@ -262,7 +264,7 @@ func TestNeverTwoCallsAtOnce(t *testing.T) {
 	}
 }
 
-// Kubernetes before 1.20 has no version v1 of the API.
+// TestOldKubelet covers Kubernetes before 1.20, which has no version v1 of the API.
 func TestOldKubelet(t *testing.T) {
 	n := newNode(t)
 	n.serveAt(n.socket, func(*grpc.Server) {})

@@ -15,27 +15,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Bounds of one answer of the kubelet. A few bytes of it can become some hundred bytes in
+// Limits of one response of the kubelet. A few bytes of it can become hundreds of bytes in
 // memory, so its parts are counted as well. A kubelet with 500 pods and 1,000 devices stays
-// below a tenth of each. An answer that exceeds one is refused as a whole: in a part of it,
-// what is missing would count as gone.
+// below a tenth of each limit. A response that exceeds a limit is rejected as a whole, because
+// pods missing from a partial list would count as ended.
 const (
-	maxAnswer = 16 << 20 // bytes
-	// maxPod bounds a pod of the Pods API, in bytes: etcd stores no larger object.
+	maxAnswer = 16 << 20 // bytes of a response
+	// maxPod is the limit for one pod of the Pods API, in bytes. etcd stores no larger object.
 	maxPod = 2 << 20
-	// maxListed bounds a pod of the pod-resources API, in bytes: 4,000 devices.
+	// maxListed is the limit for one pod of the pod-resources API, in bytes: 4,000 devices.
 	maxListed = 512 << 10
-	// maxParts bounds the containers, devices and claims of all pods. A pod counts as ten.
+	// maxParts is the limit for the containers, devices and claims of all pods. A pod counts as
+	// podParts parts.
 	maxParts = 50_000
 	podParts = 10
-	// maxDevices bounds the GPUs, parts and replicas that all pods hold.
+	// maxDevices is the limit for the GPUs, partitions and replicas that all pods hold.
 	maxDevices = 8192
 )
 
-// maxHeaders bounds the header and trailer of an answer, in bytes.
+// maxHeaders is the limit for the header and the trailer of a response, in bytes.
 const maxHeaders = 64 << 10
 
-// parts counts the parts of an answer.
+// parts counts the parts of a response.
 type parts int
 
 func (p *parts) add(n int) error {
@@ -45,16 +46,17 @@ func (p *parts) add(n int) error {
 	return nil
 }
 
-// codec reads an answer where it lies, pod by pod: as a whole it is never copied.
+// codec decodes a response pod by pod from the receive buffers, so that the whole response is
+// never copied.
 type codec struct {
 	encoding.CodecV2
-	most  uint64 // bytes of a pod
+	limit uint64 // bytes of a pod
 	visit func(pod []byte) error
-	err   error // of visit, which gRPC does not wrap
+	err   error // of Unmarshal; gRPC does not wrap it
 }
 
-// Unmarshal reads a ListPodResourcesResponse or a ListPodsResponse: pods = 1. A pod that
-// cannot be read spoils the answer, since what is missing from it counts as gone.
+// Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse: pods = 1. An unreadable
+// pod makes the whole response invalid, because missing pods would count as ended.
 func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	r := data.Reader()
 	defer r.Close()
@@ -65,7 +67,7 @@ func (c *codec) Unmarshal(data mem.BufferSlice, _ any) error {
 	return c.err
 }
 
-// next reads one field of the answer into a buffer, and returns the buffer for the next.
+// next reads one field of the response into the buffer, and returns the buffer for reuse.
 func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	tag, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -78,8 +80,8 @@ func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	switch {
 	case err != nil:
 		return buffer, fmt.Errorf("decode response: %w", err)
-	case size > c.most:
-		return buffer, fmt.Errorf("pod of %d bytes, limit is %d: %w", size, c.most, stage.ErrOversized)
+	case size > c.limit:
+		return buffer, fmt.Errorf("pod of %d bytes, limit is %d: %w", size, c.limit, stage.ErrOversized)
 	}
 	buffer = slices.Grow(buffer[:0], int(size))[:size]
 	if _, err := io.ReadFull(r, buffer); err != nil {
@@ -91,7 +93,7 @@ func (c *codec) next(r *mem.Reader, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// readListed reads a pod of the pod-resources API, without what is of no use here.
+// readListed decodes a pod of the pod-resources API and drops the fields that are not used.
 func (p *parts) readListed(data []byte) (*podresources.PodResources, error) {
 	pod := new(podresources.PodResources)
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, pod); err != nil {
@@ -115,7 +117,6 @@ func (p *parts) readListed(data []byte) (*podresources.PodResources, error) {
 	return pod, p.add(n)
 }
 
-// read reads a pod of the Pods API.
 func (p *parts) read(data []byte) (pod, error) {
 	pod, err := parsePod(data)
 	if err != nil {

@@ -24,13 +24,13 @@ func (n *node) oversized(name stage.Name) uint64 {
 	return 0
 }
 
-// numbered returns one of many containers, with an id.
+// numbered returns the n-th of many containers, with an id.
 func numbered(i int) (gpu.Owner, string) {
 	c := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: fmt.Sprintf("train-%d", i), UID: fmt.Sprintf("5d2f9a60-0000-4000-8000-%012d", i), Part: "trainer"}
 	return c, fmt.Sprintf("%064x", i)
 }
 
-// holders are pods, each of which holds so many replicas of a GPU.
+// holders returns pods that each hold the given number of replicas of a GPU.
 func holders(pods, replicas int) []*podresources.PodResources {
 	list := make([]*podresources.PodResources, pods)
 	for i := range list {
@@ -44,8 +44,8 @@ func holders(pods, replicas int) []*podresources.PodResources {
 	return list
 }
 
-// TestOversizedList: an answer of pod-resources that exceeds a limit is refused as a whole.
-// The one before stands until it is too old; then nobody is known to hold anything.
+// TestOversizedList checks that a pod-resources response that exceeds a limit is rejected as a
+// whole. The previous list stays valid until it is stale; then the allocations are unknown.
 func TestOversizedList(t *testing.T) {
 	tests := []struct {
 		name string
@@ -85,7 +85,7 @@ func TestOversizedList(t *testing.T) {
 	}
 }
 
-// TestOversizedPods: so is an answer of the Pods API.
+// TestOversizedPods checks that a Pods API response that exceeds a limit is rejected as a whole.
 func TestOversizedPods(t *testing.T) {
 	tests := []struct {
 		name string
@@ -112,7 +112,7 @@ func TestOversizedPods(t *testing.T) {
 	}
 }
 
-// TestBigNode: what real nodes have is far from every limit.
+// TestBigNode checks that the largest real nodes stay far below every limit.
 func TestBigNode(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = strings.TrimSuffix(c.ContainerLogs, "containers") + "pods" })
 	const pods, replicas = 500, 10 // 5,000 replicas: 8 GPUs of 7 MIG devices, each of 90 replicas
@@ -136,8 +136,8 @@ func TestBigNode(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, c)
 }
 
-// TestOversizedLogs: a directory with more links than any node has names no container that
-// is new, and takes nothing from those that are known.
+// TestOversizedLogs checks that a directory with too many links identifies no new container and
+// does not affect the known ones.
 func TestOversizedLogs(t *testing.T) {
 	n := newNode(t)
 	const most = 50

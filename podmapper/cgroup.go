@@ -11,21 +11,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// cgroup is what /proc/<pid>/cgroup reports about a process. Its zero value is a
-// process that belongs to a pod, or may belong to one, which cannot be named.
+// cgroup is the parsed content of /proc/<pid>/cgroup. Its zero value is a process that belongs,
+// or may belong, to a pod that cannot be identified.
 type cgroup struct {
-	// podUID is empty for a container next to ours, seen from a private cgroup
-	// namespace: its path does not reach up to the pod.
+	// podUID is empty for another container of the exporter's own pod seen from a private cgroup
+	// namespace, because its path does not include the pod.
 	podUID string
-	// containerID is empty for a process of a pod outside the pod's containers.
-	// A host process has one if a container engine started it.
+	// containerID is empty for a process of a pod outside its containers. A host process has a
+	// container id if a container engine started it.
 	containerID string
-	// host is set if the process is in no pod.
+	// host is set if the process is not in a pod.
 	host bool
 }
 
 // readCgroup reads the cgroup of the process whose stat was just read, as [proc.Tree.Cgroup]
-// does. A thread of the kernel is the host's.
+// does. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
 	c := cgroup{host: st.Kernel}
@@ -37,14 +37,13 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 	return st, unique.Make(c), err
 }
 
-// parseCgroup reads the lines of the file. A line that names a pod decides,
-// since the kubelet need not use every hierarchy; lines that name different
-// containers name nobody; and a line that cannot be read might have named a pod,
-// so what remains is no proof of a host process. The answer is made of pieces of the
-// file: who remembers it does so by unique.Make, which copies them.
+// parseCgroup parses the lines of the file. A line that names a pod decides, because the kubelet
+// need not use every hierarchy. Lines that name different containers are an error. A line that
+// cannot be parsed may have named a pod, so the other lines do not prove a host process. The
+// result refers to the text of the file; unique.Make copies it.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
-	var unread error
+	var unreadable error
 	for segments, err := range proc.Paths(file) {
 		c := parsePath(segments)
 		if err == nil && c == (cgroup{}) {
@@ -52,7 +51,7 @@ func parseCgroup(file string) (cgroup, error) {
 		}
 		switch {
 		case err != nil:
-			unread = err
+			unreadable = err
 		case c.host:
 			host = cgroup{host: true, containerID: cmp.Or(host.containerID, c.containerID)}
 		default:
@@ -64,15 +63,15 @@ func parseCgroup(file string) (cgroup, error) {
 	switch {
 	case pod != cgroup{}:
 		return pod, nil
-	case unread != nil:
-		return cgroup{}, unread
+	case unreadable != nil:
+		return cgroup{}, unreadable
 	case !host.host:
 		return cgroup{}, errors.New("empty")
 	}
 	return host, nil
 }
 
-// merge joins what two lines say, or fails if they contradict each other.
+// merge combines the results of two lines, or returns an error if they conflict.
 func (c cgroup) merge(d cgroup) (cgroup, error) {
 	uid, id := cmp.Or(c.podUID, d.podUID), cmp.Or(c.containerID, d.containerID)
 	if cmp.Or(d.podUID, uid) != uid || cmp.Or(d.containerID, id) != id {
@@ -82,9 +81,9 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 	return cgroup{podUID: uid, containerID: id}, nil
 }
 
-// parsePath finds the pod and the container in a path. The first pod from
-// the root counts: what a container makes below itself is its own affair. Nothing
-// below the slice of a user is a pod.
+// parsePath finds the pod and the container in a path. The first pod from the root counts,
+// because a container can create cgroups of any name below its own. Nothing below the slice of a
+// user is a pod.
 func parsePath(segments []string) cgroup {
 	var ofUser []string
 	if i := slices.IndexFunc(segments, proc.IsUserSlice); i >= 0 {
@@ -97,10 +96,9 @@ func parsePath(segments []string) cgroup {
 	return c
 }
 
-// parseSegments reads the segments of a path.
 func parseSegments(segments []string) cgroup {
 	for i, s := range segments {
-		slice, rest, _ := strings.Cut(s, ":") // runc writes <slice>:<prefix>:<id> where the kubelet means systemd and it does not
+		slice, rest, _ := strings.Cut(s, ":") // <slice>:<prefix>:<id> if the kubelet uses the systemd driver and runc does not
 		uid, isPod := podOfSegment(slice, segments[:i])
 		switch {
 		case isPod && validUID(uid):
@@ -112,15 +110,13 @@ func parseSegments(segments []string) cgroup {
 	return parsePodlessPath(segments)
 }
 
-// dashes gives a UID its dashes back, which in the name of a slice separate its
-// parents.
+// dashes restores the dashes of a UID. In the name of a slice a dash separates parent slices.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
-// podOfSegment returns the pod's UID, not yet checked, if the segment is the
-// cgroup of a pod: kubepods[-<class>]-pod<uid>.slice by the systemd driver, with
-// the UID's dashes as underscores or escaped as systemd does, or pod<uid> below
-// kubepods[/<class>] by the cgroupfs driver. Elsewhere, "pod" inside a name means
-// nothing.
+// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd
+// driver uses kubepods[-<class>]-pod<uid>.slice, with the UID's dashes as underscores or escaped
+// as systemd does. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. Elsewhere "pod"
+// in a name has no meaning.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {
 		i := strings.LastIndex(slice, "-pod")
@@ -136,13 +132,13 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	switch above[len(above)-1] {
 	case "kubepods", "burstable", "besteffort":
 		return uid, true
-	case "..": // the parent is ours too, and hidden by a private cgroup namespace
+	case "..": // a common parent of both pods, hidden by the private cgroup namespace
 		return uid, validUID(uid)
 	}
 	return "", false
 }
 
-// parsePodlessPath reads a path in which no segment is a pod's.
+// parsePodlessPath parses a path without the segment of a pod.
 func parsePodlessPath(segments []string) cgroup {
 	for _, s := range segments {
 		if isKubepods(strings.TrimSuffix(s, ".slice")) {
@@ -157,22 +153,22 @@ func parsePodlessPath(segments []string) cgroup {
 		return cgroup{}
 	}
 	id := proc.ContainerIDIn(segments)
-	if id != "" && (up > 0 && proc.ContainerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimes)) {
+	if id != "" && (up > 0 && proc.ContainerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimeSegment)) {
 		return cgroup{containerID: id}
 	}
 	return cgroup{host: true, containerID: id}
 }
 
-// isRuntimes reports whether a segment is made by a runtime for containers of pods
-// only: containerd's namespace of the kubelet and the scopes of both runtimes, where
-// the kubelet has no cgroups for its pods, and Kata's cgroup of what it needs itself.
-func isRuntimes(s string) bool {
+// isRuntimeSegment reports whether a runtime creates the segment only for containers of pods:
+// containerd's namespace of the kubelet and the scopes of both runtimes, used where the kubelet
+// creates no cgroups for its pods, and Kata's cgroup for its own processes.
+func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")
 }
 
-// isKubepods reports whether the name of a slice says that it holds pods. Names
-// of slices spell their path: kubelet-kubepods-burstable is inside kubelet.
+// isKubepods reports whether a slice contains pods. Names of slices contain their path:
+// kubelet-kubepods-burstable is inside kubelet.
 func isKubepods(slice string) bool {
 	for name := range strings.SplitSeq(slice, "-") {
 		if name == "kubepods" {

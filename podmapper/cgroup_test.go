@@ -56,7 +56,7 @@ func TestParseCgroup(t *testing.T) {
 		{"private namespace, other pod", "0::/../../kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
 		{"private namespace, other pod, cgroupfs", "0::/../../pod" + uid + "/" + id, inPod},
 		{"private namespace, same pod", "0::/../cri-containerd-" + id + ".scope", cgroup{containerID: id}},
-		{"private namespace, nothing to see", "0::/../..", cgroup{}},
+		{"private namespace, only parents", "0::/../..", cgroup{}},
 		{"private namespace, host service", "0::/../../../system.slice/docker-" + id + ".scope", cgroup{host: true, containerID: id}},
 		{"static pod", "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + id + ".scope", cgroup{podUID: hash, containerID: id}},
 		{"pod's own cgroup", "0::/kubepods/pod" + uid, cgroup{podUID: uid}},
@@ -68,7 +68,7 @@ func TestParseCgroup(t *testing.T) {
 		{"hybrid: v2 names the pod", "1:name=systemd:/system.slice/containerd.service\n0::/kubepods/pod" + uid + "/" + id, inPod},
 		{"v1, the kubelet uses some hierarchies", "12:rdma:/\n4:memory:/kubepods/pod" + uid + "/" + id + "\n3:cpu,cpuacct:/kubepods/pod" + uid + "/" + id + "\n1:name=systemd:/\n", inPod},
 		{"escaped dashes", "0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", `\x2d`) + ".slice/cri-containerd-" + id + ".scope", inPod},
-		{"cgroup root of its own", "0::/kubelet/kubepods/burstable/pod" + uid + "/" + id, inPod},
+		{"custom cgroup root", "0::/kubelet/kubepods/burstable/pod" + uid + "/" + id, inPod},
 		{"cgroup root with dashes", "0::/my.slice/my-root.slice/my-root-kubepods.slice/my-root-kubepods-burstable.slice/my-root-kubepods-burstable-pod" + uidSlice + ".slice/crio-" + id + ".scope", inPod},
 		{"kind, cgroup v1", "4:memory:/docker/" + otherID + "/kubelet/kubepods/besteffort/pod" + uid + "/" + id, inPod},
 		{"private namespace, other class", "0::/../../../besteffort/pod" + uid + "/" + id, inPod},
@@ -109,7 +109,7 @@ func TestParseCgroup(t *testing.T) {
 		{"root", "0::/", onHost},
 		{"host service", "0::/system.slice/sshd.service", onHost},
 		{"host user", "0::/user.slice/user-1000.slice/session-3.scope", onHost},
-		{"host podman, which is no pod", "0::/system.slice/my-podman-thing.slice/x", onHost},
+		{"host podman, not a pod", "0::/system.slice/my-podman-thing.slice/x", onHost},
 		{"host docker", "4:memory:/docker/" + id + "\n0::/", cgroup{host: true, containerID: id}},
 		{"host libpod", "0::/machine.slice/libpod-" + id + ".scope", cgroup{host: true, containerID: id}},
 		{"pod at the root", "0::/pod" + uid + "/" + id, cgroup{host: true, containerID: id}},
@@ -119,7 +119,7 @@ func TestParseCgroup(t *testing.T) {
 
 		{"no pod in kubepods", "0::/kubepods.slice/kubepods-burstable.slice", cgroup{}},
 		{"no pod in kubepods, beside host", "4:memory:/kubepods.slice/kubepods-burstable.slice\n0::/system.slice/sshd.service", cgroup{}},
-		{"pod below one that cannot be named", "0::/kubepods/pod3f1c2b9a/" + id + "/kubepods/pod" + uid + "/" + otherID, cgroup{}},
+		{"pod below an unidentified pod", "0::/kubepods/pod3f1c2b9a/" + id + "/kubepods/pod" + uid + "/" + otherID, cgroup{}},
 		{"UID too short", "0::/kubepods/pod3f1c2b9a/" + id, cgroup{}},
 		{"UID not hexadecimal", "0::/kubepods.slice/kubepods-podg" + uidSlice[1:] + ".slice/" + id, cgroup{}},
 		{"no UID", "0::/kubepods/burstable/pod/" + id, cgroup{}},
@@ -128,7 +128,7 @@ func TestParseCgroup(t *testing.T) {
 		{"two pods, the last one twice", "4:memory:/kubepods/pod" + uid + "/" + id + "\n3:cpu:/kubepods/pod" + otherUID + "/" + id + "\n0::/kubepods/pod" + otherUID + "/" + id, cgroup{}},
 		{"two containers", "4:memory:/kubepods/pod" + uid + "/" + id + "\n0::/kubepods/pod" + uid + "/" + otherID, cgroup{}},
 		{"escaped dashes of a short UID", "0::/kubepods.slice/kubepods-pod3f1c2b9a\\x2d7d54.slice/" + id, cgroup{}},
-		{"Slurm job of nobody", "0::/kubepods.slice/slurmstepd.scope/job_12", cgroup{}},
+		{"Slurm job without a pod", "0::/kubepods.slice/slurmstepd.scope/job_12", cgroup{}},
 		{"empty", "", cgroup{}},
 		{"no colon", "kubepods", cgroup{}},
 		{"no hierarchy", "x::/", cgroup{}},
@@ -143,13 +143,14 @@ func TestParseCgroup(t *testing.T) {
 				t.Errorf("parseCgroup(%q) (-want +got):\n%s", tt.file, diff)
 			}
 			if (err != nil) != (got == cgroup{}) {
-				t.Errorf("parseCgroup(%q) = %+v, %v: an error goes with no answer", tt.file, got, err)
+				t.Errorf("parseCgroup(%q) = %+v, %v, want a zero cgroup with an error", tt.file, got, err)
 			}
 		})
 	}
 }
 
-// TestCgroupForgetsFile: what is remembered of a process does not hold on to its file.
+// TestCgroupForgetsFile checks that a stored cgroup does not keep the text of its file in
+// memory.
 func TestCgroupForgetsFile(t *testing.T) {
 	const files, size = 100, 64 << 10
 	tree := proc.Tree{Root: t.TempDir()}
@@ -173,12 +174,12 @@ func TestCgroupForgetsFile(t *testing.T) {
 		kept[i] = c
 	}
 	if grown := heap() - before; grown > size {
-		t.Errorf("%d cgroups hold %d KiB", files, grown>>10)
+		t.Errorf("%d cgroups keep %d KiB in memory", files, grown>>10)
 	}
 	runtime.KeepAlive(kept)
 }
 
-// heap returns the bytes that are in use.
+// heap returns the bytes of heap in use.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

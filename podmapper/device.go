@@ -8,15 +8,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ownResources begins the names of NVIDIA's resources.
+// ownResources is the prefix of NVIDIA's resource names.
 const ownResources = "nvidia.com/"
 
-// parseDeviceID reads the id of a device as a device plugin registers it with the
-// kubelet. NVIDIA's are GPU-<uuid>, MIG-<uuid> or, of drivers before R470,
-// MIG-GPU-<uuid>/<GPU instance>/<compute instance>; by the index strategy <GPU> or
-// <GPU>:<n-th MIG device>. Google's plugin on GKE names device nodes: nvidia<minor> or
-// nvidia<minor>/gi<GPU instance>. Other vendors' plugins, such as AMD's, use PCI addresses.
-// Other ids are passed on unchanged. A device whose id is not understood has no name.
+// parseDeviceID parses the id of a device as a device plugin registers it with the kubelet.
+// NVIDIA's ids are GPU-<uuid>, MIG-<uuid> or, with drivers before R470, MIG-GPU-<uuid>/<GPU
+// instance>/<compute instance>; with the index strategy <GPU> or <GPU>:<n-th MIG device>.
+// Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>.
+// Plugins of other vendors, such as AMD's, use PCI addresses. Other ids are passed on unchanged.
+// The name of a device with an invalid id is empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -39,8 +39,8 @@ func parseDeviceID(resource, id string) device {
 	return device{resource: resource, id: plain, replica: replica, name: name}
 }
 
-// splitReplica splits the number of a replica from the id of a device that is shared:
-// ::<n> by NVIDIA's plugin, /vgpu<n> by Google's. It is empty for a whole device.
+// splitReplica splits the replica number from the id of a shared device: ::<n> of NVIDIA's
+// plugin, /vgpu<n> of Google's. The number is empty for a whole device.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {
@@ -50,7 +50,7 @@ func splitReplica(id string) (plain, replica string) {
 	return id, ""
 }
 
-// parseUUID reads GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<gi>/<ci>.
+// parseUUID parses GPU-<uuid>, MIG-<uuid> and MIG-GPU-<uuid>/<gi>/<ci>.
 func parseUUID(id string) (gpu.DeviceName, bool) {
 	kind, rest, _ := strings.Cut(id, "-")
 	if (kind == "GPU" || kind == "MIG") && validUUID(rest) {
@@ -69,7 +69,7 @@ func parseUUID(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{UUID: part[0], MIG: &gpu.PartitionName{Instance: strconv.Itoa(instance)}}, true
 }
 
-// parseNode reads nvidia<minor> and nvidia<minor>/gi<GPU instance>.
+// parseNode parses nvidia<minor> and nvidia<minor>/gi<GPU instance>.
 func parseNode(id string) (gpu.DeviceName, bool) {
 	path, part, isMIG := strings.Cut(id, "/")
 	number, isNode := strings.CutPrefix(path, "nvidia")
@@ -87,14 +87,14 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: path, MIG: &gpu.PartitionName{Instance: instance}}, true
 }
 
-// node returns the path of the device node of an NVIDIA GPU with a minor number, below /dev.
+// node returns the path below /dev of the device node of an NVIDIA GPU.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// pciAddress is a PCI address: domain, bus, device and function.
+// pciAddress matches domain, bus, device and function.
 var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4}([0-9a-fA-F]{4})?:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
-// parsePCI reads a PCI address, in the spelling of the kernel or of the driver. The name has
-// the driver's: a domain of eight digits, in capitals.
+// parsePCI parses a PCI address in the format of the kernel or of the driver. The result has the
+// driver's format: a domain of eight digits, in upper case.
 func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false
@@ -106,7 +106,7 @@ func parsePCI(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{PCIBusID: id}, true
 }
 
-// parseIndex reads <GPU> and <GPU>:<n-th MIG device>.
+// parseIndex parses <GPU> and <GPU>:<n-th MIG device>.
 func parseIndex(id string) (gpu.DeviceName, bool) {
 	first, second, isMIG := strings.Cut(id, ":")
 	index, ok := parseNumber(first)
@@ -123,14 +123,13 @@ func parseIndex(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Index: &index, MIG: &gpu.PartitionName{Ordinal: &ordinal}}, true
 }
 
-// isMIG reports whether a name is that of a MIG device.
 func isMIG(name gpu.DeviceName) bool { return name.MIG != nil || strings.HasPrefix(name.UUID, "MIG-") }
 
-// maxOpaque is the longest id of another vendor that is believed, in bytes: as long
-// as a name in Kubernetes may be.
+// maxOpaque is the maximum length of another vendor's device id, in bytes. It is the maximum
+// length of a name in Kubernetes.
 const maxOpaque = 253
 
-// parseOpaque reads another id of another vendor's device.
+// parseOpaque accepts any other id of another vendor's device.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators
@@ -140,7 +139,7 @@ func parseOpaque(id string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{UUID: id}, true
 }
 
-// parseNumber reads a small decimal number without a sign or leading zeros.
+// parseNumber parses a decimal number of up to four digits without a sign or leading zeros.
 func parseNumber(s string) (int, bool) {
 	if !isDigits(s) || len(s) > 4 || len(s) > 1 && s[0] == '0' {
 		return 0, false
@@ -149,5 +148,4 @@ func parseNumber(s string) (int, bool) {
 	return n, err == nil
 }
 
-// isDigits reports whether s is a decimal number.
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -51,10 +51,10 @@ func TestParseDeviceID(t *testing.T) {
 		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1"},
 		{"PCI address", "amd.com/gpu", "0000:0b:00.0", gpu.DeviceName{PCIBusID: "00000000:0B:00.0"}, ""},
 		{"PCI address as the driver prints it", "amd.com/gpu", "00000001:0B:00.7", gpu.DeviceName{PCIBusID: "00000001:0B:00.7"}, ""},
-		{"no PCI address", "amd.com/gpu", "0000:0b:00.8", byUUID("0000:0b:00.8"), ""},
+		{"not a PCI address", "amd.com/gpu", "0000:0b:00.8", byUUID("0000:0b:00.8"), ""},
 		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), ""},
-		{"another vendor's, like a replica", "amd.com/gpu", "card::1", byUUID("card::1"), ""},
-		{"another vendor's, as long as may be", "amd.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
+		{"another vendor's, resembling a replica", "amd.com/gpu", "card::1", byUUID("card::1"), ""},
+		{"another vendor's, of maximum length", "amd.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
 		{"another vendor's number", "amd.com/gpu", "0", byUUID("0"), ""},
 	}
 	for _, tt := range tests {
@@ -70,7 +70,7 @@ func TestParseDeviceID(t *testing.T) {
 	}
 }
 
-func TestNotUnderstood(t *testing.T) {
+func TestUnknownDeviceID(t *testing.T) {
 	tests := []struct{ name, resource, id string }{
 		{"replica without number", "nvidia.com/gpu", gpuID + "::"},
 		{"replica not a number", "nvidia.com/gpu", gpuID + "::a"},
@@ -87,7 +87,7 @@ func TestNotUnderstood(t *testing.T) {
 		{"bare UUID", "nvidia.com/gpu", plainUUID},
 		{"short UUID", "nvidia.com/gpu", gpuID[:len(gpuID)-1]},
 		{"not hexadecimal", "nvidia.com/gpu", strings.Replace(gpuID, "5", "x", 1)},
-		{"no GPU", "nvidia.com/gpu", "NIC-" + plainUUID},
+		{"not a GPU", "nvidia.com/gpu", "NIC-" + plainUUID},
 		{"index with a sign", "nvidia.com/gpu", "-1"},
 		{"index with a zero", "nvidia.com/gpu", "01"},
 		{"index too big", "nvidia.com/gpu", "12345"},
@@ -96,7 +96,7 @@ func TestNotUnderstood(t *testing.T) {
 		{"device node without number", "nvidia.com/gpu", "nvidia"},
 		{"device node, number with a zero", "nvidia.com/gpu", "nvidia01"},
 		{"device node of another name", "nvidia.com/gpu", "nvidiactl"},
-		{"device node with an end", "nvidia.com/gpu", "nvidia0/"},
+		{"device node with a trailing slash", "nvidia.com/gpu", "nvidia0/"},
 		{"device node, instance without number", "nvidia.com/gpu", "nvidia0/gi"},
 		{"device node, a number behind it", "nvidia.com/gpu", "nvidia0/7"},
 		{"device node, compute instance", "nvidia.com/gpu", "nvidia0/gi1/ci0"},
@@ -104,12 +104,12 @@ func TestNotUnderstood(t *testing.T) {
 		{"device node, replica before the instance", "nvidia.com/gpu", "nvidia0/vgpu0/gi1"},
 		{"path of a device node", "nvidia.com/gpu", "/dev/nvidia0"},
 		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0"},
-		{"replica of what is not understood", "nvidia.com/gpu", "part0::1"},
+		{"replica of an unknown format", "nvidia.com/gpu", "part0::1"},
 		{"empty", "nvidia.com/gpu", ""},
 		{"another vendor's, empty", "amd.com/gpu", ""},
 		{"another vendor's, with a space", "amd.com/gpu", "card 1"},
 		{"another vendor's, with a dash in front", "amd.com/gpu", "-1"},
-		{"another vendor's, without end", "amd.com/gpu", strings.Repeat("x", 254)},
+		{"another vendor's, too long", "amd.com/gpu", strings.Repeat("x", 254)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestNotUnderstood(t *testing.T) {
 	}
 }
 
-// spell writes the name of a device as a device plugin would, that of an old MIG device
-// without its compute instance.
+// spell writes the name of a device in the format of a device plugin. An old MIG device has no
+// compute instance.
 func spell(n gpu.DeviceName) string {
 	id := n.UUID
 	switch {
@@ -165,10 +165,10 @@ func FuzzDeviceID(f *testing.F) {
 			}
 		}
 		if ways != 1 {
-			t.Errorf("parseDeviceID(%q, %q) = %+v, which names nothing, or twice", resource, id, d.name)
+			t.Errorf("parseDeviceID(%q, %q) = %+v, want exactly one name", resource, id, d.name)
 		}
 		if d.replica == "" && d.id != id || d.replica != "" && d.id+"::"+d.replica != id && d.id+"/vgpu"+d.replica != id {
-			t.Errorf("parseDeviceID(%q, %q) = %+v, which is another id", resource, id, d)
+			t.Errorf("parseDeviceID(%q, %q) = %+v, want the same id", resource, id, d)
 		}
 		if pci := d.name.PCIBusID; pci != "" {
 			if !strings.HasSuffix(pci, strings.ToUpper(id)) || len(pci) != len("00000000:0B:00.0") {
@@ -178,13 +178,13 @@ func FuzzDeviceID(f *testing.F) {
 		}
 		old := strings.HasPrefix(d.id, "MIG-GPU-")
 		if again := spell(d.name); d.id != again && !(old && strings.HasPrefix(d.id, again)) {
-			t.Errorf("parseDeviceID(%q, %q) = %+v, which is %q", resource, id, d.name, again)
+			t.Errorf("parseDeviceID(%q, %q) = %+v, formatted as %q", resource, id, d.name, again)
 		}
 	})
 }
 
-// FuzzListing checks that what the kubelet lists becomes allocations of resources that
-// were asked for, and that those by a claim name a device.
+// FuzzListing checks that listed devices become allocations only of matching resources, and that
+// allocations by a claim name a device.
 func FuzzListing(f *testing.F) {
 	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draDriver, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
 	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draDriver, "gpu-0-mig-1g10gb-19-3", "", "share")

@@ -7,40 +7,38 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// glanceTimeout is how long a tick waits for the disk. What takes longer is there at one
-// of the next ticks.
-const glanceTimeout = 250 * time.Millisecond
+// tickTimeout is how long a tick waits for the disk. The result of a slower read is available at
+// a later tick.
+const tickTimeout = 250 * time.Millisecond
 
-// A disk holds an element while somebody reads the log directories. That may take for
-// ever, and a read cannot be cancelled: so it is done in a goroutine of its own, and by
-// one at a time.
+// A disk is locked while it contains an element. It serialises the reads of the log directories.
+// A read can block permanently and cannot be cancelled, so each read runs in its own goroutine.
 type disk chan struct{}
 
-// wait does one piece of work in its turn, and returns its answer if it comes before ctx
-// ends.
-func wait[T any](ctx context.Context, d disk, work func() T) (v T, ok bool) {
+// runInTurn waits for the lock, runs work and returns its result. It gives up when ctx ends.
+func runInTurn[T any](ctx context.Context, d disk, work func() T) (v T, ok bool) {
 	select {
 	case d <- struct{}{}:
-		return run(ctx, d, work)
+		return runLocked(ctx, d, work)
 	case <-ctx.Done():
 		return v, false
 	}
 }
 
-// glance is wait for a tick: it does nothing while somebody reads already.
-func glance[T any](d disk, work func() T) (v T, ok bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), glanceTimeout)
+// tryRun is runInTurn with tickTimeout. It does nothing if another read is in progress.
+func tryRun[T any](d disk, work func() T) (v T, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()
 	select {
 	case d <- struct{}{}:
-		return run(ctx, d, work)
+		return runLocked(ctx, d, work)
 	default:
 		return v, false
 	}
 }
 
-// run does the work whose turn it is.
-func run[T any](ctx context.Context, d disk, work func() T) (T, bool) {
+// runLocked runs work and then unlocks d. The caller has locked it.
+func runLocked[T any](ctx context.Context, d disk, work func() T) (T, bool) {
 	return lane.Run(ctx, func() T {
 		defer func() { <-d }()
 		return work()

@@ -12,10 +12,10 @@ import (
 // draDriver is the name of NVIDIA's DRA driver for GPUs.
 const draDriver = "gpu.nvidia.com"
 
-// parseClaimed reads one device of a resource claim. Its CDI devices decide if they
-// carry a UUID, since the number in a device's name is the driver's order in early
-// releases and the device's minor number in later ones, which nobody can tell apart.
-// Before is the device of the same driver that the claim lists before, if any.
+// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes
+// precedence: the number in a device's name is the driver's index in early releases and the
+// minor number in later releases, and the two cannot be distinguished. Before is the previous
+// device of the same driver in the claim, nil if there is none.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")
@@ -30,8 +30,8 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns a device's own CDI devices, of which the last counts: the kubelet
-// puts those of the driver's earlier devices in front of them.
+// ownCDI returns a device's own CDI devices. The kubelet puts those of the driver's earlier
+// devices before them.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
@@ -40,14 +40,14 @@ func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	return all[len(before):]
 }
 
-// parseDRAName reads the name of a device as NVIDIA's DRA driver publishes it:
+// parseDRAName parses the name of a device as NVIDIA's DRA driver publishes it:
 //
 //	gpu-<minor>
 //	gpu-<minor>-mig-<profile>-<profile id>-<start>
 //	gpu-<minor>-mig-<profile id>-<start>-<size>     before release 26
 //
-// A profile such as 1g10gb or 1g10gb-me is never a number. A GPU that is passed
-// through to a virtual machine, gpu-vfio-<n>, is not the driver's.
+// A profile such as 1g10gb or 1g10gb-me is never a number. GPUs that are passed through to a
+// virtual machine, gpu-vfio-<n>, are ignored because the NVIDIA driver does not manage them.
 func parseDRAName(s string) (gpu.DeviceName, bool) {
 	part := strings.Split(s, "-")
 	if len(part) < 2 || part[0] != "gpu" {
@@ -70,7 +70,7 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: node(minor), MIG: mig}, true
 }
 
-// parsePlacement reads what follows gpu-<minor>-mig-.
+// parsePlacement parses the parts after gpu-<minor>-mig-.
 func parsePlacement(part []string) (*gpu.PartitionName, bool) {
 	if len(part) < 3 {
 		return nil, false

@@ -103,7 +103,8 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-// The kubelet lists with each device the CDI devices of those before it.
+// TestOwnCDI checks that only a device's own CDI devices count: the kubelet lists with each
+// device the CDI devices of the devices before it.
 func TestOwnCDI(t *testing.T) {
 	const a, b = "nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID
 	tests := []struct {
@@ -114,7 +115,7 @@ func TestOwnCDI(t *testing.T) {
 		{"first", nil, []string{a}, gpu.DeviceName{UUID: gpuID}},
 		{"second", []string{a}, []string{a, b}, gpu.DeviceName{UUID: migID}},
 		{"after one without", nil, []string{b}, gpu.DeviceName{UUID: migID}},
-		{"without any of its own", []string{a}, []string{a}, minor(1)},
+		{"no own CDI device", []string{a}, []string{a}, minor(1)},
 		{"own only", []string{a}, []string{b}, gpu.DeviceName{UUID: migID}},
 		{"fewer", []string{a, b}, []string{b}, gpu.DeviceName{UUID: migID}},
 		{"none", []string{a}, nil, minor(1)},

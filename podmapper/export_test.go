@@ -1,4 +1,4 @@
 package podmapper
 
-// BoundLogs sets how many entries a directory of logs may have.
-func (m *Mapper) BoundLogs(most int) { m.names.most = most }
+// BoundLogs sets the limit for the entries of a log directory.
+func (m *Mapper) BoundLogs(limit int) { m.names.limit = limit }

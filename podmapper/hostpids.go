@@ -12,13 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// initialPIDs is how the kernel names the PID namespace of the machine
-// (PROC_PID_INIT_INO of include/linux/proc_ns.h).
+// initialPIDs is the kernel's name of the initial PID namespace (PROC_PID_INIT_INO in
+// include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
-// SeesHost reports whether the driver's PIDs are those of the mapper's /proc. The
-// driver names processes in the namespace of who asks, and leaves out those that
-// are not visible there, so that one of our own shows nobody else's processes.
+// SeesHost reports whether the driver's PIDs are those of the mapper's /proc. The driver reports
+// PIDs in the caller's PID namespace and omits processes that are not visible there. In a
+// container's own PID namespace it therefore lists no processes of other containers.
 func (m *Mapper) SeesHost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,8 +28,8 @@ func (m *Mapper) SeesHost() bool {
 	return *m.seesHost
 }
 
-// watchHostPIDs looks whose PIDs we see.
-func (m *Mapper) watchHostPIDs() bool {
+// observeHostPIDs checks the PID namespace and updates the stage.
+func (m *Mapper) observeHostPIDs() bool {
 	began := m.cfg.Now()
 	err := checkHostPIDs(m.tree)
 	m.cfg.Stages.Observe(stage.HostPIDs, began, err)
@@ -39,24 +39,24 @@ func (m *Mapper) watchHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree shows the processes of the host, in
-// the PID namespace that is also ours.
+// checkHostPIDs returns an error unless the tree shows the processes of the host in the
+// exporter's own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
 		return fmt.Errorf("read own PID namespace: %w", err)
 	}
-	if namespace == initialPIDs || isOurs(t) && firstIsOutside(t) {
+	if namespace == initialPIDs || isOwnNamespace(t) && initIsOutsidePod(t) {
 		return nil
 	}
 	return fmt.Errorf("PID namespace %s is not the host's, so processes of other pods are not visible and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)
 }
 
-// isOurs reports whether the tree is of our own PID namespace, the host's or not. In
-// that of the host, mounted elsewhere, we have a second NSpid in our status
-// (proc_pid_status(5)), which kernels before 4.1 do not tell.
-func isOurs(t proc.Tree) bool {
+// isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If it
+// belongs to the host's and the exporter runs in another one, the exporter's status has a second
+// NSpid (proc_pid_status(5)). Kernels before 4.1 have no NSpid.
+func isOwnNamespace(t proc.Tree) bool {
 	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
@@ -69,11 +69,11 @@ func isOurs(t proc.Tree) bool {
 	return true
 }
 
-// firstIsOutside reports whether process 1 is outside our own pod, as it is when
-// the host is itself a container (kind). In a PID namespace of our own it is our
-// container's first process, or our pod's pause. From a private cgroup namespace
-// only what is outside begins with "/..".
-func firstIsOutside(t proc.Tree) bool {
+// initIsOutsidePod reports whether process 1 is outside the exporter's pod. This is so if the
+// host is itself a container (kind). In a pod's PID namespace process 1 is the container's first
+// process or the pod's pause process. In a private cgroup namespace only paths outside of it
+// begin with "/..".
+func initIsOutsidePod(t proc.Tree) bool {
 	first, err1 := os.ReadFile(t.File(1, "cgroup"))
 	own, err2 := os.ReadFile(filepath.Join(t.Root, "self", "cgroup"))
 	if err1 != nil || err2 != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// A PID namespace of our own shows nobody else's processes.
+// TestSeesHost checks that a pod's own PID namespace is recognised, because it shows no
+// processes of other pods.
 func TestSeesHost(t *testing.T) {
 	const own = "pid:[4026532817]"
 	slice := strings.ReplaceAll(uid, "-", "_")
@@ -27,8 +28,8 @@ func TestSeesHost(t *testing.T) {
 		{"own", own, self, self, false},
 		{"own, private cgroups", own, "0::/", "0::/", false},
 		{"own, sub-cgroups", own, "0::/app.scope", "0::/init.scope", false},
-		{"pause of our own pod", own, "0::/", "0::/../cri-containerd-" + otherID + ".scope", false},
-		{"pause of our own pod, cgroupfs", own, "0::/", "0::/../" + otherID, false},
+		{"pause of the same pod", own, "0::/", "0::/../cri-containerd-" + otherID + ".scope", false},
+		{"pause of the same pod, cgroupfs", own, "0::/", "0::/../" + otherID, false},
 		{"another pod's", own, "0::/", "0::/../../kubepods-pod" + slice + ".slice/cri-containerd-" + otherID + ".scope", false},
 		{"own, cgroup v1", own, "4:memory:/kubepods/pod" + uid + "/" + id, "4:memory:/kubepods/pod" + uid + "/" + otherID, false},
 		{"own, nothing readable", own, "", "", false},
@@ -57,8 +58,8 @@ func TestSeesHost(t *testing.T) {
 	}
 }
 
-// The host's tree may be mounted beside a PID namespace of our own. Then it shows us
-// under two PIDs.
+// TestSeesHostByNSpid covers a host's /proc that is mounted in a pod's own PID namespace. The
+// exporter's status then has two PIDs.
 func TestSeesHostByNSpid(t *testing.T) {
 	tests := []struct {
 		name, namespace, status string
@@ -86,7 +87,8 @@ func TestSeesHostByNSpid(t *testing.T) {
 	}
 }
 
-// A tree that does not show us is in a namespace that is not ours.
+// TestSeesNoHostWithoutSelf checks that a /proc without the exporter's own process belongs to
+// another namespace.
 func TestSeesNoHostWithoutSelf(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -103,8 +105,8 @@ func TestSeesNoHostWithoutSelf(t *testing.T) {
 	}
 }
 
-// Without the host's PIDs no process proves that a pod lives. Then the kubelet's
-// list does, for a pod whose logs are there.
+// TestLivesWithoutProcesses checks that without the host's PIDs a listed pod with logs counts as
+// alive.
 func TestLivesWithoutProcesses(t *testing.T) {
 	n := newNode(t)
 	n.namespace("pid:[4026532817]")
@@ -114,7 +116,7 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	n.remove(link)
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.link(reborn, otherID)
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
@@ -123,8 +125,8 @@ func TestLivesWithoutProcesses(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, reborn, false))
 }
 
-// Where nothing else can be seen the last word of the Pods API stands for three
-// polls, unless the logs know of another pod.
+// TestPodsAPIFailsWithoutProcesses checks that without the host's PIDs the last response of the
+// Pods API is valid for three polls, unless the logs contain another pod of the name.
 func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 	garbage := []byte("\xff")
 	n := newNode(t)
@@ -140,11 +142,11 @@ func TestPodsAPIFailsWithoutProcesses(t *testing.T) {
 
 	link := n.link(reborn, otherID)
 	n.pollFails("list pods")
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.remove(link)
 	n.pass(time.Second)
 	n.pollFails("list pods")
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 
 	n.link(trainer, id)
 	api.now(apiPod(trainer, "Failed", nil))

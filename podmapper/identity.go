@@ -5,57 +5,53 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's answers, which know
-// names only. A name may pass to another pod while a process of its last pod
-// still hangs in the driver. So the devices are remembered with which a pod was
-// named: a pod keeps its devices for life, and once others are listed under its
-// name, that name belongs to another pod.
+// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. A name
+// can pass to another pod while a process of the previous pod still hangs in the driver. The
+// devices with which a pod was identified are therefore stored: a pod keeps its devices until it
+// ends, so other devices under its name belong to another pod.
 //
-// Pod-resources can tell no more than that. Until a pod has a log link, it cannot
-// be told from a predecessor that had the very same devices, or that was never
-// named before. And a static pod, which may come back under its old UID, has its
-// UID found no more if it comes back with other devices. The kubelet's Pods API
-// knows all of this.
-type identities map[identity]devices // nil for one that has lost its name
+// Pod-resources has limits. A pod without a log link is not distinguishable from a predecessor
+// with the same devices, or from a predecessor that was never identified. The UID of a static
+// pod, which can restart under the same UID, is no longer found if the pod comes back with other
+// devices. The kubelet's Pods API has none of these limits.
+type identities map[identity]devices // nil for a pod that has lost its name
 
-// identity is a pod that bears a name, or bore it.
+// identity is a pod that has or had a name.
 type identity struct {
 	podName
 	uid string
 }
 
-// candidates are the pods that bear a name, or bore it.
+// candidates are the pods that have or had a name.
 type candidates map[podName][]candidate
 
-// candidate is a pod of a given name.
 type candidate struct {
 	uid string
-	// logs is set if the pod has links, or a directory of logs, now; without, it had
-	// links once.
+	// logs is set if the pod has links or a log directory now. Otherwise it had links earlier.
 	logs bool
 }
 
-// add adds a pod that bears a name and may have logs now.
-func (b candidates) add(name podName, uid string, logs bool) {
-	if i := b.index(name, uid); i >= 0 {
-		b[name][i].logs = b[name][i].logs || logs
+// add adds a pod, or updates whether it has logs.
+func (c candidates) add(name podName, uid string, logs bool) {
+	if i := c.index(name, uid); i >= 0 {
+		c[name][i].logs = c[name][i].logs || logs
 		return
 	}
-	b[name] = append(b[name], candidate{uid, logs})
+	c[name] = append(c[name], candidate{uid, logs})
 }
 
-// index returns where among the candidates for a name a pod is, or -1.
-func (b candidates) index(name podName, uid string) int {
-	return slices.IndexFunc(b[name], func(p candidate) bool { return p.uid == uid })
+// index returns the position of a pod among the candidates for a name, or -1.
+func (c candidates) index(name podName, uid string) int {
+	return slices.IndexFunc(c[name], func(p candidate) bool { return p.uid == uid })
 }
 
-// find returns the UIDs of the listed pods, of those for which it can be told.
-// The answer must be younger than what is known of links, and live younger still.
+// find returns the UIDs of the listed pods as far as they are unambiguous. The list must be
+// newer than the links, and live must be newer than the list.
 func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {
 		remaining := slices.Clone(known[name])
-		remaining = slices.DeleteFunc(remaining, func(p candidate) bool { return s.lost(identity{name, p.uid}, held) })
+		remaining = slices.DeleteFunc(remaining, func(p candidate) bool { return s.hasLostName(identity{name, p.uid}, held) })
 		if uid, ok := podUID(remaining, live); ok {
 			uids[name] = uid
 			s[identity{name, uid}] = held
@@ -67,9 +63,9 @@ func (s identities) find(listed map[podName]devices, known candidates, live map[
 	return uids
 }
 
-// lost reports whether a pod has lost its name, now that these devices are held
-// under it. It never gets it back.
-func (s identities) lost(i identity, held devices) bool {
+// hasLostName reports whether a pod has lost its name, given the devices that are now listed
+// under it. A lost name is never regained.
+func (s identities) hasLostName(i identity, held devices) bool {
 	before, named := s[i]
 	if !named || before.equal(held) {
 		return false
@@ -78,14 +74,12 @@ func (s identities) lost(i identity, held devices) bool {
 	return true
 }
 
-// equal reports whether two sets hold the same devices.
 func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID chooses among the pods that may bear a name: the one that lives, else
-// the one that still has log links. With none, or several, it cannot be told
-// which pod is meant.
+// podUID returns the UID of the candidate that is alive, otherwise of the candidate that still
+// has logs. With none, or with several, the pod is ambiguous.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nameless is the trainer's container as long as its pod's UID is not known.
-var nameless = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
+// withoutUID is the trainer's container while its pod's UID is unknown.
+var withoutUID = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: "train-0", Part: "trainer"}
 
-// A pod that is created again under its old name is another pod.
+// TestRecreatedPod checks that a pod that is created again under the same name is another pod.
 func TestRecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -30,8 +30,8 @@ func TestRecreatedPod(t *testing.T) {
 
 	n.remove(oldLink)
 	n.poll()
-	nobody := exclusive(gpuA, nameless, false)
-	n.wantHeld(nobody) // the new pod has no links yet
+	ambiguous := exclusive(gpuA, withoutUID, false)
+	n.wantHeld(ambiguous) // the new pod has no links yet
 
 	n.link(reborn, otherID)
 	n.poll()
@@ -40,25 +40,25 @@ func TestRecreatedPod(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
 
-	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both live: nobody can tell
+	n.start(10, 5, "python3", cgroupPath(trainer, id)) // both are alive: ambiguous
 	n.poll()
-	n.wantHeld(nobody)
+	n.wantHeld(ambiguous)
 	third := trainer
 	third.UID = strings.Repeat("3", 32)
-	n.link(third, strings.Repeat("3", 64)) // which makes a third no likelier
+	n.link(third, strings.Repeat("3", 64)) // a third pod changes nothing
 	n.poll()
-	n.wantHeld(nobody)
+	n.wantHeld(ambiguous)
 }
 
-// answer has the kubelet give another answer from now on.
+// answer replaces the kubelet's response.
 func (n *node) answer(pods ...*podresources.PodResources) {
 	n.t.Helper()
 	n.serve(holds(pods...))
 }
 
-// A pod that was deleted by force leaves a process that hangs in the driver, and
-// its log link. The pod that gets its name gets other devices, which says that
-// they are not the old pod's.
+// TestOtherDevicesAreAnotherPods covers a pod that was deleted by force: its process hangs in
+// the driver and its log link remains. The devices of the pod that gets its name differ, so they
+// are not attributed to the old pod.
 func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -70,7 +70,7 @@ func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n.answer(holder(trainer, "", gpuB))
 	for range 2 {
 		n.poll()
-		n.wantHeld(exclusive(gpuB, nameless, false)) // the new pod has no links yet
+		n.wantHeld(exclusive(gpuB, withoutUID, false)) // the new pod has no links yet
 	}
 	link := n.link(reborn, otherID)
 	n.poll()
@@ -79,11 +79,11 @@ func TestOtherDevicesAreAnotherPods(t *testing.T) {
 	n.poll()
 	n.wantHeld(exclusive(gpuB, reborn, true))
 
-	n.exit(11) // a third pod gets what the first one had
+	n.exit(11) // a third pod gets the devices of the first one
 	n.remove(link)
 	n.answer(holder(trainer, "", gpuA))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 }
 
 func TestOtherDevices(t *testing.T) {
@@ -101,7 +101,7 @@ func TestOtherDevices(t *testing.T) {
 		{"another container", pods(holder(trainer, "", gpuA)), pods(holder(sidecar, "", gpuA)), true},
 
 		{"another order", pods(together(holder(trainer, "", gpuA), holder(trainer, "", gpuB))), pods(holder(trainer, "", gpuB, gpuA)), false},
-		{"twice the same", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA, gpuA)), false},
+		{"the same device twice", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA, gpuA)), false},
 		{"another pod's", pods(holder(trainer, "", gpuA)), pods(holder(trainer, "", gpuA), holder(notebook, "", gpuB)), false},
 	}
 	for _, tt := range tests {
@@ -129,18 +129,18 @@ func TestOtherDevices(t *testing.T) {
 
 func pods(p ...*podresources.PodResources) []*podresources.PodResources { return p }
 
-// A kubelet before 1.34 lists a finished pod beside its successor. What is whose shows
-// once it has forgotten the first.
+// TestPodBesideItsSuccessor covers a kubelet before 1.34, which lists a finished pod beside its
+// successor. The owner of each device is known once the kubelet no longer lists the first pod.
 func TestPodBesideItsSuccessor(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
 	n.link(reborn, otherID)
-	n.start(5, 1, "sshd", "/system.slice/sshd.service") // whose life is no pod's
+	n.start(5, 1, "sshd", "/system.slice/sshd.service") // not a process of a pod
 	n.start(11, 9, "python3", cgroupPath(reborn, otherID))
 	n.answer(holder(trainer, "", gpuA), holder(reborn, "", gpuB))
 	for range 2 {
 		n.poll()
-		n.wantHeld(exclusive(gpuA, nameless, false), exclusive(gpuB, nameless, false))
+		n.wantHeld(exclusive(gpuA, withoutUID, false), exclusive(gpuB, withoutUID, false))
 	}
 	n.remove(link)
 	n.answer(holder(reborn, "", gpuB))
@@ -148,8 +148,8 @@ func TestPodBesideItsSuccessor(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// The name passes to a new pod while the kubelet answers. What it said of the
-// old pod must not be taken for the new one's, now or later.
+// TestPodIsReplacedDuringTheCall covers a name that passes to a new pod during a call. The
+// response about the old pod must not be attributed to the new pod, at any time.
 func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)
@@ -166,7 +166,8 @@ func TestPodIsReplacedDuringTheCall(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// An old answer says nothing about a pod that came since.
+// TestPodIsReplacedWithoutAnAnswer checks that a previous list is not attributed to a pod that
+// was created later.
 func TestPodIsReplacedWithoutAnAnswer(t *testing.T) {
 	n := newNode(t)
 	old := n.link(trainer, id)

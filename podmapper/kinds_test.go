@@ -15,7 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Devices of all kinds that the kubelet may list, each held by one container.
+// TestKindsOfDevices covers every kind of device that the kubelet can list, each held by one
+// container.
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
@@ -37,7 +38,7 @@ func TestKindsOfDevices(t *testing.T) {
 		{"replicas of a device node", holder(trainer, "", "nvidia1/vgpu3", "nvidia1/vgpu0"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
 		{"MIG by device node", holder(trainer, "", "nvidia1/gi7"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"replica of MIG by device node", holder(trainer, "", "nvidia1/gi7/vgpu0"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 1}},
-		{"not understood", holder(trainer, "", "nvidia1/part0"), gpu.Allocation{Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
+		{"unknown format", holder(trainer, "", "nvidia1/part0"), gpu.Allocation{Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim of MIG", claimer(trainer, "mine", "gpu-1-mig-1g10gb-19-3"), gpu.Allocation{
 			Device: gpu.DeviceName{Node: "nvidia1", MIG: &gpu.PartitionName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
@@ -55,7 +56,8 @@ func TestKindsOfDevices(t *testing.T) {
 	}
 }
 
-// Who holds the same claimed device shares it, be it by one claim or by several.
+// TestSharedClaims checks that all holders of a claimed device share it, by one claim or by
+// several.
 func TestSharedClaims(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -86,9 +88,9 @@ func TestSharedClaims(t *testing.T) {
 	)
 }
 
-// A claimed device is shared by those who hold it, however they name it, and not by those
-// who hold another one.
-func TestWhoSharesClaimedDevices(t *testing.T) {
+// TestHoldersShareClaimedDevices checks that a claimed device is shared by exactly its holders,
+// independent of how they name it.
+func TestHoldersShareClaimedDevices(t *testing.T) {
 	namesake := notebook
 	namesake.Part = trainer.Part
 	const exclusive, shared = gpu.SharingExclusive, gpu.SharingTimeSlicing
@@ -100,7 +102,7 @@ func TestWhoSharesClaimedDevices(t *testing.T) {
 		{"one container by two claims", pods(together(claimer(trainer, "a", "gpu-1"), claimer(trainer, "b", "gpu-1"))), []gpu.Sharing{exclusive, exclusive}},
 		{"two containers of a pod", pods(together(claimer(trainer, "a", "gpu-1"), claimer(sidecar, "b", "gpu-1"))), []gpu.Sharing{shared, shared}},
 		{"containers of one name", pods(claimer(trainer, "a", "gpu-1"), claimer(namesake, "b", "gpu-1")), []gpu.Sharing{shared, shared}},
-		{"one of the first one's devices", pods(claimer(notebook, "a", "gpu-1", "gpu-2"), claimer(trainer, "b", "gpu-2")), []gpu.Sharing{exclusive, shared, shared}},
+		{"one device of another holder", pods(claimer(notebook, "a", "gpu-1", "gpu-2"), claimer(trainer, "b", "gpu-2")), []gpu.Sharing{exclusive, shared, shared}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,8 +120,8 @@ func TestWhoSharesClaimedDevices(t *testing.T) {
 	}
 }
 
-// A claimed device that has no CDI device of its own is not the one before it, whose CDI
-// devices the kubelet lists with it.
+// TestClaimedDeviceWithoutCDI checks that a claimed device without a CDI device of its own is
+// not identified as the device before it, whose CDI devices the kubelet lists with it.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")
@@ -137,8 +139,8 @@ func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	}
 }
 
-// A device plugin's device that two containers of a pod have, as one after the other may,
-// is in the hands of both.
+// TestDeviceOfTwoContainers checks that a device plugin's device that two containers of a pod
+// use one after the other is allocated to both.
 func TestDeviceOfTwoContainers(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -147,7 +149,8 @@ func TestDeviceOfTwoContainers(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, sidecar, false), exclusive(gpuA, trainer, false))
 }
 
-// Which of a claim's devices each container of a pod has cannot be told.
+// TestClaimOfSeveralContainers checks that a claim of several containers is allocated to the pod
+// without a container.
 func TestClaimOfSeveralContainers(t *testing.T) {
 	const claim = "train-0-extended-resources-x7k2p"
 	n := newNode(t)
@@ -177,7 +180,8 @@ func TestClaimOfSeveralContainers(t *testing.T) {
 	n.wantHeld(held(0, anyOf, gpu.SharingExclusive), other, held(1, anyOf, gpu.SharingTimeSlicing), mine)
 }
 
-// An id that is not understood is said once for each resource, and nothing is said of others.
+// TestWarnsOnceOfIDs checks that a device id of unknown format is logged once for each resource,
+// and that other ids are not logged.
 func TestWarnsOnceOfIDs(t *testing.T) {
 	var log strings.Builder
 	n := newNode(t, func(c *podmapper.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -194,12 +198,12 @@ func TestWarnsOnceOfIDs(t *testing.T) {
 	}
 	for _, line := range lines {
 		if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "--kubelet.resource-pattern") {
-			t.Errorf("does not say what to do: %s", line)
+			t.Errorf("log line without advice: %s", line)
 		}
 	}
 	for _, want := range []string{"resource=nvidia.com/gpu id=part0 namespace=ml-team", "resource=nvidia.com/mig-1g.10gb id=xxx"} {
 		if !strings.Contains(log.String(), want) {
-			t.Errorf("does not say %s:\n%s", want, log.String())
+			t.Errorf("log does not contain %s:\n%s", want, log.String())
 		}
 	}
 }

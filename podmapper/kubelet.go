@@ -22,20 +22,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// socket is one of the kubelet's unix sockets. Each call makes a connection of its
-// own: a new kubelet has a new socket under the old name, and at one call in ten
-// seconds there is nothing to gain from keeping the old one.
+// socket is one of the kubelet's unix sockets. Each call opens a new connection: a restarted
+// kubelet has a new socket under the same name, and at one call in ten seconds there is no gain
+// in keeping connections.
 type socket struct {
 	path    string
 	timeout time.Duration
 }
 
-// list connects, and asks by the given method for a list of pods, in the time there is for
-// it. Visit gets them one by one, each of at most so many bytes, and keeps none of the bytes.
-func (s socket) list(ctx context.Context, method string, request any, most uint64, visit func(pod []byte) error) error {
+// list calls a method that returns a list of pods, and passes the pods to visit one by one. A
+// pod has at most limit bytes. Visit must not keep the bytes.
+func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	c := &codec{CodecV2: encoding.GetCodecV2("proto"), most: most, visit: visit}
+	c := &codec{CodecV2: encoding.GetCodecV2("proto"), limit: limit, visit: visit}
 	target := url.URL{Scheme: "unix", Path: s.path}
 	conn, err := grpc.NewClient(target.String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -49,7 +49,7 @@ func (s socket) list(ctx context.Context, method string, request any, most uint6
 	switch {
 	case c.err != nil:
 		return c.err
-	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the kubelet's own limits have the same code
+	case err != nil && strings.Contains(err.Error(), "message larger than max"): // the kubelet's rate limit has the same status code
 		return fmt.Errorf("%w: %w", err, stage.ErrOversized)
 	}
 	return err
@@ -58,9 +58,9 @@ func (s socket) list(ctx context.Context, method string, request any, most uint6
 // kubelet is a client of the pod-resources API (KEP-606).
 type kubelet struct{ socket }
 
-// list asks the kubelet which devices its containers hold.
+// list returns the pods of the pod-resources API with their devices.
 func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error) {
-	// A kubelet that is merely down leaves its folder behind.
+	// The folder of a stopped kubelet still exists.
 	if _, err := os.Stat(filepath.Dir(k.path)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no kubelet on this host: %s does not exist (in a pod, mount it; on a machine without Kubernetes, set --kubelet.pod-resources-socket= to an empty value)",
 			filepath.Dir(k.path))
@@ -82,11 +82,11 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 	return pods, nil
 }
 
-// podsAPI is a client of the kubelet's Pods API, which came with Kubernetes 1.37.
+// podsAPI is a client of the kubelet's Pods API, which Kubernetes 1.37 introduced.
 type podsAPI struct{ socket }
 
-// present reports whether the kubelet has that API. Its directory proves nothing:
-// whoever mounts it makes it.
+// present reports whether the socket of the API exists. Its directory proves nothing, because
+// mounting creates it.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false
@@ -95,8 +95,8 @@ func (p podsAPI) present() bool {
 	return err == nil
 }
 
-// list asks the kubelet for its pods. One that can be read, but not be found again, is
-// passed over.
+// list returns the kubelet's pods. It skips pods whose names or UID are not well formed, because
+// no process can be matched to them.
 func (p podsAPI) list(ctx context.Context) ([]pod, error) {
 	var pods []pod
 	var n parts

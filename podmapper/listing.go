@@ -14,43 +14,43 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// DefaultResources matches the names of the resources whose devices are GPUs:
-// nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on. Other
-// resources of that vendor, such as those of GPUs that are passed through, use
-// numbers for other things.
+// DefaultResources matches the names of the resources whose devices are GPUs: nvidia.com/gpu,
+// nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on. Other resources of that vendor, such
+// as those of passed-through GPUs, use numbers with other meanings.
 const DefaultResources = `^nvidia\.com/(gpu|mig-)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)
 
-// devices is a set of GPUs, of parts and of replicas of GPUs, each in the hands of
-// a container of one pod. It is sorted, so that equal sets are equal lists.
+// devices is the set of GPUs, partitions and replicas that the containers of one pod hold. It is
+// sorted, so that equal sets are equal lists.
 type devices []device
 
-// device is one GPU, MIG device or replica, in the kubelet's words.
+// device is one GPU, MIG device or replica as the kubelet lists it.
 type device struct {
-	container string // empty if several of the pod have its claim
+	container string // empty if several containers of the pod refer to the claim
 	resource  string // empty for a device of a claim
 	claim     string // empty for a device plugin's device
 	id        string // without the replica
 	replica   string
-	name      gpu.DeviceName // what the id says, empty if it is not understood
+	name      gpu.DeviceName // parsed from the id; empty if its format is unknown
 }
 
-// understood reports whether it is known what the id means.
+// understood reports whether the format of the id is known.
 func (d device) understood() bool { return d.name != gpu.DeviceName{} }
 
-// listing is what the kubelet says of all pods.
+// listing is a list of the pod-resources API.
 type listing struct {
 	held map[podName]devices
-	// twice holds the names that old kubelets list twice: of a finished pod and of
-	// the one that has its name now. Nobody can tell what is whose.
-	twice map[podName]bool
-	// alone names the container of each pod that has only one, devices or not.
-	alone map[podName]string
+	// duplicates contains the names that kubelets before 1.34 list twice: for a finished pod and
+	// for its successor. The owner of each device is then unknown.
+	duplicates map[podName]bool
+	// single contains the container's name of each pod that has only one container, with or
+	// without devices.
+	single map[podName]string
 }
 
-// readListing reads the GPUs out of the kubelet's answer, which lists every device
-// in an entry of its own, in changing order.
+// readListing extracts the GPUs from the kubelet's list, which has one entry per device in
+// varying order.
 func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, log *slog.Logger) listing {
 	l := listing{make(map[podName]devices), make(map[podName]bool), make(map[podName]string, len(pods))}
 	seen := make(map[podName]bool, len(pods))
@@ -61,25 +61,25 @@ func readListing(pods []*podresources.PodResources, resources *regexp.Regexp, lo
 			held = held.addDevices(c, resources)
 			held = held.addClaimed(c, log)
 		}
-		held = held.asSet().joinClaims()
+		held = held.asSet().mergeClaims()
 		if seen[name] {
-			l.twice[name] = true
+			l.duplicates[name] = true
 		}
 		seen[name] = true
 		if len(p.GetContainers()) == 1 {
-			l.alone[name] = p.GetContainers()[0].GetName()
+			l.single[name] = p.GetContainers()[0].GetName()
 		}
 		if len(held) > 0 {
 			l.held[name] = append(l.held[name], held...).asSet()
 		}
 	}
-	for name := range l.twice {
-		delete(l.alone, name)
+	for name := range l.duplicates {
+		delete(l.single, name)
 	}
 	return l
 }
 
-// check returns an error for more devices than any node has.
+// check returns an error if more devices are listed than any node has.
 func (l listing) check() error {
 	n := 0
 	for _, held := range l.held {
@@ -90,8 +90,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether there were holders of devices, of which none is in the
-// next answer.
+// allGone reports whether pods held devices and none of them is in the next list.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {
@@ -101,14 +100,14 @@ func (l listing) allGone(next listing) bool {
 	return len(l.held) > 0
 }
 
-// identifiable returns the holders of which it may be told which pods they are.
+// identifiable returns the devices of the pods whose names are listed once.
 func (l listing) identifiable() map[podName]devices {
 	held := maps.Clone(l.held)
-	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.twice[name] })
+	maps.DeleteFunc(held, func(name podName, _ devices) bool { return l.duplicates[name] })
 	return held
 }
 
-// asSet sorts the devices and leaves each once.
+// asSet sorts the devices and removes duplicates.
 func (held devices) asSet() devices {
 	slices.SortFunc(held, func(a, b device) int {
 		return cmp.Or(compareDevices(a, b), cmp.Compare(a.container, b.container))
@@ -116,7 +115,7 @@ func (held devices) asSet() devices {
 	return slices.CompactFunc(held, device.same)
 }
 
-// compareDevices orders by all but the container.
+// compareDevices compares everything except the container.
 func compareDevices(a, b device) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),
@@ -126,12 +125,12 @@ func compareDevices(a, b device) int {
 	)
 }
 
-// same reports whether two devices are the same, in the same hands.
+// same reports whether two devices are the same and held by the same container.
 func (d device) same(other device) bool {
 	return d.container == other.container && compareDevices(d, other) == 0
 }
 
-// addDevices adds what device plugins gave to a container.
+// addDevices adds the devices that device plugins allocated to a container.
 func (held devices) addDevices(c *podresources.ContainerResources, resources *regexp.Regexp) devices {
 	for _, d := range c.GetDevices() {
 		if !resources.MatchString(d.GetResourceName()) {
@@ -146,8 +145,8 @@ func (held devices) addDevices(c *podresources.ContainerResources, resources *re
 	return held
 }
 
-// addClaimed adds what DRA drivers gave to a container. A device that is given in
-// shares (KEP-5075) has an id for each.
+// addClaimed adds the devices that DRA drivers allocated to a container. A device with
+// consumable capacity (KEP-5075) has a share id for each share.
 func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Logger) devices {
 	for _, claim := range c.GetDynamicResources() {
 		before := make(map[string]*podresources.ClaimResource) // by driver
@@ -164,10 +163,10 @@ func (held devices) addClaimed(c *podresources.ContainerResources, log *slog.Log
 	return held
 }
 
-// joinClaims leaves one holding of each claimed device. The kubelet lists the whole
-// claim for every container of the pod that refers to it, also to a part of it, as
-// to the claim that stands for extended resources (KEP-5004).
-func (held devices) joinClaims() devices {
+// mergeClaims keeps one entry for each claimed device. The kubelet lists the whole claim for
+// every container of the pod that refers to it, or to a part of it. This includes the claim for
+// extended resources (KEP-5004).
+func (held devices) mergeClaims() devices {
 	joined := held[:0]
 	for _, d := range held {
 		last := len(joined) - 1
@@ -180,14 +179,14 @@ func (held devices) joinClaims() devices {
 	return joined
 }
 
-// holding is one device, or some replicas of it, that a container holds.
+// holding is one device, or several replicas of it, that a container holds.
 type holding struct {
 	podName
 	device       // without the replica
 	replicas int // 0 if it holds the device itself
 }
 
-// holdings lists what all containers hold, sorted by device and container.
+// holdings returns the holdings of all containers, sorted by device and container.
 func (l listing) holdings() []holding {
 	list := make([]holding, 0, len(l.held))
 	for pod, held := range l.held {
@@ -197,8 +196,8 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices, and counts the replicas of each. Who holds the
-// device itself, which comes before its replicas, holds them all.
+// addHoldings adds a pod's devices and counts the replicas of each. The device itself precedes
+// its replicas; its holder holds all of them.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -217,9 +216,8 @@ func (held devices) addHoldings(list []holding, pod podName) []holding {
 	return list
 }
 
-// allocations says who holds which device, in the order of the listing. The kubelet
-// says neither the UIDs nor who is alive; older ones (before 1.34) also list
-// finished pods.
+// allocations returns the allocations in the order of holdings. The kubelet's list contains
+// neither UIDs nor liveness; kubelets before 1.34 also list finished pods.
 func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *pods) []gpu.Allocation {
 	holdings := l.holdings()
 	holders := countHolders(holdings)
@@ -237,8 +235,8 @@ func (l listing) allocations(uids map[podName]string, live map[string]bool, ps *
 	return list
 }
 
-// countHolders counts the containers that hold each claimed device, by its id. The list
-// is sorted.
+// countHolders counts the containers that hold each claimed device, by its id. The list must be
+// sorted.
 func countHolders(list []holding) map[string]int {
 	n := make(map[string]int)
 	for i, h := range list {
@@ -250,9 +248,9 @@ func countHolders(list []holding) map[string]int {
 	return n
 }
 
-// sharing says how a device is held. Replicas may be shared by MPS as well, and a
-// claimed device may have one holder that only watches it (admin access): the
-// kubelet says neither. Pods that hold the same claimed device share it.
+// sharing returns how a device is shared. The kubelet does not report whether MPS shares the
+// replicas, or whether a claim has admin access and only monitors the device. Pods that hold the
+// same claimed device share it.
 func (h holding) sharing(holders int) gpu.Sharing {
 	switch {
 	case h.replicas > 0 || holders > 1:
@@ -263,7 +261,7 @@ func (h holding) sharing(holders int) gpu.Sharing {
 	return gpu.SharingExclusive
 }
 
-// compareHoldings orders by device, then container, then how it was asked for.
+// compareHoldings compares the device, then the container, then the resource and the claim.
 func compareHoldings(a, b holding) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),

@@ -13,59 +13,56 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is how long a process is watched before its cgroup is taken for
-// granted. A container's first process is started by the runtime outside the
-// container and moved there before it runs the container's program.
+// settleTime is how long a process is observed before its cgroup is final. The runtime starts a
+// container's first process outside the container and moves it there before it runs the
+// container's program.
 const settleTime = 5 * time.Second
 
-// maxPodProcesses is how many processes of a pod are remembered as proof of its
-// life.
+// maxPodProcesses is how many processes of a pod are remembered to check whether it is alive.
 const maxPodProcesses = 8
 
-// podProcesses are processes, oldest first, whose life proves that of their pod, by its
-// UID. The first is the pause process, where there is one, which lives as long as
-// its pod.
+// podProcesses are processes by the UID of their pod, oldest first. A pod is alive while one of
+// them is. The first is the pause process, if there is one, which exists as long as its pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the pods that are alive: those that some process's cgroup names,
-// the pause process included. A process that is the same as before (its start
-// time proves it) is not read again. It is not safe for concurrent use.
+// podScan finds the pods that are alive: those named by the cgroup of a process, including the
+// pause process. An unchanged process, identified by its start time, is not read again. A
+// podScan is not safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
-	seen []sighting // in the last scan, by PID
+	seen []scanned // in the last scan, sorted by PID
 }
 
-// sighting is what a scan found out about a process.
-type sighting struct {
+// scanned is the result of a scan for one process.
+type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
 	first  time.Duration // when it was first seen, on the boot clock
-	final  bool          // its pod will not change any more
+	final  bool          // its cgroup will not change
 }
 
-// scan looks at all processes and returns the living pods. A process
-// that cannot be read does not hurt the others; the error tells of the first. If
-// ctx ends, so does the scan, without a result: thousands of processes take longer
-// than the end of the program may.
+// scan reads all processes and returns the live pods. An unreadable process does not affect the
+// others; the error contains the first failure. The scan stops without a result when ctx ends,
+// because reading thousands of processes can take longer than the program has for its shutdown.
 func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesses, err error) {
 	pids, err := s.tree.PIDs()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	live = make(podProcesses)
-	seen := make([]sighting, 0, len(pids))
-	var unread int
+	seen := make([]scanned, 0, len(pids))
+	var unreadable int
 	var first error
 	for _, pid := range pids {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p, err := s.look(pid, now)
+		p, err := s.readProcess(pid, now)
 		if errors.Is(err, proc.ErrGone) {
 			continue
 		}
 		if err != nil {
-			unread++
+			unreadable++
 			if first == nil {
 				first = err
 			}
@@ -77,13 +74,13 @@ func (s *podScan) scan(ctx context.Context, now time.Duration) (live podProcesse
 		}
 	}
 	s.seen = seen
-	if unread > 0 {
-		err = fmt.Errorf("%d of %d processes unreadable: %w", unread, len(pids), first)
+	if unreadable > 0 {
+		err = fmt.Errorf("%d of %d processes unreadable: %w", unreadable, len(pids), first)
 	}
 	return live, err
 }
 
-// add adds a process of a pod, unless there are many that are older.
+// add adds a process of a pod, unless the pod has enough older processes.
 func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	list := w[uid]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
@@ -94,7 +91,6 @@ func (w podProcesses) add(uid string, id gpu.ProcessID) {
 	}
 }
 
-// uids returns the UIDs of the pods.
 func (w podProcesses) uids() map[string]bool {
 	uids := make(map[string]bool, len(w))
 	for uid := range w {
@@ -103,7 +99,7 @@ func (w podProcesses) uids() map[string]bool {
 	return uids
 }
 
-// anyAlive reports whether one of the processes still lives.
+// anyAlive reports whether one of the processes still runs.
 func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
 		st, err := tree.Stat(id.PID)
@@ -111,25 +107,25 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// look reads one process, as far as needed. One that is exiting counts as gone:
-// it keeps no pod alive.
-func (s *podScan) look(pid uint32, now time.Duration) (sighting, error) {
+// readProcess reads one process as far as needed. An exiting process counts as gone, so that it
+// keeps no pod alive.
+func (s *podScan) readProcess(pid uint32, now time.Duration) (scanned, error) {
 	st, err := s.tree.Stat(pid)
 	if err != nil {
-		return sighting{}, err
+		return scanned{}, err
 	}
 	if st.Exiting {
-		return sighting{}, proc.ErrGone
+		return scanned{}, proc.ErrGone
 	}
-	old, ok := s.before(gpu.ProcessID{PID: pid, Start: st.Start})
+	old, ok := s.lastScanned(gpu.ProcessID{PID: pid, Start: st.Start})
 	if ok && old.final {
 		return old, nil
 	}
 	st, c, err := readCgroup(s.tree, pid, st)
 	if err != nil {
-		return sighting{}, err
+		return scanned{}, err
 	}
-	p := sighting{ProcessID: gpu.ProcessID{PID: pid, Start: st.Start}, cgroup: c, first: now}
+	p := scanned{ProcessID: gpu.ProcessID{PID: pid, Start: st.Start}, cgroup: c, first: now}
 	if ok && old.ProcessID == p.ProcessID {
 		p.first = old.first
 		p.final = now-old.first >= settleTime
@@ -137,11 +133,11 @@ func (s *podScan) look(pid uint32, now time.Duration) (sighting, error) {
 	return p, nil
 }
 
-// before returns what the last scan found out about a process.
-func (s *podScan) before(id gpu.ProcessID) (sighting, bool) {
-	i, ok := slices.BinarySearchFunc(s.seen, id.PID, func(p sighting, pid uint32) int { return cmp.Compare(p.PID, pid) })
+// lastScanned returns the result of the last scan for a process.
+func (s *podScan) lastScanned(id gpu.ProcessID) (scanned, bool) {
+	i, ok := slices.BinarySearchFunc(s.seen, id.PID, func(p scanned, pid uint32) int { return cmp.Compare(p.PID, pid) })
 	if !ok || s.seen[i].Start != id.Start {
-		return sighting{}, false
+		return scanned{}, false
 	}
 	return s.seen[i], true
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// endsAfter is a context that ends when it was asked a number of times.
+// endsAfter is a context that ends after a number of calls of Err.
 type endsAfter struct {
 	context.Context
-	times, asked int
+	times, calls int
 }
 
 func (c *endsAfter) Err() error {
-	if c.asked++; c.asked > c.times {
+	if c.calls++; c.calls > c.times {
 		return context.Canceled
 	}
 	return nil
 }
 
-// With thousands of processes a scan takes longer than the end of the program may.
+// TestScanEndsWithItsContext checks that a scan stops with its context. A scan of thousands of
+// processes can take longer than the program has for its shutdown.
 func TestScanEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	for pid := range 100 {
@@ -45,7 +46,7 @@ func TestScanEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || live != nil || s.seen != nil {
 		t.Errorf("scan = %v, %v and remembers %d processes, want %v and nothing", live, err, len(s.seen), context.Canceled)
 	}
-	if ctx.asked != ctx.times+1 {
-		t.Errorf("the scan asked %d times whether to end, want %d", ctx.asked, ctx.times+1)
+	if ctx.calls != ctx.times+1 {
+		t.Errorf("the scan checked its context %d times, want %d", ctx.calls, ctx.times+1)
 	}
 }

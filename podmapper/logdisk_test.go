@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// hangs puts a pipe in the place of a directory: who opens it waits, as for a disk that
-// does not answer, until heal puts the directory back, empty.
+// hangs replaces a directory by a pipe, so that opening it blocks as on a disk that does not
+// respond. Heal restores the directory, empty.
 func (n *node) hangs(dir string) (heal func()) {
 	n.t.Helper()
 	n.remove(dir)
 	check(n.t, syscall.Mkfifo(n.path(dir), 0o644))
 	heal = func() {
-		for { // whoever waits goes on, with an error
+		for { // a blocked reader continues with an error
 			pipe, err := os.OpenFile(n.path(dir), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				break
@@ -32,20 +32,20 @@ func (n *node) hangs(dir string) (heal func()) {
 	return heal
 }
 
-// inTime fails the test if a tick's question waits for what hangs.
-func (n *node) inTime(ask func()) {
+// inTime fails the test if a call of the sampler blocks on a hanging disk.
+func (n *node) inTime(call func()) {
 	n.t.Helper()
 	done := make(chan struct{})
-	go func() { defer close(done); ask() }()
+	go func() { defer close(done); call() }()
 	select {
 	case <-done:
 	case <-time.After(patience):
-		n.t.Fatal("waits for the disk")
+		n.t.Fatal("the call waits for the disk")
 	}
 }
 
-// TestLogsHang: a disk that does not answer holds up neither the ticks nor the polls of
-// the kubelet, and what is known stays.
+// TestLogsHang checks that a disk that does not respond delays neither the ticks nor the polls
+// of the kubelet, and that known containers are kept.
 func TestLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Second })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -60,14 +60,14 @@ func TestLogsHang(t *testing.T) {
 	n.inTime(func() {
 		for range 20 {
 			wantOwner(t, n.process(10).Owner, trainer)
-			n.process(11) // unknown: asks for a reading
+			n.process(11) // unknown: causes a read
 			n.Allocations()
 			n.pass(time.Second)
 		}
 	})
 	n.inTime(func() {
 		if err := <-polls; err == nil {
-			t.Error("the poll says nothing of the disk")
+			t.Error("the poll does not report the disk")
 		}
 	})
 	n.pollFails("timed out after 1s")
@@ -78,7 +78,7 @@ func TestLogsHang(t *testing.T) {
 	heal()
 	n.link(trainer, id)
 	n.link(sidecar, otherID)
-	for n.Refresh(t.Context()) != nil { // the reading that hung ends first
+	for n.Refresh(t.Context()) != nil { // the hanging read ends first
 		time.Sleep(time.Millisecond)
 	}
 	n.wantStage(stage.ContainerLogs, true)
@@ -87,7 +87,7 @@ func TestLogsHang(t *testing.T) {
 	}
 }
 
-// TestUnknownContainerOnADiskThatHangs: the tick's own look at the logs has a limit.
+// TestUnknownContainerOnADiskThatHangs checks that a tick's own read of the links has a timeout.
 func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	n := newNode(t)
 	heal := n.hangs("containers")
@@ -105,8 +105,8 @@ func TestUnknownContainerOnADiskThatHangs(t *testing.T) {
 	}
 }
 
-// TestPodLogsHang: so has its look into a pod's folder, for a container that has no link.
-// The pod is known, and owns the process after five seconds.
+// TestPodLogsHang checks that a tick's read of a pod's log directory, for a container without a
+// link, has a timeout. The pod is known, and owns the process after five seconds.
 func TestPodLogsHang(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.PodLogs = filepath.Join(filepath.Dir(c.ContainerLogs), "pods") })
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -127,7 +127,7 @@ func TestPodLogsHang(t *testing.T) {
 	})
 }
 
-// TestRunEndsWhileTheLogsHang: the program ends all the same.
+// TestRunEndsWhileTheLogsHang checks that Run returns while a read blocks.
 func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -141,8 +141,8 @@ func TestRunEndsWhileTheLogsHang(t *testing.T) {
 	}
 }
 
-// TestLogsFailForLong: what a pod that lives was given, and whose its new processes are, is
-// known for as long as it lives; of others nothing is remembered.
+// TestLogsFailForLong checks that the allocations and the containers of a live pod stay known
+// while the logs cannot be read, and that ended pods are forgotten.
 func TestLogsFailForLong(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -160,7 +160,7 @@ func TestLogsFailForLong(t *testing.T) {
 
 	n.exit(10)
 	n.exit(11)
-	n.pass(6 * time.Minute) // since it was asked for
+	n.pass(6 * time.Minute) // since the request
 	n.pollFails("list container logs")
 	n.start(12, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(12).Owner, pending)

@@ -15,7 +15,7 @@ func TestParseLogLink(t *testing.T) {
 	etcd := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "etcd-n1", UID: hash, Part: "etcd"}
 	target := "/var/log/pods/ml-team_train-0_" + uid + "/trainer/0.log"
 
-	// Names as long as they may be; the kubelet cuts <pod>_<namespace>_<container>-<id>
+	// Names of maximum length. The kubelet truncates <pod>_<namespace>_<container>-<id>
 	// to 251 bytes and adds ".log".
 	longPod := strings.Repeat("p", 200)
 	long := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml-team", Name: longPod, UID: uid, Part: "trainer"}
@@ -37,7 +37,7 @@ func TestParseLogLink(t *testing.T) {
 		{"name cut before the id", longest.Name[:251] + ".log", longestTarget, logLink{longest, ""}, true},
 
 		{"id alone", id + ".log", target, logLink{}, false},
-		{"name cut inside what is no id", longName[:250] + "g.log", longTarget, logLink{}, false},
+		{"name cut inside a malformed id", longName[:250] + "g.log", longTarget, logLink{}, false},
 		{"name cut, of another pod", strings.Repeat("q", 251) + ".log", longestTarget, logLink{}, false},
 		{"name cut, no log", longName[:251] + ".gzx", longTarget, logLink{}, false},
 		{"short id", "train-0_ml-team_trainer-" + id[1:] + ".log", target, logLink{}, false},
@@ -85,7 +85,7 @@ func FuzzLogLink(f *testing.F) {
 			t.Errorf("container id %q of link %q is not well formed", l.id, name)
 		}
 		if !strings.Contains(target, l.Scope+"_"+l.Name+"_"+l.UID+"/") {
-			t.Errorf("%+v is not what %q says", l, target)
+			t.Errorf("%+v does not match the target %q", l, target)
 		}
 	})
 }

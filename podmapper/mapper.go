@@ -18,29 +18,28 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the shortest time between two polls that new containers ask
-	// for. The kubelet answers 100 calls a second, to all its clients together.
+	// extraPoll is the shortest interval between two polls that new containers cause. The
+	// kubelet answers 100 calls a second, for all its clients together.
 	extraPoll = 2 * time.Second
-	// callTimeout bounds a call of the kubelet, and a poll's look at the logs: both
-	// take milliseconds.
+	// callTimeout is the timeout of one call to the kubelet, and of reading the log directories.
+	// Both usually take milliseconds.
 	callTimeout = 3 * time.Second
-	// freshPolls is how many polls an answer of the kubelet stays valid.
+	// freshPolls is how many polls a response of the kubelet stays valid.
 	freshPolls = 3
 )
 
-// Config lists what the mapper reads.
+// Config contains the sources and the settings of a Mapper.
 type Config struct {
 	ProcFS        string // such as /proc
 	ContainerLogs string // such as /var/log/containers
 	PodLogs       string // such as /var/log/pods; may be empty
-	// PodResources is the absolute path of the kubelet's socket. It is empty on a
-	// machine without Kubernetes, where nothing but ProcFS is read.
+	// PodResources is the absolute path of the kubelet's socket. If it is empty, the machine has
+	// no Kubernetes and only ProcFS is read.
 	PodResources string
-	PodsAPI      string // that of its Pods API (1.37); may be empty, or not exist
-	// Resources matches the resources whose devices are GPUs; nil for
-	// [DefaultResources].
+	PodsAPI      string // path of the socket of the Pods API (1.37); may be empty or missing
+	// Resources matches the resources whose devices are GPUs. Nil means [DefaultResources].
 	Resources *regexp.Regexp
-	Poll      time.Duration // between two lists of the kubelet; 10 s if zero
+	Poll      time.Duration // interval between two polls; 10 s if zero
 	Now       gpu.Clock
 	Log       *slog.Logger
 	Stages    *stage.Set
@@ -52,38 +51,38 @@ type Mapper struct {
 	cfg   Config
 	tree  proc.Tree
 	names *names
-	// extra asks Run for a poll out of turn.
+	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is held during a poll, so that the kubelet never has two calls of
-	// ours to answer. It guards the kubelet, the scan and what they last said.
-	refresh    sync.Mutex
-	doubted    bool // the kubelet's last answer was not taken
-	kubelet    kubelet
-	podsAPI    podsAPI
-	scan       podScan
-	identities identities
-	listed     listing            // the kubelet's last answer
-	warned     map[string]bool    // resources that have an id which is not understood
-	uids       map[podName]string // of the pods in it
-	pods       *pods              // the last answer of the Pods API, nil if there was none
+	// refresh is held during a poll, so that the kubelet has at most one call of the mapper to
+	// answer. It guards the fields up to pods.
+	refresh     sync.Mutex
+	skippedLast bool // the last response of the kubelet was ignored
+	kubelet     kubelet
+	podsAPI     podsAPI
+	scan        podScan
+	identities  identities
+	listed      listing            // the last accepted response of pod-resources
+	warned      map[string]bool    // resources with a device id of unknown format
+	uids        map[podName]string // of the listed pods
+	pods        *pods              // the last response of the Pods API, nil if there was none
 	// polled is closed at the end of the first poll.
 	polled chan struct{}
 
-	// mu guards what the sampler asks for. It is never held during a call of the
+	// mu guards the fields that the sampler reads. It is never held during a call to the
 	// kubelet.
 	mu           sync.Mutex
 	held         []gpu.Allocation
-	podProcesses podProcesses // of the pods that hold something
-	// lifeTold is set if the Pods API said who lives, not the processes.
-	lifeTold bool
-	// asked is when the kubelet was asked for its last answer (boot clock), nil if it never
-	// gave one.
-	asked    *time.Duration
-	seesHost *bool // nil until looked at
+	podProcesses podProcesses // of the pods with allocations
+	// livenessKnown is set if the Pods API, and not the processes, determined which pods are
+	// alive.
+	livenessKnown bool
+	// requested is the request time of the last accepted list (boot clock), nil if there was none.
+	requested *time.Duration
+	seesHost  *bool // nil until checked
 }
 
-// New returns a mapper that has read nothing yet.
+// New returns a Mapper without any data.
 func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	cfg.Resources = cmp.Or(cfg.Resources, defaultResources)
@@ -105,8 +104,8 @@ func New(cfg Config) *Mapper {
 	}
 }
 
-// Run polls until ctx ends: at once, then once in every poll interval, and sooner
-// when a process of a new container appears. It returns nil.
+// Run polls until ctx ends: immediately, then at every poll interval, and earlier when a process
+// of a new container appears. It returns nil.
 func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Poll)
 	defer tick.Stop()
@@ -126,52 +125,50 @@ func (m *Mapper) Run(ctx context.Context) error {
 	}
 }
 
-// poll is one Refresh whose errors are left to the stages, which count and log
-// them.
+// poll calls Refresh and drops the error, because the stages count and log errors.
 func (m *Mapper) poll(ctx context.Context) { _ = m.Refresh(ctx) }
 
-// Polled returns a channel that is closed once the first poll is over, whatever
-// came of it.
+// Polled returns a channel that is closed after the first poll, with or without an error.
 func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
-// Refresh reads everything once. Each may fail on its own; the error joins what
-// the stages were told. The links come before the kubelet's list: a pod that has
-// links was admitted before, so that the list is about it or a successor, never
-// about its predecessor. The Pods API comes after it.
+// Refresh polls all sources once. Each source can fail independently; the error joins the errors
+// of all stages. The links are read before the kubelet's list: a pod with links was already
+// admitted, so that the list refers to that pod or to a successor, never to a predecessor. The
+// Pods API is read after the list.
 func (m *Mapper) Refresh(ctx context.Context) error {
 	m.refresh.Lock()
 	defer m.refresh.Unlock()
-	defer m.endPoll()
-	seesHost := m.watchHostPIDs()
+	defer m.markPolled()
+	seesHost := m.observeHostPIDs()
 	namesErr := m.names.refresh(ctx)
 	known := m.names.candidates()
-	asked, listErr := m.list(ctx)
+	requested, listErr := m.list(ctx)
 	now, podsErr := m.listPods(ctx)
 	found, scanErr := m.scanProcesses(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	last := m.lastPods()
+	last := m.recentPods()
 	live := found.uids()
 	m.names.forget(live)
 	switch {
 	case now != nil:
 		live = now.liveUIDs()
 	case !seesHost:
-		live = listedNow(known)
-		last.overrule(live)
+		live = withLogs(known)
+		last.correctLive(live)
 	}
 	last.addTo(known)
-	if asked != nil {
+	if requested != nil {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(asked, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
+	m.publish(requested, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
-// identify finds the UIDs of the pods in the kubelet's list. What the Pods API said
-// is remembered for when it does not answer.
+// identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods
+// API for polls in which that API does not respond.
 func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	held := m.listed.identifiable()
 	if now == nil {
@@ -185,19 +182,19 @@ func (m *Mapper) identify(now *pods, known candidates, live map[string]bool) {
 	}
 }
 
-// lastPods returns the last answer of the Pods API while it stands, as long as one
-// of the kubelet's list would, else nil.
-func (m *Mapper) lastPods() *pods {
-	if m.pods != nil && m.cfg.Now().Boot-m.pods.asked > freshPolls*m.cfg.Poll {
+// recentPods returns the last response of the Pods API, or nil if it is stale. It expires after
+// as many polls as a list of the kubelet.
+func (m *Mapper) recentPods() *pods {
+	if m.pods != nil && m.cfg.Now().Boot-m.pods.requested > freshPolls*m.cfg.Poll {
 		return nil
 	}
 	return m.pods
 }
 
-// listedNow returns the UIDs of the pods that have logs. Where no process of theirs
-// can be seen they count as alive if the kubelet lists them too: a finished pod
-// then lives on, by the word of a kubelet older than 1.34.
-func listedNow(known candidates) map[string]bool {
+// withLogs returns the UIDs of the pods that have logs. If the processes of pods are not
+// visible, a pod counts as alive if it has logs and the kubelet lists it. With a kubelet older
+// than 1.34 a finished pod then also counts as alive.
+func withLogs(known candidates) map[string]bool {
 	live := make(map[string]bool, len(known))
 	for _, pods := range known {
 		for _, p := range pods {
@@ -209,8 +206,8 @@ func listedNow(known candidates) map[string]bool {
 	return live
 }
 
-// endPoll says that there was a poll. The caller holds m.refresh.
-func (m *Mapper) endPoll() {
+// markPolled closes m.polled after the first poll. The caller holds m.refresh.
+func (m *Mapper) markPolled() {
 	select {
 	case <-m.polled:
 	default:
@@ -218,16 +215,16 @@ func (m *Mapper) endPoll() {
 	}
 }
 
-// list asks the kubelet, and returns when it did (boot clock). It is nil if the answer was
-// not taken for the last: then that of before stands, and says nothing about pods that
-// came since.
-func (m *Mapper) list(ctx context.Context) (asked *time.Duration, err error) {
+// list reads the pod-resources list and returns when it was requested (boot clock). The result
+// is nil if the response was not accepted. The previous list then stays valid, but does not
+// cover pods that were created later.
+func (m *Mapper) list(ctx context.Context) (requested *time.Duration, err error) {
 	if m.cfg.PodResources == "" {
 		return nil, nil
 	}
 	began := m.cfg.Now()
 	pods, err := m.kubelet.list(ctx)
-	if ctx.Err() != nil { // nobody's fault
+	if ctx.Err() != nil { // not an error of the stage
 		return nil, ctx.Err()
 	}
 	var next listing
@@ -239,16 +236,16 @@ func (m *Mapper) list(ctx context.Context) (asked *time.Duration, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.doubts(next) {
+	if m.mayHaveRestarted(next) {
 		return nil, nil
 	}
 	m.listed = next
 	m.warnOfIDs()
-	m.names.learnOnly(next.alone)
+	m.names.learnSingle(next.single)
 	return &began.Boot, nil
 }
 
-// warnOfIDs says, once for each resource, that an id of its devices is not understood.
+// warnOfIDs logs, once for each resource, a device id of unknown format.
 func (m *Mapper) warnOfIDs() {
 	for pod, held := range m.listed.held {
 		for _, d := range held {
@@ -263,31 +260,31 @@ func (m *Mapper) warnOfIDs() {
 	}
 }
 
-// doubts reports whether an answer is not taken yet: one without any of the pods
-// that held GPUs before. A kubelet that was just started lists no pods, or only its
-// static ones, until it has read the others, some hundred milliseconds later. The
-// next answer, which comes soon, decides.
-func (m *Mapper) doubts(next listing) bool {
-	m.doubted = !m.doubted && m.listed.allGone(next)
-	if m.doubted {
-		m.askSoon()
+// mayHaveRestarted reports whether to ignore a response because it lists none of the pods that
+// held GPUs before. A kubelet that has just started lists no pods, or only its static pods,
+// until it has read the others, which takes less than a second. The next response, requested
+// soon, is accepted in any case.
+func (m *Mapper) mayHaveRestarted(next listing) bool {
+	m.skippedLast = !m.skippedLast && m.listed.allGone(next)
+	if m.skippedLast {
+		m.requestPoll()
 	}
-	return m.doubted
+	return m.skippedLast
 }
 
 // scanProcesses finds the pods that have processes.
 func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
-	if ctx.Err() != nil { // nobody's fault
+	if ctx.Err() != nil { // not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.Processes, began, err)
 	return live, err
 }
 
-// askSoon asks Run for a poll out of turn.
-func (m *Mapper) askSoon() {
+// requestPoll requests a poll from Run before the next tick.
+func (m *Mapper) requestPoll() {
 	select {
 	case m.extra <- struct{}{}:
 	default:

@@ -18,24 +18,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is how long a container is remembered after its link is gone: longer
-// than its processes are, and than an answer of the kubelet counts.
+// keepNames is how long a container is remembered after its link was removed. It is longer than
+// its processes exist, and longer than a response of the kubelet is valid.
 const keepNames = 5 * time.Minute
 
-// provingDigits is how much of a container's id proves which one is meant: 48
-// bits, as many as the container engines themselves show.
-const provingDigits = 12
+// minIDDigits is how many digits of a container's id identify it: 48 bits, as many as container
+// engines display.
+const minIDDigits = 12
 
-// names is an index of containers: of the kubelet's log links and log directories,
-// and of what its Pods API says. It is safe for concurrent use.
+// names is an index of containers, built from the kubelet's log links, its log directories and
+// its Pods API. It is safe for concurrent use.
 type names struct {
 	dir     string
-	logRoot string // of the log directories; empty if there are none
-	most    int    // entries of each
+	logRoot string // root of the log directories; empty if there are none
+	limit   int    // entries of each
 	timeout time.Duration
 	now     gpu.Clock
 	stages  *stage.Set
-	// extra limits the readings for the sake of an unknown container.
+	// extra limits the reads that unknown containers cause.
 	extra *rate.Limiter
 	disk  disk
 
@@ -43,20 +43,19 @@ type names struct {
 	mu    sync.Mutex
 	links map[string]*link // by their keys
 	logs  podLogs
-	// only holds the container of each pod that has only one, by UID and, as far as
-	// the pod-resources API tells, by name.
-	only       map[string]gpu.Owner
-	onlySince  time.Duration // when the Pods API was asked for it, on the boot clock
-	onlyByName map[podName]string
-	// listing counts the readings of the directory.
+	// single contains the container of each pod that has only one: by UID from the Pods API, and
+	// by name from the pod-resources API.
+	single       map[string]gpu.Owner
+	singleAsked  time.Duration // when the Pods API was read, on the boot clock
+	singleByName map[podName]string
+	// listing counts the successful reads of the directory of links.
 	listing uint64
 }
 
-// link is a log link, or what stands for one in an answer of the Pods API, and how current
-// it is.
+// link is a log link, or a container from the Pods API, with the time of its last use.
 type link struct {
 	logLink
-	listing uint64        // the last listing that had it
+	listing uint64        // the last listing that contained it
 	used    time.Duration // when it was last listed or looked up, on the boot clock
 }
 
@@ -64,7 +63,7 @@ func newNames(cfg Config) *names {
 	return &names{
 		dir:     cfg.ContainerLogs,
 		logRoot: cfg.PodLogs,
-		most:    maxLogs,
+		limit:   maxLogs,
 		timeout: min(callTimeout, cfg.Poll),
 		now:     cfg.Now,
 		stages:  cfg.Stages,
@@ -74,8 +73,8 @@ func newNames(cfg Config) *names {
 	}
 }
 
-// forget drops what is long gone. While the directories cannot be read, the containers of
-// pods that live stay as they were last listed: what they were given is known by their UID.
+// forget drops old containers. While the directories cannot be read, the containers of live pods
+// are kept as last listed, because their allocations are matched by UID.
 func (n *names) forget(live map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,18 +84,18 @@ func (n *names) forget(live map[string]bool) {
 	})
 }
 
-// maxNames bounds the containers that are remembered, a few times those that one listing
-// may have.
+// maxNames limits the remembered containers. It is a few times the limit of one listing.
 const maxNames = 50_000
 
-// bound drops all but the current containers if there are too many. The caller holds n.mu.
-func (n *names) bound(since time.Duration) {
+// enforceLimit drops all containers that were not used since the given time if there are too
+// many. The caller holds n.mu.
+func (n *names) enforceLimit(since time.Duration) {
 	if len(n.links) > maxNames {
 		maps.DeleteFunc(n.links, func(_ string, l *link) bool { return l.used < since })
 	}
 }
 
-// remember returns a link as it is remembered from now on. The caller holds n.mu.
+// remember adds or replaces a link and returns it. The caller holds n.mu.
 func (n *names) remember(l logLink) *link {
 	key := l.key()
 	known := n.links[key]
@@ -107,14 +106,14 @@ func (n *names) remember(l logLink) *link {
 	return known
 }
 
-// current reports whether the last listing had a link.
+// current reports whether the last listing contained the link.
 func (n *names) current(l *link) bool { return l.listing == n.listing && l.listing > 0 }
 
-// hasLogs reports whether there are directories to read: none on a host without
+// hasLogs reports whether there are directories to read. There are none on a host without
 // Kubernetes.
 func (n *names) hasLogs() bool { return n.dir != "" || n.logRoot != "" }
 
-// refresh reads the directories, and says how that goes.
+// refresh reads the directories and updates the stage.
 func (n *names) refresh(ctx context.Context) error {
 	if !n.hasLogs() {
 		return nil
@@ -122,8 +121,8 @@ func (n *names) refresh(ctx context.Context) error {
 	began := n.now()
 	due, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	err, ok := wait(due, n.disk, n.load)
-	if ctx.Err() != nil { // nobody's fault
+	err, ok := runInTurn(due, n.disk, n.load)
+	if ctx.Err() != nil { // not an error of the stage
 		return ctx.Err()
 	}
 	if !ok {
@@ -133,53 +132,53 @@ func (n *names) refresh(ctx context.Context) error {
 	return err
 }
 
-// learn takes in what the Pods API says that was asked at the given time: the
-// containers whose ids are known, and those that are the only ones of their pods.
-func (n *names) learn(containers []logLink, only map[string]gpu.Owner, asked time.Duration) {
+// learn adds the data of the Pods API that was requested at the given time: the containers with
+// known ids, and the containers that are the only ones of their pods.
+func (n *names) learn(containers []logLink, single map[string]gpu.Owner, requested time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now().Boot
 	for _, l := range containers {
 		n.remember(l).used = now
 	}
-	n.bound(now)
-	n.only, n.onlySince = only, asked
+	n.enforceLimit(now)
+	n.single, n.singleAsked = single, requested
 }
 
-// learnOnly takes in the names of the pods that have only one container.
-func (n *names) learnOnly(containers map[podName]string) {
+// learnSingle sets the container names of the pods that have only one container.
+func (n *names) learnSingle(containers map[podName]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.onlyByName = containers
+	n.singleByName = containers
 }
 
-// lookup names the container with the given id, of the pod with the given UID
-// unless that is empty. The directory is read at once if the container is
-// unknown, as it is right after its start. The process of a sandbox (gVisor) has an
-// id that no container has; it is the container's if its pod has only one, and had no
-// other when the process was first seen.
+// lookup returns the container with the given id, of the pod with the given UID unless that is
+// empty. If the container is unknown, as it is immediately after its start, the directory is
+// read again. A process of a sandbox (gVisor) has an id of no container. It belongs to the
+// container of its pod if the pod has only one and had no other since the process was first
+// seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)
 	if !ok && n.hasLogs() && n.extra.AllowN(now.Wall, 1) {
-		if err, read := glance(n.disk, n.load); read && err == nil {
+		if err, read := tryRun(n.disk, n.load); read && err == nil {
 			c, ok = n.indexed(podUID, id, now.Boot)
 		}
 	}
 	if !ok {
-		return n.onlyOf(podUID, seen, now.Wall)
+		return n.singleContainer(podUID, seen, now.Wall)
 	}
 	return c, true
 }
 
-// onlyOf names the only container of a pod. An answer of the Pods API that is older
-// than the acquaintance with the process does not count: the process may be of an
-// ephemeral container that was added since.
-func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
+// singleContainer returns the only container of a pod. A response of the Pods API that is older
+// than the first observation of the process does not count, because the process may belong to an
+// ephemeral container that was added later.
+func (n *names) singleContainer(podUID string, seen time.Duration, now time.Time) (gpu.Owner, bool) {
 	n.mu.Lock()
-	c, ok := n.only[podUID]
-	ok = ok && n.onlySince > seen
-	logs, alone := n.logs, n.onlyByName
+	c, ok := n.single[podUID]
+	ok = ok && n.singleAsked > seen
+	logs, single := n.logs, n.singleByName
 	n.mu.Unlock()
 	if ok {
 		return c, true
@@ -187,11 +186,11 @@ func (n *names) onlyOf(podUID string, seen time.Duration, now time.Time) (gpu.Ow
 	if podUID == "" || !n.extra.AllowN(now, 1) {
 		return gpu.Owner{}, false
 	}
-	c, ok = glance(n.disk, func() gpu.Owner { return logs.only(podUID, alone) })
+	c, ok = tryRun(n.disk, func() gpu.Owner { return logs.single(podUID, single) })
 	return c, ok && c.Part != ""
 }
 
-// pod names a pod by its UID. The container's name is empty.
+// pod returns the pod with a UID, without a container.
 func (n *names) pod(uid string) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,7 +205,7 @@ func (n *names) pod(uid string) (gpu.Owner, bool) {
 	return gpu.Owner{}, false
 }
 
-// indexed looks in the index only.
+// indexed looks up a container without reading the disk.
 func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,25 +217,24 @@ func (n *names) indexed(podUID, id string, now time.Duration) (gpu.Owner, bool) 
 	return l.Owner, true
 }
 
-// find looks in the index, and returns nil if nothing is found there. The caller holds
-// n.mu.
+// find returns the link of a container, or nil. The caller holds n.mu.
 func (n *names) find(podUID, id string) *link {
 	l, known := n.links[id]
 	switch {
 	case !known:
-		return n.findCut(podUID, id)
+		return n.findTruncated(podUID, id)
 	case podUID != "" && podUID != l.UID:
 		return nil
 	}
 	return l
 }
 
-// findCut finds a container whose link lost the end of its id, if enough is left
-// of it to be nobody else's. That a pod has no other link proves nothing: its
-// other containers may have none yet.
-func (n *names) findCut(podUID, id string) (found *link) {
+// findTruncated finds a container by the truncated id of its link, if enough digits are left to
+// identify it. That a pod has no other link proves nothing, because the links of its other
+// containers may not exist yet.
+func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
-		if len(l.id) < provingDigits || !l.cut() || !strings.HasPrefix(id, l.id) {
+		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {
 			continue
 		}
 		if podUID != "" && podUID != l.UID {
@@ -250,10 +248,10 @@ func (n *names) findCut(podUID, id string) (found *link) {
 	return found
 }
 
-// podName is how the kubelet names a pod.
+// podName identifies a pod in the kubelet's list.
 type podName struct{ namespace, pod string }
 
-// candidates returns the pods known for each name.
+// candidates returns the known pods of each name.
 func (n *names) candidates() candidates {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -267,12 +265,11 @@ func (n *names) candidates() candidates {
 	return pods
 }
 
-// load reads the directories into the index. It runs in turn with whatever else reads
-// the disk.
+// load reads the directories into the index. The caller holds n.disk.
 func (n *names) load() error {
 	began := n.now().Boot
 	links, linksErr := n.readLinks()
-	logs, logsErr := readPodLogs(n.logRoot, n.most)
+	logs, logsErr := readPodLogs(n.logRoot, n.limit)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if linksErr == nil {
@@ -282,17 +279,17 @@ func (n *names) load() error {
 		known := n.remember(l)
 		known.listing, known.used = n.listing, began
 	}
-	n.bound(began)
+	n.enforceLimit(began)
 	if logsErr == nil {
 		n.logs = logs
 	}
 	return errors.Join(linksErr, logsErr)
 }
 
-// readLinks reads all links. Those that lead nowhere we know, and those that vanish
-// meanwhile, are passed over.
+// readLinks reads all links. It skips links with unknown targets and links that are removed
+// meanwhile.
 func (n *names) readLinks() ([]logLink, error) {
-	entries, err := readNames(n.dir, n.most)
+	entries, err := readNames(n.dir, n.limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list container logs: mount this directory, "+
 			"or containers missing from the kubelet's Pods API stay unmapped: %w", err)
@@ -309,8 +306,8 @@ func (n *names) readLinks() ([]logLink, error) {
 	return links, nil
 }
 
-// readLink reads one link, unless its name ends in an id that is known: what
-// belongs to a container's id never changes.
+// readLink reads one link, unless its name ends in a known id: the data of a container's id
+// never changes.
 func (n *names) readLink(name string) (logLink, bool) {
 	stem := strings.TrimSuffix(name, ".log")
 	n.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// An unknown container makes the directory be read at once, but not without end.
+// TestUnknownContainersAreLimited checks that an unknown container causes a read of the
+// directory, and that the number of such reads is limited.
 func TestUnknownContainersAreLimited(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
@@ -42,8 +43,8 @@ func TestNamesOfADeletedPodAreKept(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, pending)
 }
 
-// A link whose name was cut has lost the end of its container's id, or all of it.
-// Twelve digits prove whose it is; that no other link is known proves nothing.
+// TestCutLink covers links whose names were truncated, so that the container's id is incomplete
+// or missing. Twelve digits identify a container. The absence of other links proves nothing.
 func TestCutLink(t *testing.T) {
 	sameStart := id[:12] + otherID[12:]
 	pod := func(digits int, c gpu.Owner) gpu.Owner {
@@ -64,14 +65,14 @@ func TestCutLink(t *testing.T) {
 		{"63 digits", []link{{pod(63, trainer), id}}, cgroupPath(trainer, id), pod(63, trainer)},
 		{"beside a second container", []link{{pod(12, sidecar), otherID}, {pod(12, trainer), id}}, cgroupPath(trainer, id), pod(12, trainer)},
 		{"pod not visible", []link{{pod(12, trainer), id}}, "/../" + id, pod(12, trainer)},
-		{"pods alike", []link{{pod(12, reborn), sameStart}, {pod(13, trainer), id}}, cgroupPath(trainer, id), pod(13, trainer)},
+		{"similar pods", []link{{pod(12, reborn), sameStart}, {pod(13, trainer), id}}, cgroupPath(trainer, id), pod(13, trainer)},
 
 		{"11 digits", []link{{pod(11, trainer), id}}, cgroupPath(trainer, id), pending},
 		{"no digits", []link{{pod(0, trainer), id}}, cgroupPath(trainer, id), pending},
 		{"no digits, of a second container", []link{{pod(-2, sidecar), otherID}}, cgroupPath(trainer, id), pending},
 		{"other digits", []link{{pod(12, trainer), otherID}}, cgroupPath(trainer, id), pending},
-		{"containers alike", []link{{pod(12, trainer), id}, {pod(12, sidecar), sameStart}}, cgroupPath(trainer, id), pending},
-		{"pods alike, not visible", []link{{pod(12, trainer), id}, {pod(13, reborn), id}}, "/../" + id, pending},
+		{"similar containers", []link{{pod(12, trainer), id}, {pod(12, sidecar), sameStart}}, cgroupPath(trainer, id), pending},
+		{"similar pods, not visible", []link{{pod(12, trainer), id}, {pod(13, reborn), id}}, "/../" + id, pending},
 		{"another pod", []link{{pod(12, reborn), id}}, cgroupPath(trainer, id), pending},
 	}
 	for _, tt := range tests {
@@ -86,8 +87,8 @@ func TestCutLink(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown: a process whose container has no name for five seconds belongs to the
-// pod that its cgroup names, until its container is known.
+// TestOnlyPodKnown checks that a process whose container is unknown for five seconds belongs to
+// the pod in its cgroup until its container is known.
 func TestOnlyPodKnown(t *testing.T) {
 	long := trainer
 	long.Name, long.Part = strings.Repeat("p", 210), strings.Repeat("c", 28)
@@ -125,8 +126,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	}
 }
 
-// TestContainerKnownLater: a process of which only the pod was known belongs to its
-// container once that has a name.
+// TestContainerKnownLater checks that a process of a known pod belongs to its container as soon
+// as that is known.
 func TestContainerKnownLater(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -141,7 +142,7 @@ func TestContainerKnownLater(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// TestPodIsKept: a process keeps its pod after the names of the pod are forgotten.
+// TestPodIsKept checks that a process keeps its pod after the pod's names were dropped.
 func TestPodIsKept(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))

@@ -26,11 +26,11 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// bootTime is what the test's /proc/stat says.
+// bootTime is the btime of the test's /proc/stat.
 const bootTime = 1_700_000_000
 
-// node is a machine made of files: a /proc tree, a directory of log links and a
-// place for the kubelet's socket, read by a mapper with a clock of the test's.
+// node is a machine made of files: a /proc tree, a directory of log links and a kubelet's
+// socket. A mapper with a test clock reads it.
 type node struct {
 	t      testing.TB
 	dir    string
@@ -73,7 +73,7 @@ func newNode(t testing.TB, change ...func(*podmapper.Config)) *node {
 // hostPIDs is the PID namespace of the host.
 const hostPIDs = "pid:[4026531836]"
 
-// namespace puts the mapper into a PID namespace.
+// namespace sets the PID namespace of the mapper.
 func (n *node) namespace(name string) {
 	n.t.Helper()
 	n.remove("proc/self/ns")
@@ -86,12 +86,12 @@ func (n *node) now() gpu.Instant {
 	return gpu.Instant{Wall: time.Unix(bootTime, 0).Add(boot), Boot: boot}
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (n *node) pass(d time.Duration) { n.uptime.Add(int64(d)) }
 
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// write replaces a file in one go, like everything in the kernel's /proc.
+// write replaces a file atomically, like the kernel's /proc.
 func (n *node) write(name, content string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
@@ -104,7 +104,7 @@ func (n *node) remove(name string) {
 	check(n.t, os.RemoveAll(n.path(name)))
 }
 
-// start makes a process, in a cgroup of version 2 with the given path.
+// start creates a process in a cgroup of version 2 with the given path.
 func (n *node) start(pid uint32, ticks uint64, name, cgroup string) gpu.ProcessID {
 	n.t.Helper()
 	n.write(fmt.Sprintf("proc/%d/stat", pid), statLine(pid, ticks, name, 0))
@@ -119,7 +119,7 @@ func statLine(pid uint32, ticks uint64, name string, flags int) string {
 		pid, name, pid, pid, flags, ticks)
 }
 
-// link makes the kubelet's log link of a container and returns its name.
+// link creates the kubelet's log link of a container and returns its name.
 func (n *node) link(c gpu.Owner, id string) string {
 	n.t.Helper()
 	name := fmt.Sprintf("%s_%s_%s-%s", c.Name, c.Scope, c.Part, id)
@@ -129,7 +129,7 @@ func (n *node) link(c gpu.Owner, id string) string {
 	return name
 }
 
-// process asks the chain for a process that must be there.
+// process returns a process that must exist.
 func (n *node) process(pid uint32) gpu.Process {
 	n.t.Helper()
 	p, ok := n.Process(pid)
@@ -139,13 +139,13 @@ func (n *node) process(pid uint32) gpu.Process {
 	return p
 }
 
-// poll refreshes and demands that every stage is fine.
+// poll refreshes and requires that every stage is up.
 func (n *node) poll() {
 	n.t.Helper()
 	check(n.t, n.Refresh(context.Background()))
 }
 
-// pollFails refreshes and demands an error that holds the given words.
+// pollFails refreshes and requires an error that contains the given words.
 func (n *node) pollFails(words string) {
 	n.t.Helper()
 	if err := n.Refresh(context.Background()); err == nil || !strings.Contains(err.Error(), words) {
@@ -153,12 +153,12 @@ func (n *node) pollFails(words string) {
 	}
 }
 
-// cgroupPath is a container's cgroup by the cgroupfs driver.
+// cgroupPath returns a container's cgroup as created by the cgroupfs driver.
 func cgroupPath(c gpu.Owner, id string) string {
 	return "/kubepods/burstable/pod" + c.UID + "/" + id
 }
 
-// kubelet is the kubelet's end of the socket.
+// kubelet is the server at the socket.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	answer func(context.Context) (*podresources.ListPodResourcesResponse, error)
@@ -169,8 +169,7 @@ type kubelet struct {
 	stop func()
 }
 
-// serve starts a kubelet that gives an answer, for the rest of the test or until
-// it is stopped.
+// serve starts a kubelet with a response, until the end of the test or until it is stopped.
 func (n *node) serve(answer func(context.Context) (*podresources.ListPodResourcesResponse, error)) *kubelet {
 	n.t.Helper()
 	k := &kubelet{answer: answer, calls: make(chan struct{}, 100)}
@@ -178,8 +177,7 @@ func (n *node) serve(answer func(context.Context) (*podresources.ListPodResource
 	return k
 }
 
-// serveAt starts a server at a socket, for the rest of the test or until it is
-// stopped.
+// serveAt starts a server at a socket, until the end of the test or until it is stopped.
 func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func()) {
 	n.t.Helper()
 	server := grpc.NewServer()
@@ -197,7 +195,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen makes a socket anew; like the kubelet's, it outlives its listener.
+// listen creates a new socket. Like the kubelet's, it remains after its listener is closed.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
@@ -220,28 +218,27 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// patience is the time limit of what should happen. It detects a hang, and a busy machine
-// does not reach it.
+// patience is the timeout of the tests. It detects a hang; a busy machine does not reach it.
 const patience = 5 * time.Minute
 
-// wait returns when the kubelet was called once more.
+// wait returns after the next call to the kubelet.
 func (k *kubelet) wait(t testing.TB) {
 	t.Helper()
 	select {
 	case <-k.calls:
 	case <-time.After(patience):
-		t.Fatal("nobody called the kubelet")
+		t.Fatal("the kubelet was not called")
 	}
 }
 
-// holds is the answer that the given pods are all there are.
+// holds returns a response with exactly the given pods.
 func holds(pods ...*podresources.PodResources) func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 	return func(context.Context) (*podresources.ListPodResourcesResponse, error) {
 		return &podresources.ListPodResourcesResponse{PodResources: pods}, nil
 	}
 }
 
-// holder is a pod with one container that holds devices, one entry per device.
+// holder returns a pod with one container that holds devices, one entry per device.
 func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResources {
 	r := &podresources.ContainerResources{Name: c.Part}
 	for _, id := range ids {
@@ -253,7 +250,7 @@ func holder(c gpu.Owner, resource string, ids ...string) *podresources.PodResour
 	return &podresources.PodResources{Namespace: c.Scope, Name: c.Name, Containers: []*podresources.ContainerResources{r}}
 }
 
-// together makes one pod of several with its name.
+// together merges several pods of one name.
 func together(pods ...*podresources.PodResources) *podresources.PodResources {
 	p := &podresources.PodResources{Namespace: pods[0].Namespace, Name: pods[0].Name}
 	for _, part := range pods {
@@ -262,7 +259,6 @@ func together(pods ...*podresources.PodResources) *podresources.PodResources {
 	return p
 }
 
-// wantStage checks that a stage is up, or down.
 func (n *node) wantStage(name stage.Name, up bool) {
 	n.t.Helper()
 	for _, s := range n.stages.Snapshot() {

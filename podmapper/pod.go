@@ -11,23 +11,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// pod is what the kubelet's Pods API says about a pod, as far as it is used. The
-// answer is a Pod of k8s.io/api/core/v1, whose field numbers stand below. That
-// package would make the program two fifths larger, with fifteen more modules.
+// pod contains the used fields of a pod in the kubelet's Pods API. The response contains a Pod
+// of k8s.io/api/core/v1; the field numbers are given below. That package would make the program
+// two fifths larger, with fifteen more modules.
 type pod struct {
 	podName
 	uid     string // 32 hex digits for a static pod, as in its cgroup
 	deleted bool   // it has a deletion timestamp
 	phase   string
-	// containers names all containers, of all three kinds.
+	// containers contains the names of all containers, of all three kinds.
 	containers []string
 	statuses   []containerStatus
-	// extended are the resources that a claim stands for.
+	// extended are the resources that the claim stands for.
 	extended []extendedResource
-	claim    string // of these resources
+	claim    string // the claim for the extended resources
 }
 
-// containerStatus is what is said of a container that was started.
+// containerStatus is the status of a container that was started.
 type containerStatus struct {
 	name, id   string // id without the runtime's name; may be empty
 	terminated bool
@@ -36,8 +36,8 @@ type containerStatus struct {
 // extendedResource is a resource that DRA serves (KEP-5004).
 type extendedResource struct{ container, resource string }
 
-// alive reports whether the pod holds its devices. It does from its admission to
-// its end; while it is being deleted, until its containers have ended.
+// alive reports whether the pod holds its devices. It holds them from its admission until it
+// ends, and during its deletion until its containers have ended.
 func (p *pod) alive() bool {
 	running := func(s containerStatus) bool { return !s.terminated }
 	switch {
@@ -49,13 +49,14 @@ func (p *pod) alive() bool {
 	return true
 }
 
-// named returns one of the pod's containers.
-func (p *pod) named(container string) gpu.Owner {
+// container returns the owner for one of the pod's containers.
+func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }
 
-// resourceOf returns the resource by which a container, or any if that is not known,
-// asked for what the claim gives it, or "" if there is none or it cannot be told.
+// resourceOf returns the resource of a container that the claim stands for. If the container is
+// empty, it returns that of any container. It returns "" if there is no such resource or
+// several.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {
 		if claim != p.claim || container != "" && e.container != container || e.resource == resource {
@@ -88,8 +89,8 @@ func parsePod(data []byte) (p pod, err error) {
 	return p, nil
 }
 
-// wellFormed reports whether the pod can be that of a process. The UID of a static pod
-// may be any text in its manifest.
+// wellFormed reports whether a process can be matched to the pod. The UID of a static pod may be
+// any text in its manifest.
 func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }
@@ -112,9 +113,9 @@ func (p *pod) parseMetadata(data []byte) error {
 	})
 }
 
-// parseSpec reads a PodSpec: containers = 2, initContainers = 20,
-// ephemeralContainers = 34. The first two have their name in field 1; the last has
-// there what it has in common with them.
+// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. The
+// first two have their name in field 1. The last has in field 1 a message with the name in field
+// 1.
 func (p *pod) parseSpec(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		var name string
@@ -193,7 +194,7 @@ func (p *pod) parseExtended(data []byte) error {
 	})
 }
 
-// eachField visits the fields of a message that are strings, bytes or messages, and
+// eachField calls visit for the fields of a message that are strings, bytes or messages, and
 // stops at the first error.
 func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
@@ -217,7 +218,7 @@ func eachField(data []byte, visit func(protowire.Number, []byte) error) error {
 	return nil
 }
 
-// field returns a field of a message, nil if it has none.
+// field returns a field of a message, or nil if it is missing.
 func field(data []byte, want protowire.Number) (found []byte, err error) {
 	err = eachField(data, func(n protowire.Number, value []byte) error {
 		if n == want {
@@ -228,7 +229,6 @@ func field(data []byte, want protowire.Number) (found []byte, err error) {
 	return found, err
 }
 
-// stringField returns a field of a message as a string.
 func stringField(data []byte, want protowire.Number) (string, error) {
 	value, err := field(data, want)
 	return string(value), err

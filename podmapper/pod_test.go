@@ -100,7 +100,7 @@ func TestResourceOf(t *testing.T) {
 }
 
 func FuzzPod(f *testing.F) {
-	// Small seeds: what is new in a big one takes the fuzzer a minute to make small.
+	// The seeds are small, because the fuzzer takes a minute to minimise a large input.
 	meta := "\x0a\x01p\x1a\x01n\x2a\x20" + hash
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta))
 	f.Add([]byte("\x0a" + string(rune(len(meta))) + meta + "\x12\x05\x12\x03\x0a\x01c\x1a\x05\x42\x03\x0a\x01c"))

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// podLogs is what the kubelet's directories of logs, <namespace>_<pod>_<uid>/<container>,
-// say. They know the pods also where the runtime writes no log files and there are no
-// links, but no ids of containers. It does not change.
+// podLogs is the content of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
+// They also list pods whose runtime writes no log files, so that there are no links, but they
+// contain no container ids. A podLogs is immutable.
 type podLogs struct {
 	root string
 	pods map[string]podName // by UID
 }
 
-// readPodLogs lists the pods. Where the directory is missing the links may do.
-func readPodLogs(root string, most int) (podLogs, error) {
+// readPodLogs lists the pods. A missing directory is not an error; the log links may suffice.
+func readPodLogs(root string, limit int) (podLogs, error) {
 	if root == "" {
 		return podLogs{}, nil
 	}
-	names, err := readNames(root, most)
+	names, err := readNames(root, limit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return podLogs{}, fmt.Errorf("list pod logs: %w", err)
 	}
@@ -39,24 +39,23 @@ func readPodLogs(root string, most int) (podLogs, error) {
 	return l, nil
 }
 
-// only returns the container of a process of the given pod, if it can be no other:
-// the only one that has logs, and the only one of its pod by the kubelet's word; else
-// none. The kubelet makes a container's directory before the container, so that of a
-// process that was seen before is there; and an init container has one too, that stays.
-func (l podLogs) only(uid string, alone map[podName]string) gpu.Owner {
+// single returns the container of a process of the given pod if it is unambiguous: the only
+// container with logs and, by the kubelet's list, the only one of its pod. Otherwise it returns
+// no owner. The kubelet creates a container's directory before the container, so the directory
+// of an observed process exists. The directory of an init container remains after it ended.
+func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
-	if !ok || alone[name] == "" {
+	if !ok || single[name] == "" {
 		return gpu.Owner{}
 	}
 	containers, err := readNames(filepath.Join(l.root, name.namespace+"_"+name.pod+"_"+uid), maxLogs)
-	if err != nil || len(containers) != 1 || containers[0] != alone[name] {
+	if err != nil || len(containers) != 1 || containers[0] != single[name] {
 		return gpu.Owner{}
 	}
-	return gpu.Owner{Kind: gpu.OwnerPod, Scope: name.namespace, Name: name.pod, UID: uid, Part: alone[name]}
+	return gpu.Owner{Kind: gpu.OwnerPod, Scope: name.namespace, Name: name.pod, UID: uid, Part: single[name]}
 }
 
-// parsePodDir reads <namespace>_<pod>_<uid>. No name of Kubernetes holds an
-// underscore.
+// parsePodDir parses <namespace>_<pod>_<uid>. Kubernetes names contain no underscores.
 func parsePodDir(dir string) (gpu.Owner, bool) {
 	part := strings.Split(dir, "_")
 	if len(part) != 3 {
@@ -66,23 +65,23 @@ func parsePodDir(dir string) (gpu.Owner, bool) {
 	return c, validName(c.Scope) && validName(c.Name) && validUID(c.UID)
 }
 
-// maxLogs bounds the entries of a directory of logs. A node with 500 pods has some thousand
-// links.
+// maxLogs is the limit for the entries of a log directory. A node with 500 pods has a few
+// thousand links.
 const maxLogs = 20_000
 
-// readNames lists a directory, unsorted. One with more entries than most is an error: in a
-// part of the list, what is missing would count as gone.
-func readNames(dir string, most int) ([]string, error) {
+// readNames lists a directory, unsorted. A directory with more than limit entries is an error,
+// because entries missing from a partial list would count as removed.
+func readNames(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	names, err := d.Readdirnames(most + 1)
-	if errors.Is(err, io.EOF) { // it is empty
+	names, err := d.Readdirnames(limit + 1)
+	if errors.Is(err, io.EOF) { // an empty directory
 		err = nil
 	}
-	if len(names) > most {
-		names, err = nil, fmt.Errorf("more than %d entries in %s: %w", most, dir, stage.ErrOversized)
+	if len(names) > limit {
+		names, err = nil, fmt.Errorf("more than %d entries in %s: %w", limit, dir, stage.ErrOversized)
 	}
 	return names, errors.Join(err, d.Close())
 }

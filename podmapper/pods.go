@@ -8,16 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// pods is an answer of the Pods API. Nil is no answer.
+// pods is a response of the Pods API. Nil means no response.
 type pods struct {
 	byUID map[string]*pod
-	// byName holds, for each name, the pods that bear it.
-	byName map[podName][]*pod
-	asked  time.Duration // when it was asked for, on the boot clock
+	// byName contains all pods of a name.
+	byName    map[podName][]*pod
+	requested time.Duration // on the boot clock
 }
 
-func newPods(list []pod, asked time.Duration) *pods {
-	ps := &pods{make(map[string]*pod, len(list)), make(map[podName][]*pod, len(list)), asked}
+func newPods(list []pod, requested time.Duration) *pods {
+	ps := &pods{make(map[string]*pod, len(list)), make(map[podName][]*pod, len(list)), requested}
 	for i := range list {
 		p := &list[i]
 		ps.byUID[p.uid] = p
@@ -26,14 +26,14 @@ func newPods(list []pod, asked time.Duration) *pods {
 	return ps
 }
 
-// uids returns the UIDs of the listed pods. The list is older than this answer and
-// younger than the one before. So a name that had another pod then is left out:
-// the list may speak of either.
+// uids returns the UIDs of the listed pods. The list is older than this response and newer than
+// the previous one. A name that belonged to another pod in the previous response is omitted,
+// because the list may refer to either pod.
 func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name := range listed {
 		p := ps.named(name)
-		if p == nil || before != nil && !before.allowed(name, p.uid) {
+		if p == nil || before != nil && !before.mayHaveHeld(name, p.uid) {
 			continue
 		}
 		uids[name] = p.uid
@@ -41,8 +41,8 @@ func (ps *pods) uids(listed map[podName]devices, before *pods) map[podName]strin
 	return uids
 }
 
-// named returns the pod of a name, or nil if it is ambiguous which one
-// does. A pod that has ended may still be there beside its successor.
+// named returns the pod of a name, or nil if it is ambiguous. A pod that has ended may still be
+// listed beside its successor.
 func (ps *pods) named(name podName) *pod {
 	found := ps.byName[name]
 	var alive []*pod
@@ -60,8 +60,8 @@ func (ps *pods) named(name podName) *pod {
 	return nil
 }
 
-// allowed reports whether the name belonged to the given pod, or to no living pod.
-func (ps *pods) allowed(name podName, uid string) bool {
+// mayHaveHeld reports whether the name belonged to the given pod or to no pod.
+func (ps *pods) mayHaveHeld(name podName, uid string) bool {
 	b := ps.named(name)
 	return len(ps.byName[name]) == 0 || b != nil && b.uid == uid
 }
@@ -77,8 +77,8 @@ func (ps *pods) liveUIDs() map[string]bool {
 	return live
 }
 
-// overrule corrects what logs say of who lives.
-func (ps *pods) overrule(live map[string]bool) {
+// correctLive corrects the liveness that was derived from logs.
+func (ps *pods) correctLive(live map[string]bool) {
 	if ps == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (ps *pods) overrule(live map[string]bool) {
 	}
 }
 
-// addTo adds the pods to those that may bear their names.
+// addTo adds the pods to the candidates for their names.
 func (ps *pods) addTo(known candidates) {
 	if ps == nil {
 		return
@@ -101,7 +101,7 @@ func (ps *pods) addTo(known candidates) {
 	}
 }
 
-// resourceOf returns the resource by which the claim of a holding was asked for.
+// resourceOf returns the resource that the claim of a holding stands for.
 func (ps *pods) resourceOf(uid, container, claim string) string {
 	if ps == nil || ps.byUID[uid] == nil {
 		return ""
@@ -109,40 +109,39 @@ func (ps *pods) resourceOf(uid, container, claim string) string {
 	return ps.byUID[uid].resourceOf(container, claim)
 }
 
-// containers returns the containers whose ids are known.
+// containers returns the containers with known ids.
 func (ps *pods) containers() []logLink {
 	var list []logLink
 	for _, p := range ps.byUID {
 		for _, s := range p.statuses {
 			if s.id != "" && validName(s.name) {
-				list = append(list, logLink{p.named(s.name), s.id})
+				list = append(list, logLink{p.container(s.name), s.id})
 			}
 		}
 	}
 	return list
 }
 
-// alone returns, by UID, the container of each pod that has only one, be it of any
-// kind, which was started.
-func (ps *pods) alone() map[string]gpu.Owner {
-	alone := make(map[string]gpu.Owner)
+// single returns, by UID, the container of each pod that has exactly one container of any kind,
+// if it was started.
+func (ps *pods) single() map[string]gpu.Owner {
+	single := make(map[string]gpu.Owner)
 	for uid, p := range ps.byUID {
 		if len(p.containers) == 1 && len(p.statuses) == 1 && p.statuses[0].name == p.containers[0] && validName(p.containers[0]) {
-			alone[uid] = p.named(p.containers[0])
+			single[uid] = p.container(p.containers[0])
 		}
 	}
-	return alone
+	return single
 }
 
-// listPods asks the Pods API, if there is one. The answer is nil otherwise, and when
-// the call failed.
+// listPods reads the Pods API. The result is nil if the API does not exist or the call failed.
 func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 	if !m.podsAPI.present() {
 		return nil, nil
 	}
 	began := m.cfg.Now()
 	list, err := m.podsAPI.list(ctx)
-	if ctx.Err() != nil { // nobody's fault
+	if ctx.Err() != nil { // not an error of the stage
 		return nil, ctx.Err()
 	}
 	m.cfg.Stages.Observe(stage.PodsAPI, began, err)
@@ -150,6 +149,6 @@ func (m *Mapper) listPods(ctx context.Context) (*pods, error) {
 		return nil, err
 	}
 	ps := newPods(list, began.Boot)
-	m.names.learn(ps.containers(), ps.alone(), began.Boot)
+	m.names.learn(ps.containers(), ps.single(), began.Boot)
 	return ps, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// podServer is the kubelet's end of the Pods API's socket.
+// podServer is the server at the Pods API's socket.
 type podServer struct {
 	podsapi.UnimplementedPodsServer
 	pods atomic.Pointer[[][]byte]
@@ -60,8 +60,8 @@ func message(fields ...any) []byte {
 	return data
 }
 
-// apiPod is the pod of a container in a phase; ids are those of its containers, by
-// name, of which the others have none yet.
+// apiPod returns the pod of a container in a phase. ids are the ids of its containers by name;
+// the other containers have none yet.
 func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) []byte {
 	spec := message(2, message(1, c.Part))
 	for _, name := range others {
@@ -74,7 +74,7 @@ func apiPod(c gpu.Owner, phase string, ids map[string]string, others ...string) 
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID), 2, spec, 3, state)
 }
 
-// With the Pods API nothing else is needed to name a container.
+// TestPodsAPINames checks that the Pods API suffices to identify a container.
 func TestPodsAPINames(t *testing.T) {
 	n := newNode(t)
 	static := trainer
@@ -93,8 +93,9 @@ func TestPodsAPINames(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, static, true))
 }
 
-// A process whose container has no known id is the only container's if the Pods API
-// knows no other after the process came. Before, it may be a debugger's.
+// TestOnlyContainer checks that a process with an unknown container id belongs to the only
+// container of its pod if a response of the Pods API after the process's first observation lists
+// no other. An earlier response may not contain a debugger's container.
 func TestOnlyContainer(t *testing.T) {
 	sandbox := strings.Repeat("5", 64)
 	unnamed := gpu.Owner{}
@@ -108,7 +109,7 @@ func TestOnlyContainer(t *testing.T) {
 	}{
 		{"only container", alone, trainer},
 		{"not started", apiPod(trainer, "Running", nil), unnamed},
-		{"a debugger to come", append(alone, message(2, message(34, message(1, message(1, "debugger"))))...), unnamed},
+		{"a debugger is starting", append(alone, message(2, message(34, message(1, message(1, "debugger"))))...), unnamed},
 		{
 			"a debugger", apiPod(trainer, "Running", map[string]string{"trainer": id, "debugger": sandbox}),
 			debugger,
@@ -131,14 +132,15 @@ func TestOnlyContainer(t *testing.T) {
 	}
 }
 
-// A pod holds its devices from its admission to its end, whatever its processes.
-func TestPodsAPIKnowsWhoLives(t *testing.T) {
+// TestPodsAPILiveness checks that a pod holds its devices from its admission until its end,
+// independent of its processes.
+func TestPodsAPILiveness(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.start(10, 5, "python3", cgroupPath(trainer, id)) // to the end
 	api := n.servePods(apiPod(notebook, "Running", nil))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	for phase, live := range map[string]bool{"Pending": true, "Running": true, "Succeeded": false, "Failed": false} {
 		api.now(apiPod(trainer, phase, nil))
 		n.poll()
@@ -150,8 +152,8 @@ func TestPodsAPIKnowsWhoLives(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// Between two lists of the Pods API a name passed to another pod: what was said of
-// it in between may be about either.
+// TestPodsAPIAndARecreatedPod covers a name that passes to another pod between two responses of
+// the Pods API. The kubelet's list in between may refer to either pod.
 func TestPodsAPIAndARecreatedPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -162,28 +164,28 @@ func TestPodsAPIAndARecreatedPod(t *testing.T) {
 
 	api.now(apiPod(reborn, "Running", nil))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
 
 	api.now(apiPod(reborn, "Failed", nil), apiPod(trainer, "Running", nil))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	api.now(apiPod(reborn, "Running", nil), apiPod(trainer, "Running", nil))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 
 	api.now(apiPod(trainer, "Running", nil))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// Without an answer of the Pods API the other witnesses are asked, and what it said
-// before is not forgotten.
+// TestPodsAPIFails checks that the other sources are used if the Pods API does not respond, and
+// that its previous response is kept.
 func TestPodsAPIFails(t *testing.T) {
 	tests := []struct {
 		name string
@@ -212,15 +214,15 @@ func TestPodsAPIFails(t *testing.T) {
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuA, trainer, true))
 
-			n.answer(holder(trainer, "", gpuB)) // another pod's, by what is remembered
+			n.answer(holder(trainer, "", gpuB)) // another pod's, by the stored devices
 			n.pollFails(tt.want)
-			n.wantHeld(exclusive(gpuB, nameless, false))
+			n.wantHeld(exclusive(gpuB, withoutUID, false))
 		})
 	}
 }
 
-// A pod that cannot be named, as a static one whose manifest has a UID of its own
-// making, does not hurt the others.
+// TestPodsAPIWithOddPods checks that a pod that is not well formed, such as a static pod with
+// any UID in its manifest, does not affect the others.
 func TestPodsAPIWithOddPods(t *testing.T) {
 	odd := notebook
 	odd.UID = "made by hand"
@@ -232,14 +234,15 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// An older kubelet has no Pods API, also where its directory was made by a mount.
+// TestNoPodsAPI covers an older kubelet without a Pods API, also if a mount created its
+// directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
 	n.poll()
 	for _, s := range n.stages.Snapshot() {
 		if s.Name == string(stage.PodsAPI) {
-			t.Error("a Pods API was asked that does not exist")
+			t.Error("a missing Pods API was called")
 		}
 	}
 }
@@ -253,7 +256,8 @@ func TestBigAnswerOfThePodsAPI(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// A container may ask for nvidia.com/gpu and be served by DRA; the Pods API says so.
+// TestExtendedResource covers a container that requests nvidia.com/gpu and is served by DRA, as
+// the Pods API reports.
 func TestExtendedResource(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(claimer(trainer, "train-0-extended-resources-x7k2p", "gpu-1")))
@@ -271,7 +275,7 @@ func TestExtendedResource(t *testing.T) {
 	n.wantHeld(want)
 }
 
-// claimer is a pod with one container that holds devices by a claim.
+// claimer returns a pod with one container that holds devices by a claim.
 func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResources {
 	r := &podresources.DynamicResource{ClaimName: claim, ClaimNamespace: c.Scope}
 	for _, name := range names {
@@ -284,8 +288,8 @@ func claimer(c gpu.Owner, claim string, names ...string) *podresources.PodResour
 	}}
 }
 
-// Directories of logs tell the UIDs where the runtime writes no log files, and a
-// pod's only container.
+// TestPodLogs checks that log directories provide the UIDs and a pod's only container where the
+// runtime writes no log files.
 func TestPodLogs(t *testing.T) {
 	dir := func(c gpu.Owner) string {
 		return fmt.Sprintf("pods/%s_%s_%s/%s/0.log", c.Scope, c.Name, c.UID, c.Part)
@@ -303,7 +307,7 @@ func TestPodLogs(t *testing.T) {
 	}{
 		{"only container", holder(trainer, "", gpuA), []gpu.Owner{trainer}, trainer},
 		{"beside another pod", holder(trainer, "", gpuA), []gpu.Owner{trainer, notebook}, trainer},
-		{"of two that are to come", two, []gpu.Owner{trainer}, other},
+		{"the first of two", two, []gpu.Owner{trainer}, other},
 		{"init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer}, other},
 		{"after an init container", holder(trainer, "", gpuA), []gpu.Owner{initContainer, trainer}, other},
 	}
@@ -325,7 +329,8 @@ func TestPodLogs(t *testing.T) {
 	}
 }
 
-// That no directory of links is named is an error, and takes nothing from the other one.
+// TestPodLogsWithoutLinks checks that a missing directory of links is an error and does not
+// affect the log directories.
 func TestPodLogsWithoutLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs, c.ContainerLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")]+"pods", ""
@@ -339,8 +344,9 @@ func TestPodLogsWithoutLinks(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// A pod whose links are gone has its name as long as its directory of logs is there.
-func TestPodLogsWithoutLinksAnyMore(t *testing.T) {
+// TestPodLogsAfterLinks checks that a pod whose links were removed keeps its name while its log
+// directory exists.
+func TestPodLogsAfterLinks(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) {
 		c.PodLogs = c.ContainerLogs[:len(c.ContainerLogs)-len("containers")] + "pods"
 	})
@@ -360,7 +366,7 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	})
 	n.serve(holds(holder(trainer, "", gpuA)))
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false)) // it is not there yet, which is no error
+	n.wantHeld(exclusive(gpuA, withoutUID, false)) // a missing directory is not an error
 	n.write("pods", "")
 	n.pollFails("list pod logs")
 	n.wantStage(stage.ContainerLogs, false)
@@ -368,7 +374,7 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	n.write("pods/ml-team_train-0_"+uid+"/trainer/0.log", "")
 	n.write("pods/ml-team_train-0_"+otherUID+"/trainer/0.log", "")
 	n.poll()
-	n.wantHeld(exclusive(gpuA, nameless, false))
+	n.wantHeld(exclusive(gpuA, withoutUID, false))
 	n.start(10, 5, "python3", cgroupPath(reborn, id))
 	n.poll()
 	n.wantHeld(exclusive(gpuA, reborn, true))
@@ -378,8 +384,9 @@ func TestPodLogsOfARecreatedPod(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// The Pods API names a container that has no link, as soon as its process appears.
-func TestRunAsksForAnUnknownContainer(t *testing.T) {
+// TestRunPollsForAnUnknownContainer checks that the Pods API identifies a container without a
+// link as soon as its process appears.
+func TestRunPollsForAnUnknownContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	check(t, os.RemoveAll(n.path("containers")))
 	k := n.serve(holds())
@@ -391,7 +398,7 @@ func TestRunAsksForAnUnknownContainer(t *testing.T) {
 	api.now(apiPod(trainer, "Running", map[string]string{"trainer": id}, "sidecar"))
 	wantOwner(t, n.process(10).Owner, pending)
 	k.wait(t)
-	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // waits for the one under way
+	if err := n.Refresh(context.Background()); errors.Is(err, context.Canceled) { // waits for the running poll
 		t.Error(err)
 	}
 	wantOwner(t, n.Owner(p), trainer)

@@ -81,7 +81,7 @@ func TestProcessOwners(t *testing.T) {
 		{"container of another pod than its link's", statLine(10, 5, "x", 0), "0::" + cgroupPath(reborn, id), pending},
 		{"pod without a container", statLine(10, 5, "x", 0), "0::/kubepods/pod" + uid, gpu.Owner{}},
 		{"malformed UID", statLine(10, 5, "x", 0), "0::/kubepods/pod1234/" + id, unmapped},
-		{"malformed line", statLine(10, 5, "x", 0), "what is this?", unmapped},
+		{"malformed line", statLine(10, 5, "x", 0), "garbage", unmapped},
 		{"10 kB line", statLine(10, 5, "x", 0), "0::/" + strings.Repeat("x", 10_000), host},
 		{"exiting, in the root of cgroup v1", statLine(10, 5, "x", exiting), "4:memory:/", unmapped},
 		{"exiting, still in its pod", statLine(10, 5, "x", exiting), inPod, trainer},
@@ -102,8 +102,8 @@ func TestProcessOwners(t *testing.T) {
 	}
 }
 
-// TestMainThreadExited: cgroup v1 shows a thread that has exited in the root. Another
-// thread of the process names its container.
+// TestMainThreadExited checks that a process whose main thread has exited keeps its container:
+// cgroup v1 shows an exited thread in the root, so another thread is read.
 func TestMainThreadExited(t *testing.T) {
 	const exiting = 0x400004
 	inPod := "4:memory:" + cgroupPath(trainer, id)
@@ -148,7 +148,8 @@ func TestProcessNameIsKeptAsItIs(t *testing.T) {
 	}
 }
 
-// A process that was read once is the same as long as its start time is.
+// TestProcessIsReadOnce checks that a known process stays the same while its start time is the
+// same.
 func TestProcessIsReadOnce(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -174,18 +175,18 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	wantOwner(t, n.Owner(old), trainer)
 }
 
-// The PID gets a new owner between the reading of stat and that of cgroup: the
-// cgroup that was read must be charged to neither.
+// TestPIDReusedWhileItIsRead covers a PID that is reused between the reads of stat and cgroup.
+// The cgroup must not be attributed to either process.
 func TestPIDReusedWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
 	n.link(sidecar, otherID)
 	n.start(10, 5, "old", "")
-	asked, pipe := n.askSlowly(10)
+	requested, pipe := n.readSlowly(10)
 	n.start(10, 6, "new", cgroupPath(sidecar, otherID))
 	_, err := fmt.Fprintf(pipe, "0::%s\n", cgroupPath(trainer, id))
 	check(t, errors.Join(err, pipe.Close()))
-	p := <-asked
+	p := <-requested
 	if p == nil || p.ID.Start != 6 || p.Name != "new" {
 		t.Fatalf("process = %+v, want the new one", p)
 	}
@@ -196,36 +197,35 @@ func TestPIDReusedWhileItIsRead(t *testing.T) {
 func TestProcessVanishesWhileItIsRead(t *testing.T) {
 	n := newNode(t)
 	n.start(10, 5, "x", "")
-	asked, pipe := n.askSlowly(10)
+	requested, pipe := n.readSlowly(10)
 	n.exit(10)
 	check(t, pipe.Close())
-	if p := <-asked; p != nil {
+	if p := <-requested; p != nil {
 		t.Errorf("process = %+v, want none", p)
 	}
 }
 
-// askSlowly asks for a process and returns when the mapper, having read its stat,
-// opened its cgroup, which has to be written yet. The answer is nil if there is
-// no such process.
-func (n *node) askSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
+// readSlowly requests a process and returns when the mapper has read its stat and opened its
+// cgroup, which is still to be written. The result is nil if there is no such process.
+func (n *node) readSlowly(pid uint32) (<-chan *gpu.Process, io.WriteCloser) {
 	n.t.Helper()
 	cgroup := fmt.Sprintf("proc/%d/cgroup", pid)
 	n.remove(cgroup)
 	check(n.t, syscall.Mkfifo(n.path(cgroup), 0o644))
-	asked := make(chan *gpu.Process, 1)
+	requested := make(chan *gpu.Process, 1)
 	go func() {
 		if p, ok := n.Process(pid); ok {
-			asked <- &p
+			requested <- &p
 		}
-		close(asked)
+		close(requested)
 	}()
 	pipe, err := os.OpenFile(n.path(cgroup), os.O_WRONLY, 0)
 	check(n.t, err)
-	return asked, pipe
+	return requested, pipe
 }
 
-// One process that cannot be read is unmapped, and said so, but it does not hurt
-// the others; nothing is final about it.
+// TestUnreadableCgroup checks that an unreadable process is unmapped and reported, does not
+// affect the others, and is read again.
 func TestUnreadableCgroup(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())
@@ -283,8 +283,8 @@ func TestOwnerOutlivesTheProcess(t *testing.T) {
 	wantOwner(t, n.Owner(p), unmapped)
 }
 
-// A container's name may come later than its first process, and after the
-// process's end.
+// TestPendingOwner checks that a container's name may arrive after its first process, and after
+// the process's end.
 func TestPendingOwner(t *testing.T) {
 	n := newNode(t)
 	p := n.start(10, 5, "python3", cgroupPath(trainer, id))

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// Real processes in real cgroups, of every version that the machine has, named as
-// the kubelet and the runtimes name them.
+// TestRealCgroups starts real processes in real cgroups of every version that the machine has,
+// with the names that the kubelet and the runtimes use.
 func TestRealCgroups(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may make cgroups")
@@ -27,7 +27,7 @@ func TestRealCgroups(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Skip(err)
 	}
-	// Names of its own: this test may run twice on a machine, and sees all its processes.
+	// Unique names: the test may run twice on a machine, and reads all its processes.
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c66-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid
@@ -69,7 +69,7 @@ func TestRealCgroups(t *testing.T) {
 	}
 }
 
-// hierarchies returns where a cgroup can be made, by version, or skips the test.
+// hierarchies returns the writable cgroup hierarchies by version, or skips the test.
 func hierarchies(t *testing.T) map[string]string {
 	t.Helper()
 	mounts, err := procfs.GetMounts()
@@ -95,7 +95,7 @@ func hierarchies(t *testing.T) map[string]string {
 	return found
 }
 
-// newCgroup makes a cgroup below one of this test's own, until the test ends.
+// newCgroup creates a cgroup below one of this test's own. It is removed at the end of the test.
 func newCgroup(t *testing.T, hierarchy, path string) string {
 	t.Helper()
 	dir := filepath.Join(hierarchy, fmt.Sprintf("gpuledger-test-%d", os.Getpid()))
@@ -112,8 +112,7 @@ func newCgroup(t *testing.T, hierarchy, path string) string {
 	return dir
 }
 
-// removeCgroup removes an empty cgroup, which is busy for a moment after its last
-// process ended.
+// removeCgroup removes an empty cgroup, which is busy for a moment after its last process ended.
 func removeCgroup(t *testing.T, dir string) {
 	for end := time.Now().Add(patience); ; {
 		err := os.Remove(dir)

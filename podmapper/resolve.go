@@ -8,21 +8,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// podAfter is how long a process waits for its container's name before its pod owns
-// it: less than an interval waits for its settlement.
+// podAfter is how long a process waits for its container's name before it is attributed to its
+// pod. It is shorter than the time that an interval waits for its settlement.
 const podAfter = 5 * time.Second
 
-// process is a process of a pod, or of one that cannot be named.
+// process is a process of a pod, or of a pod that cannot be identified.
 type process struct {
 	mapper *Mapper
 	cgroup unique.Handle[cgroup]
-	owner  gpu.Owner     // as it was last resolved
+	owner  gpu.Owner     // the last resolved owner
 	first  time.Duration // when the process was first seen, boot clock
 }
 
 // Resolve implements [owner.Resolver] for the processes of pods.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
-	c, _ := parseCgroup(p.Cgroup) // an error leaves the cgroup of a pod that cannot be named
+	c, _ := parseCgroup(p.Cgroup) // with an error it is the zero cgroup: a pod that cannot be identified
 	if c.host {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	return q.answer
 }
 
-// answer returns the container of the process as far as it can be known now.
+// answer returns the owner of the process as far as it is known now.
 func (p *process) answer() owner.Answer {
 	c := p.cgroup.Value()
 	if c == (cgroup{}) {
@@ -39,17 +39,17 @@ func (p *process) answer() owner.Answer {
 	m := p.mapper
 	found, ok := m.containerOf(p, c)
 	if !ok && m.cfg.Now().Boot-p.first < podAfter {
-		m.askSoon() // the kubelet may need a moment to know its container
+		m.requestPoll() // the kubelet may list the container a moment later
 	}
 	if found != p.owner {
 		p.owner = found
-		m.expect(found)
+		m.pollIfNew(found)
 	}
 	return owner.Answer{Owner: found, ContainerID: c.containerID, Final: found.Part != ""}
 }
 
-// containerOf names the container of a process of a pod. After a while without a name it
-// is that of the pod, without a container: before Kubernetes 1.37 the kubelet cuts the
+// containerOf returns the container of a process of a pod. After podAfter without a container
+// name it returns the pod without a container: before Kubernetes 1.37 the kubelet truncates the
 // ids of containers with long names.
 func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	now := m.cfg.Now().Boot
@@ -68,9 +68,9 @@ func (m *Mapper) containerOf(p *process, c cgroup) (gpu.Owner, bool) {
 	return m.names.pod(c.podUID)
 }
 
-// expect requests an early poll if the kubelet has not yet reported the allocations of a new
-// process's owner.
-func (m *Mapper) expect(o gpu.Owner) {
+// pollIfNew requests an early poll if the kubelet has not yet reported the allocations of the
+// owner.
+func (m *Mapper) pollIfNew(o gpu.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.held {
@@ -81,5 +81,5 @@ func (m *Mapper) expect(o gpu.Owner) {
 			return
 		}
 	}
-	m.askSoon()
+	m.requestPoll()
 }

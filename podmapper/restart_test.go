@@ -7,8 +7,8 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// A kubelet that was just started lists no pod, or its static ones only, for a
-// moment. Only a second such answer is believed.
+// TestAllHoldersGone covers a kubelet that has just started and lists no pods, or only its
+// static pods, for a moment. Only the second such response is accepted.
 func TestAllHoldersGone(t *testing.T) {
 	proxy := &podresources.PodResources{
 		Namespace: "kube-system", Name: "kube-proxy-node",
@@ -33,7 +33,8 @@ func TestAllHoldersGone(t *testing.T) {
 	}
 }
 
-// An answer that is not taken says nothing of the pod that has a holder's name now.
+// TestRecreatedPodAfterAnEmptyAnswer checks that an ignored response does not identify the pod
+// that now has a holder's name.
 func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	link := n.link(trainer, id)
@@ -53,7 +54,8 @@ func TestRecreatedPodAfterAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// The same by the word of the Pods API, which goes on while the kubelet's list fails.
+// TestPodsAPIAndAnEmptyAnswer is the same with the Pods API, which still responds while the
+// kubelet's list fails.
 func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n := newNode(t)
 	api := n.servePods(apiPod(trainer, "Running", nil))
@@ -70,7 +72,8 @@ func TestPodsAPIAndAnEmptyAnswer(t *testing.T) {
 	n.wantHeld(exclusive(gpuB, reborn, true))
 }
 
-// An answer that is not taken makes the one before no younger.
+// TestEmptyAnswerIsNoAnswer checks that an ignored response does not extend the validity of the
+// previous one.
 func TestEmptyAnswerIsNoAnswer(t *testing.T) {
 	n := newNode(t)
 	n.answer(holder(trainer, "", gpuA))

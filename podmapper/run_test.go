@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// run starts Run and returns a function that ends it and waits.
+// run starts Run and returns a function that stops it and waits.
 func (n *node) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -35,7 +35,7 @@ func (n *node) run() (stop func()) {
 	return stop
 }
 
-// waitPolled returns when the first poll is over.
+// waitPolled returns after the first poll.
 func (n *node) waitPolled() {
 	n.t.Helper()
 	select {
@@ -56,8 +56,8 @@ func TestRunPolls(t *testing.T) {
 	n.wantHeld()
 }
 
-// A process of a container that holds nothing yet does not wait for the next
-// regular poll, which here never comes.
+// TestRunPollsForANewContainer checks that a process of a container without an allocation causes
+// a poll before the next regular one, which here never comes.
 func TestRunPollsForANewContainer(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -68,7 +68,7 @@ func TestRunPollsForANewContainer(t *testing.T) {
 	n.start(10, 5, "python3", cgroupPath(trainer, id))
 	wantOwner(t, n.process(10).Owner, trainer)
 	k.wait(t)
-	n.poll() // waits for the one under way
+	n.poll() // waits for the running poll
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
@@ -107,7 +107,7 @@ func TestPolled(t *testing.T) {
 	n.pollFails("list pod resources") // again
 }
 
-// Somebody else's poll does not spare Run its own.
+// TestRunPollsAtOnce checks that Run polls at its start even after a separate Refresh.
 func TestRunPollsAtOnce(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds())
@@ -118,7 +118,7 @@ func TestRunPollsAtOnce(t *testing.T) {
 	k.wait(t)
 }
 
-// The end during a scan is no failure, and half a scan is no result.
+// TestRefreshEndsDuringAScan checks that a cancelled scan is neither a failure nor a result.
 func TestRefreshEndsDuringAScan(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -143,7 +143,8 @@ func TestRefreshEndsDuringAScan(t *testing.T) {
 	n.wantUnknown()
 }
 
-// The sampler and Run use the mapper at once; the race detector watches.
+// TestConcurrentUse uses the mapper from the sampler and from Run at the same time, for the race
+// detector.
 func TestConcurrentUse(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Millisecond })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -153,7 +154,7 @@ func TestConcurrentUse(t *testing.T) {
 	n.run()
 	var samplers sync.WaitGroup
 	for range 3 {
-		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // which is one sampler's
+		chain := owner.NewChain(proc.Tree{Root: n.path("proc")}, n.now, n.Mapper) // used by one sampler
 		samplers.Go(func() {
 			for range 200 {
 				for _, pid := range []uint32{10, 11, 12} {
@@ -170,8 +171,8 @@ func TestConcurrentUse(t *testing.T) {
 	wantOwner(t, n.process(10).Owner, trainer)
 }
 
-// BenchmarkRefresh is one poll of a node with 1,000 containers that hold a GPU
-// each and 500 processes, all known. The kubelet's own work is included.
+// BenchmarkRefresh measures one poll of a node with 1,000 containers that hold a GPU each and
+// 500 processes, all known. The kubelet's own work is included.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("links", func(b *testing.B) { benchmarkRefresh(b, false) })
 	b.Run("pods-api", func(b *testing.B) { benchmarkRefresh(b, true) })
@@ -191,8 +192,7 @@ func benchmarkRefresh(b *testing.B, api bool) {
 	b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
 
-// crowd puts 1,000 pods and 500 processes on the node. To the Pods API each pod is
-// worth 10 kB.
+// crowd adds 1,000 pods and 500 processes to the node. In the Pods API each pod has 10 kB.
 func (n *node) crowd(api bool) {
 	n.t.Helper()
 	var listed []*podresources.PodResources
@@ -214,8 +214,8 @@ func (n *node) crowd(api bool) {
 	}
 }
 
-// BenchmarkAllocations is what the sampler's question costs in every tick, with 500
-// pods whose life has to be proved.
+// BenchmarkAllocations measures the sampler's call of every tick, with 500 pods whose liveness
+// is checked.
 func BenchmarkAllocations(b *testing.B) {
 	n := newNode(b)
 	n.crowd(false)
@@ -226,7 +226,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// BenchmarkProcess is what a known process costs in every tick.
+// BenchmarkProcess measures the lookup of a known process in every tick.
 func BenchmarkProcess(b *testing.B) {
 	n := newNode(b)
 	n.link(trainer, id)

@@ -27,8 +27,8 @@ var _ = func() bool {
 	return true
 }()
 
-// TestRealMainThreadExited: a process whose main thread has exited still belongs to its
-// container, in every version of cgroups that the machine has.
+// TestRealMainThreadExited checks that a process whose main thread has exited still belongs to
+// its container, in every version of cgroups that the machine has.
 func TestRealMainThreadExited(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may make cgroups")

@@ -2,9 +2,9 @@ package podmapper
 
 import "strings"
 
-// validUID reports whether s can be the UID of a pod: a UUID, or the 32
-// hexadecimal digits by which the kubelet names a static pod (the hash of its
-// configuration; its mirror pod in the API has another UID).
+// validUID reports whether s can be the UID of a pod: a UUID, or the 32 hexadecimal digits with
+// which the kubelet identifies a static pod (the hash of its configuration; its mirror pod in
+// the API has another UID).
 func validUID(s string) bool {
 	return validUUID(s) || len(s) == 32 && isHex(s)
 }
@@ -17,5 +17,4 @@ func validUUID(s string) bool {
 	return isHex(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
 }
 
-// isHex reports whether s consists of hexadecimal digits only.
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }

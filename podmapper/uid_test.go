@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// TestUIDs: every character of a UID counts.
+// TestUIDs checks that every character of a UID is validated.
 func TestUIDs(t *testing.T) {
 	tests := []struct {
 		name, good string
@@ -22,13 +22,13 @@ func TestUIDs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, good := range []string{tt.good, strings.ToUpper(tt.good)} {
 				if !tt.valid(good) {
-					t.Errorf("%q is none", good)
+					t.Errorf("%q is rejected", good)
 				}
 			}
 			for i := range tt.good {
 				for _, bad := range []string{tt.good[:i] + "x" + tt.good[i+1:], tt.good[:i] + tt.good[i+1:], tt.good[:i] + "0" + tt.good[i:]} {
 					if tt.valid(bad) {
-						t.Errorf("%q is one", bad)
+						t.Errorf("%q is accepted", bad)
 					}
 				}
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// A pod that ends is dead at once, not at the next poll.
+// TestPodEndsBetweenPolls checks that a pod that ends is not live immediately, before the next
+// poll.
 func TestPodEndsBetweenPolls(t *testing.T) {
 	tests := []struct {
 		name string
@@ -36,14 +37,15 @@ func TestPodEndsBetweenPolls(t *testing.T) {
 			tt.end(n)
 			n.wantHeld(exclusive(gpuA, trainer, false), exclusive(gpuB, notebook, true))
 			if !before.List[0].Live {
-				t.Error("the end of a pod changed an answer that was given before")
+				t.Error("the end of a pod changed a list that was returned before")
 			}
 		})
 	}
 }
 
-// A pod lives as long as any of its processes that are remembered.
-func TestOneWitnessIsEnough(t *testing.T) {
+// TestOneProcessIsEnough checks that a pod counts as alive while one of its remembered processes
+// runs.
+func TestOneProcessIsEnough(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -64,9 +66,9 @@ func TestOneWitnessIsEnough(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// The Pods API knows better than the processes: a container that crashed will be
-// started again. But it is worth a poll.
-func TestPodsAPIOverrulesWitnesses(t *testing.T) {
+// TestPodsAPIOverridesProcesses checks that a pod that the Pods API reports as alive stays live
+// without processes, because a crashed container will be restarted. A poll is requested.
+func TestPodsAPIOverridesProcesses(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	api := n.servePods(apiPod(trainer, "Running", nil))
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -79,11 +81,11 @@ func TestPodsAPIOverrulesWitnesses(t *testing.T) {
 	n.exit(10)
 	n.wantHeld(exclusive(gpuA, trainer, true))
 	k.wait(t)
-	n.poll() // waits for the one under way
+	n.poll() // waits for the running poll
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// The end of a pod's last witness is worth a poll out of turn.
+// TestRunPollsForAnEndedPod checks that the end of a pod's last process causes an early poll.
 func TestRunPollsForAnEndedPod(t *testing.T) {
 	n := newNode(t, func(c *podmapper.Config) { c.Poll = time.Hour })
 	k := n.serve(holds(holder(trainer, "", gpuA)))
@@ -96,12 +98,12 @@ func TestRunPollsForAnEndedPod(t *testing.T) {
 	n.start(11, 6, "python3", cgroupPath(trainer, id))
 	n.wantHeld(exclusive(gpuA, trainer, false))
 	k.wait(t)
-	n.poll() // waits for the one under way
+	n.poll() // waits for the running poll
 	n.wantHeld(exclusive(gpuA, trainer, true))
 }
 
-// A process whose start time is the same is not read again: what stands in its
-// cgroup's place cannot be read at all.
+// TestUnchangedProcessIsNotReadAgain checks that a process with an unchanged start time is not
+// read again. Its cgroup file is replaced by an unreadable one.
 func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n := newNode(t)
 	n.link(trainer, id)
@@ -122,7 +124,8 @@ func TestUnchangedProcessIsNotReadAgain(t *testing.T) {
 	n.pollFails(fmt.Sprintf("%s: is a directory", n.path("proc/10/cgroup")))
 }
 
-// The runtime starts a container's first process outside and moves it in.
+// TestProcessThatMovesIntoItsContainer checks that a process is read again while it may move:
+// the runtime starts a container's first process outside and moves it in.
 func TestProcessThatMovesIntoItsContainer(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds(holder(trainer, "", gpuA)))
@@ -154,8 +157,8 @@ func TestAnExitingProcessKeepsNoPodAlive(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, false))
 }
 
-// From a private cgroup namespace no name can be seen of the kernel threads'
-// cgroup, which is no trouble.
+// TestKernelThreadsAreInNoPod checks that kernel threads cause no error, although their cgroup
+// has no name in a private cgroup namespace.
 func TestKernelThreadsAreInNoPod(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

@@ -14,18 +14,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// startExporter starts the exporter on a node. When the context ends it gets
-// SIGTERM, and after five seconds SIGKILL; if simnode itself is killed, so is the
-// exporter. It is in a process group of its own, so that Ctrl-C on the terminal
-// reaches it through simnode only.
+// startExporter starts the exporter on a node. When the context ends, the exporter receives
+// SIGTERM, and SIGKILL after five seconds. If simnode itself is killed, so is the exporter. The
+// exporter has its own process group, so that Ctrl-C on the terminal reaches it only through
+// simnode.
 func startExporter(ctx context.Context, opts options, node *simnode.Node, out output) (*exec.Cmd, error) {
-	library, err := found(opts.library)
+	library, err := libraryPath(opts.library)
 	if err != nil {
 		return nil, err
 	}
-	args := append(node.Flags(), "--nvml.library="+library, "--sandbox") // as it is shipped
+	args := append(node.Flags(), "--nvml.library="+library, "--sandbox") // enabled as in a release
 	if opts.dcgm {
-		if library, err = found(opts.engine); err != nil {
+		if library, err = libraryPath(opts.engine); err != nil {
 			return nil, err
 		}
 		args = append(args, node.EngineFlags(library)...)
@@ -40,12 +40,12 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	return cmd, cmd.Start()
 }
 
-// free says if somebody else has the exporter's address. The exporter itself would wait
-// for it, and whoever looks there would meanwhile see the page of another program.
-func free(address string) error {
+// checkAddress returns an error if another program uses the exporter's address. The exporter
+// itself would wait for it, and users would meanwhile read the page of the other program.
+func checkAddress(address string) error {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w by another program; take another address: make run ADDRESS=127.0.0.1:9841, or --web.listen-address", err)
+		return fmt.Errorf("%w by another program; use another address: make run ADDRESS=127.0.0.1:9841, or --web.listen-address", err)
 	}
 	if err != nil {
 		return fmt.Errorf("--web.listen-address: %w", err)
@@ -53,23 +53,23 @@ func free(address string) error {
 	return l.Close()
 }
 
-// found returns the absolute path of a fake library.
-func found(path string) (string, error) {
+// libraryPath returns the absolute path of a fake library.
+func libraryPath(path string) (string, error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("fake driver library: %w", err)
 	}
 	return filepath.Abs(path)
 }
 
-// watch waits for the exporter's end, which is an error unless it was asked for.
-func watch(ctx context.Context, child *exec.Cmd) error {
+// waitForExporter waits until the exporter ends, which is an error unless the context ended.
+func waitForExporter(ctx context.Context, child *exec.Cmd) error {
 	err := child.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return fmt.Errorf("exporter ended by itself: %w", err)
+		return fmt.Errorf("exporter ended unexpectedly: %w", err)
 	default:
-		return fmt.Errorf("exporter ended by itself with status 0")
+		return errors.New("exporter ended unexpectedly with status 0")
 	}
 }

@@ -8,41 +8,41 @@ import (
 	"path/filepath"
 )
 
-// greet says where everything is and what is worth a look.
+// greet prints the addresses and files of the node.
 func greet(w io.Writer, opts options, dir string) {
 	url, fields := baseURL(opts.listen), ""
 	if opts.dcgm {
-		fields = "\n  fields of DCGM      curl -s " + url + "/gpu/metrics"
+		fields = "\n  DCGM fields         curl -s " + url + "/gpu/metrics"
 	}
 	fmt.Fprintf(w, `
 gpuledger on a simulated node, %s: %s
 
-  to look at          %s/
-  the same here       %[5]s
+  status page         %s/
+  as text             %[5]s
   metrics             %[3]s/metrics
-  joules of each pod  curl -s %[3]s/metrics | grep ^gpuledger_container_energy
-  which board is it   curl -s %[3]s/metrics | grep ^gpuledger_gpu_info
-  for other programs  curl -s %[3]s/inventory%[6]s
-  what is really true %[4]s
+  energy per pod      curl -s %[3]s/metrics | grep ^gpuledger_container_energy
+  GPU identity        curl -s %[3]s/metrics | grep ^gpuledger_gpu_info
+  inventory as JSON   curl -s %[3]s/inventory%[6]s
+  true energy use     %[4]s
 
-Ctrl-C ends both.
+Ctrl-C stops both.
 
 `, opts.scenario.Name, opts.scenario.Description, url, filepath.Join(dir, "truth.json"), statusCommand(opts.exporter, url), fields)
 }
 
-// statusCommand is how the node is looked at from here, short enough for a terminal.
+// statusCommand returns the command that shows the node's status, with a short path if possible.
 func statusCommand(exporter, url string) string {
 	here, _ := os.Getwd()
 	if near, err := filepath.Rel(here, exporter); err == nil && filepath.IsLocal(near) && filepath.Base(near) != near {
 		exporter = near
 	}
-	if url == "http://127.0.0.1:9840" { // which it asks by itself
+	if url == "http://127.0.0.1:9840" { // the command's default
 		return exporter + " status"
 	}
 	return exporter + " status --url=" + url
 }
 
-// baseURL is the address as a client on this machine writes it.
+// baseURL returns the URL of the address for a client on this machine.
 func baseURL(listen string) string {
 	host, port, _ := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// An interrupt ends the exporter by SIGTERM, and nothing is left behind.
+// TestInterrupt checks that an interrupt stops the exporter with SIGTERM and removes the node.
 func TestInterrupt(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "ready")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -1,6 +1,6 @@
-// Simnode runs the real exporter on a simulated GPU node: it lays out a node in a
-// directory, starts gpuledger on it as a child process, and keeps the node moving
-// in real time until it is interrupted.
+// Simnode runs the real exporter on a simulated GPU node: it creates a node in a directory,
+// starts gpuledger on it as a child process, and updates the node in real time until it is
+// interrupted.
 package main
 
 import (
@@ -21,18 +21,18 @@ import (
 )
 
 func main() {
-	// The child is killed when the thread that started it ends (PR_SET_PDEATHSIG),
-	// so that must be a thread that lives as long as the program.
+	// The child is killed when the thread that started it ends (PR_SET_PDEATHSIG), so that thread
+	// must exist as long as the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(status(run(ctx, os.Args[1:], output{os.Stdout, os.Stderr})))
 }
 
-// errUsage is an error in the flags that was already shown.
-var errUsage = errors.New("bad flags")
+// errUsage is an error in the flags that was already printed.
+var errUsage = errors.New("invalid flags")
 
-// status is the exit status for the end of the program.
+// status returns the exit status for an error.
 func status(err error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -44,10 +44,10 @@ func status(err error) int {
 	}
 }
 
-// output is where the program and the exporter write.
+// output contains the outputs of the program and the exporter.
 type output struct{ stdout, stderr io.Writer }
 
-// run does everything but exit. It says what went wrong on stderr.
+// run runs the program without exiting. It prints errors on stderr.
 func run(ctx context.Context, args []string, out output) error {
 	opts, err := parse(args, out)
 	if err != nil {
@@ -68,13 +68,13 @@ func run(ctx context.Context, args []string, out output) error {
 
 // simulate runs the node and the exporter until the context ends.
 func simulate(ctx context.Context, opts options, out output) (err error) {
-	if err := free(opts.listen); err != nil {
+	if err := checkAddress(opts.listen); err != nil {
 		return err
 	}
 	dir := opts.dir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "simnode"); err != nil {
-			return fmt.Errorf("make a directory for the node: %w", err)
+			return fmt.Errorf("create a directory for the node: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
@@ -90,7 +90,7 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 	if err != nil {
 		return fmt.Errorf("start exporter: %w", err)
 	}
-	group.Go(func() error { return watch(groupCtx, child) })
+	group.Go(func() error { return waitForExporter(groupCtx, child) })
 	group.Go(func() error { return node.Live(groupCtx, host.Now) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err

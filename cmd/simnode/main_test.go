@@ -16,11 +16,11 @@ func TestBadFlags(t *testing.T) {
 		want string
 	}{
 		{"unknown flag", []string{"--verbose"}, "-verbose"},
-		{"unknown scenario", []string{"--scenario=dgx"}, "known are: dgx-h100 gb200"},
+		{"unknown scenario", []string{"--scenario=dgx"}, "must be one of: dgx-h100 gb200"},
 		{"address without a port", []string{"--web.listen-address=localhost"}, "--web.listen-address"},
-		{"board without a machine", []string{"--board=3=1"}, "3=1: want POSITION=NUMBER.POSITION"},
-		{"board with more", []string{"--board=3=1.3,4"}, "3=1.3,4: want POSITION=NUMBER.POSITION"},
-		{"board twice", []string{"--board=3=1.3", "--board=3=2.3"}, "there is a board in position 3"},
+		{"board without a machine", []string{"--board=3=1"}, "3=1: must be POSITION=NUMBER.POSITION"},
+		{"board with more", []string{"--board=3=1.3,4"}, "3=1.3,4: must be POSITION=NUMBER.POSITION"},
+		{"board twice", []string{"--board=3=1.3", "--board=3=2.3"}, "position 3 already has a board"},
 		{"no such board", []string{"--board=3=1.8"}, "no board 8 in dgx-h100"},
 		{"argument", []string{"gb200"}, `unexpected argument "gb200"`},
 	}
@@ -47,9 +47,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// stub writes a program that stands in for the exporter and a file for the driver
-// library, and returns the flags that name them. Real exporters are tested where
-// they are built; this is about the life of the child.
+// stub writes a shell script as the exporter and an empty file as the driver library, and
+// returns the flags that select them. These tests cover only the lifetime of the child; real
+// exporters are tested in their own packages.
 func stub(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func TestExporterEnds(t *testing.T) {
 		if got := status(run(t.Context(), stub(t, script), output{&out, &errs})); got != 1 {
 			t.Errorf("status %d, want 1", got)
 		}
-		if !strings.Contains(errs.String(), "simnode: exporter ended by itself") || !strings.Contains(errs.String(), want) {
+		if !strings.Contains(errs.String(), "simnode: exporter ended unexpectedly") || !strings.Contains(errs.String(), want) {
 			t.Errorf("stderr is %q, want %q", &errs, want)
 		}
 	}
@@ -83,7 +83,7 @@ func TestNothingToStart(t *testing.T) {
 	}
 }
 
-// An address that somebody has is refused before anything is said of what is there.
+// TestAddressTaken checks that an address in use is rejected before anything is printed.
 func TestAddressTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

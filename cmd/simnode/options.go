@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// options is what the command line says.
+// options contains the parsed command line.
 type options struct {
 	scenario simnode.Scenario
 	list     bool
@@ -21,12 +21,12 @@ type options struct {
 	dir      string // empty for a temporary one
 	exporter string
 	library  string
-	dcgm     bool     // whether there is a host engine
+	dcgm     bool     // with a host engine
 	engine   string   // the fake libdcgm
 	extra    []string // further flags for the exporter
 }
 
-// parse reads the command line. What is wrong with it is one line on stderr.
+// parse reads the command line. It prints an error on one line on stderr.
 func parse(args []string, out output) (options, error) {
 	opts, err := parseFlags(args, out.stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -38,22 +38,22 @@ func parse(args []string, out output) (options, error) {
 
 func parseFlags(args []string, stdout io.Writer) (options, error) {
 	var opts options
-	here := besideExecutable()
+	here := executableDir()
 	fs := flag.NewFlagSet("simnode", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	scenario := fs.String("scenario", "dgx-h100", "`name` of the scenario, see --list")
 	var machine simnode.Machine
-	fs.IntVar(&machine.Number, "number", 0, "`number` of the machine, to run several of a scenario side by side")
-	fs.IntVar(&machine.Boot, "boot", 0, "`number` of boots before this one: other pods run after each")
-	fs.Func("board", "`POSITION=NUMBER.POSITION`: a board that was moved here from a position of another machine (repeatable)", func(s string) error {
-		return fit(&machine, s)
+	fs.IntVar(&machine.Number, "number", 0, "`number` of the machine, to run several machines of a scenario")
+	fs.IntVar(&machine.Boot, "boot", 0, "`number` of earlier boots; other pods run after each boot")
+	fs.Func("board", "`POSITION=NUMBER.POSITION`: a board that was moved to this position from a position of another machine (repeatable)", func(s string) error {
+		return addBoard(&machine, s)
 	})
 	fs.BoolVar(&opts.list, "list", false, "list the scenarios and exit")
 	fs.StringVar(&opts.listen, "web.listen-address", "127.0.0.1:9840", "`address` on which the exporter serves")
 	fs.StringVar(&opts.dir, "dir", "", "empty or new `directory` for the node (default: a temporary one, removed at the end)")
 	fs.StringVar(&opts.exporter, "exporter", filepath.Join(here, "gpuledger"), "`path` of the exporter")
 	fs.StringVar(&opts.library, "nvml.library", filepath.Join(here, "lib", "libnvidia-ml.so.1"), "`path` of the fake driver library")
-	fs.BoolVar(&opts.dcgm, "dcgm", false, "run a DCGM host engine beside the driver: the page /gpu/metrics has its fields")
+	fs.BoolVar(&opts.dcgm, "dcgm", false, "simulate a DCGM host engine, whose fields are on /gpu/metrics")
 	fs.StringVar(&opts.engine, "dcgm.library", filepath.Join(here, "lib", "libdcgm.so.4"), "`path` of the fake client library of the host engine")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -68,7 +68,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	return opts, opts.check(*scenario, machine)
 }
 
-// check validates the options that the flag package cannot.
+// check validates the options beyond the flag package.
 func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	if o.scenario, err = simnode.Lookup(scenario); err != nil {
 		return fmt.Errorf("--scenario: %w", err)
@@ -87,16 +87,16 @@ func (o *options) check(scenario string, machine simnode.Machine) (err error) {
 	return nil
 }
 
-// fit adds a board that was moved to a machine.
-func fit(m *simnode.Machine, s string) error {
+// addBoard adds a moved board to a machine.
+func addBoard(m *simnode.Machine, s string) error {
 	var position int
 	var b simnode.Board
 	_, err := fmt.Sscanf(s, "%d=%d.%d", &position, &b.Machine, &b.Position)
 	if err != nil || fmt.Sprintf("%d=%d.%d", position, b.Machine, b.Position) != s {
-		return fmt.Errorf("%s: want POSITION=NUMBER.POSITION", s)
+		return fmt.Errorf("%s: must be POSITION=NUMBER.POSITION", s)
 	}
 	if _, ok := m.Boards[position]; ok {
-		return fmt.Errorf("%s: there is a board in position %d already", s, position)
+		return fmt.Errorf("%s: position %d already has a board", s, position)
 	}
 	if m.Boards == nil {
 		m.Boards = make(map[int]simnode.Board)
@@ -105,8 +105,8 @@ func fit(m *simnode.Machine, s string) error {
 	return nil
 }
 
-// besideExecutable is the directory of the program itself.
-func besideExecutable() string {
+// executableDir returns the directory of the program.
+func executableDir() string {
 	self, err := os.Executable()
 	if err != nil {
 		return "."

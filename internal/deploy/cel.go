@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// literal writes a Go value of the Kubernetes API as an expression of the Common
-// Expression Language (CEL) that makes the same value. The type is the path of fields
-// that leads to it from the object, such as Object.spec.containers.
+// literal formats a value of the Kubernetes API as an expression of the Common Expression
+// Language (CEL). The type is the path of fields from the object to the value, such as
+// Object.spec.containers.
 //
-// A string "${name}" becomes the policy's variable of that name. What CEL cannot hold
-// panics, where the manifests are written and not in a cluster.
+// A string "${name}" becomes the policy's variable of that name. A value that CEL does not
+// support panics, so that generating the manifests fails and not a cluster.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }
@@ -45,7 +45,7 @@ func celValue(typ string, v reflect.Value) string {
 	panic(fmt.Sprintf("%s: no CEL for a %s", typ, v.Type()))
 }
 
-// celFields returns a struct's fields that are set, in the order of the type.
+// celFields returns a struct's non-zero fields, in the order of the type.
 func celFields(typ string, v reflect.Value) []string {
 	var fields []string
 	for i := range v.NumField() {
@@ -53,7 +53,7 @@ func celFields(typ string, v reflect.Value) []string {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case v.Field(i).IsZero():
-		case field.Anonymous && name == "": // its fields are written as ours
+		case field.Anonymous && name == "": // embedded
 			fields = append(fields, celFields(typ, v.Field(i))...)
 		default:
 			fields = append(fields, name+": "+celValue(typ+"."+name, v.Field(i)))

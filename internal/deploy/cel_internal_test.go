@@ -15,7 +15,7 @@ func TestLiteral(t *testing.T) {
 	}{
 		{"text", "it's \\ two\nlines", `'it\'s \\ two\nlines'`},
 		{"variable", "${image}", "variables.image"},
-		{"no variable", "a ${image}", "'a ${image}'"},
+		{"not a variable", "a ${image}", "'a ${image}'"},
 		{"list", []string{"a", "b"}, "['a', 'b']"},
 		{"empty list", []string(nil), "[]"},
 		{"map in order", map[string]string{"b": "2", "a": "1"}, "{'a': '1', 'b': '2'}"},
@@ -49,11 +49,11 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// A value that CEL could not hold must not become another one without a word.
+// TestLiteralOfAnotherKind checks that an unsupported value panics and is not converted.
 func TestLiteralOfAnotherKind(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a float was written")
+			t.Error("a float was formatted")
 		}
 	}()
 	literal("T", 1.5)

@@ -5,47 +5,47 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Name is the name of the container, of its port, and the beginning of the names of
-// its volumes. What carries it was put there by us.
+// Name is the name of the container, of its port, and the prefix of its volumes' names. A pod
+// with such names already has the container.
 const Name = "gpuledger"
 
-// partOf are the labels of every object that we make, whatever its kind: by them it
-// is found when everything is removed.
+// partOf are the labels of every generated object. They are used to find all objects for their
+// removal.
 var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
 
-// Image is the exporter's image without a tag. The manifests name it by version, since a
-// digest is known only once the release is built; who installs it can pin that.
+// Image is the exporter's image without a tag. The manifests name it by version, because the
+// digest is known only after the release is built. Users can pin the digest.
 const Image = "ghcr.io/gpuledger/gpuledger"
 
-// Tag is what stands in the manifests of this repository.
+// Tag is the image tag in the manifests of this repository.
 const Tag = ":v0.1.0"
 
-// Port is where the exporter listens.
+// Port is the port of the exporter.
 const Port = 9840
 
-// tokenPath is where admission mounts the pod's ServiceAccount token, in every
-// container that has no mount of its own at exactly this path.
+// tokenPath is where admission mounts the pod's ServiceAccount token, in every container without
+// a mount of its own at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
-// mount is a folder of the exporter: where it is on the host, and why it is needed.
+// mount is a folder that the exporter uses, with its path on the host.
 type mount struct {
 	name, path string
 	writable   bool
 }
 
-// hostFolders are what the exporter reads, and the one folder that it writes.
+// hostFolders are the folders that the exporter reads, and the one folder that it writes.
 var hostFolders = []mount{
-	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // which container was given which device
-	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // which UID a pod has, from Kubernetes 1.37
-	{name: "container-logs", path: "/var/log/containers"},           // the same, from the names of links
-	{name: "pod-logs", path: "/var/log/pods"},                       // the same, where there are no links
-	{name: "state", path: "/run/gpuledger", writable: true},         // the books, for as long as the node is up
+	{name: "pod-resources", path: "/var/lib/kubelet/pod-resources"}, // allocated devices by container
+	{name: "pods-api", path: "/var/lib/kubelet/pods-api"},           // UIDs of pods, from Kubernetes 1.37
+	{name: "container-logs", path: "/var/log/containers"},           // UIDs of pods, from the names of links
+	{name: "pod-logs", path: "/var/log/pods"},                       // UIDs of pods without links
+	{name: "state", path: "/run/gpuledger", writable: true},         // the state file, kept until the node reboots
 }
 
 // Container returns the exporter's container.
 //
-// It has no probes: in the device plugin's pod a failed probe would make that pod not
-// ready and stall a roll-out, and the exporter reports what is wrong in its metrics.
+// It has no probes: in the device plugin's pod a failed probe would make that pod not ready and
+// stall a roll-out. The exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
@@ -64,8 +64,8 @@ func Container(image string) corev1.Container {
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 		},
 		SecurityContext: &corev1.SecurityContext{
-			RunAsUser:                new(int64(0)), // the kubelet's sockets and the DMI serial numbers are root's
-			RunAsNonRoot:             new(false),    // the pod may say otherwise
+			RunAsUser:                new(int64(0)), // only root can read the kubelet's sockets and the DMI serial numbers
+			RunAsNonRoot:             new(false),    // overrides the pod's setting
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -85,9 +85,9 @@ func volumeMounts() []corev1.VolumeMount {
 
 // Volumes returns the volumes of [Container].
 //
-// The host's folders have no type: the kubelet would check it for the whole pod, and
-// a check that fails would keep the device plugin from starting. The container
-// runtime makes a missing folder, and where it cannot, only our container fails.
+// The host's folders have no type: the kubelet would check it for the whole pod, and a failed
+// check would keep the device plugin from starting. The container runtime creates a missing
+// folder. If it cannot, only the exporter's container fails.
 func Volumes() []corev1.Volume {
 	var volumes []corev1.Volume
 	for _, m := range hostFolders {
@@ -100,15 +100,15 @@ func Volumes() []corev1.Volume {
 	}})
 }
 
-// The exporter's web configuration, with TLS and basic auth, comes from a Secret
-// that holds it under the key web-config.yml.
+// The exporter's web configuration, with TLS and basic auth, is stored in a Secret under the
+// key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
 	webArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// webVolume returns the volume of a Secret with a web configuration. It is optional,
-// so that the device plugin starts while it is missing; its name must be a Secret's.
+// webVolume returns the volume of a Secret with a web configuration. It is optional, so that the
+// device plugin starts while the Secret is missing. The name must be valid for a Secret.
 func webVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
@@ -119,8 +119,8 @@ func webMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// Annotations returns the annotations of a pod with the container. The first asks the
-// GPU Operator's NRI plugin for all GPUs, in the mode where no runtime class does.
+// Annotations returns the annotations of a pod with the container. The first one requests all
+// GPUs from the GPU Operator's NRI plugin, for the mode in which no runtime class provides them.
 func Annotations(injectedBy string) map[string]string {
 	annotations := map[string]string{"nvidia.cdi.k8s.io/container." + Name: "management.nvidia.com/gpu=all"}
 	if injectedBy != "" {

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// DaemonSet returns the exporter on its own, for clusters with no device plugin to
-// add it to. Which nodes it runs on is the overlays' business.
+// DaemonSet returns the exporter's own DaemonSet, for clusters without a device plugin to add it
+// to. The overlays select its nodes.
 //
-// An exporter of the node before is gone before the next one starts: two of them
-// would show every series twice.
+// A roll-out stops the old exporter of a node before it starts the new one, because two
+// exporters would report every series twice.
 func DaemonSet() *appsv1.DaemonSet {
 	labels := map[string]string{"app.kubernetes.io/name": Name, "app.kubernetes.io/component": "exporter"}
 	all := maps.Clone(labels)
@@ -36,7 +36,7 @@ func DaemonSet() *appsv1.DaemonSet {
 					HostPID:                      true,
 					NodeSelector:                 map[string]string{corev1.LabelOSStable: "linux"},
 					PriorityClassName:            "system-node-critical",
-					// It ends within a second. A driver upgrade waits for it.
+					// The exporter stops within a second. A driver upgrade waits for it.
 					TerminationGracePeriodSeconds: new(int64(5)),
 					Tolerations: []corev1.Toleration{
 						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},

@@ -12,9 +12,9 @@ import (
 	syaml "sigs.k8s.io/yaml"
 )
 
-// TestOneDaemonSet: each overlay reads the exporters of exactly one DaemonSet, and scrapes
-// no other. It is the overlay's own DaemonSet or, with the policy, the one of the namespace
-// that the policy is for: any other namespace could be created by a user of the cluster.
+// TestOneDaemonSet checks that each overlay reads and scrapes the exporters of exactly one
+// DaemonSet: the overlay's own or, with the policy, the one in the policy's namespace. A user of
+// the cluster could create any other namespace.
 func TestOneDaemonSet(t *testing.T) {
 	overlays := 0
 	for file, documents := range files(t) {
@@ -46,7 +46,7 @@ func TestOneDaemonSet(t *testing.T) {
 				t.Fatalf("the reconciler reads %q", read)
 			}
 			if own != (read[0] == "gpuledger/gpuledger") || own == (policy != nil) {
-				t.Errorf("the reconciler reads %s; a DaemonSet of its own: %v, a policy: %v", read[0], own, policy)
+				t.Errorf("the reconciler reads %s; own DaemonSet: %v, policy: %v", read[0], own, policy)
 			}
 			if policy != nil && !slices.Equal(policy, []string{namespace}) {
 				t.Errorf("the reconciler reads %s, the policy is for %v", read[0], policy)
@@ -73,7 +73,6 @@ func exporters(t *testing.T, args []string) []string {
 	return nil
 }
 
-// monitored returns the DaemonSets whose pods a PodMonitor scrapes, at every endpoint.
 func monitored(t *testing.T, document []byte) []string {
 	t.Helper()
 	var monitor map[string]any

@@ -18,7 +18,8 @@ import (
 
 const manifests = "../../manifests/"
 
-// TestYAML: what is written reads as what it was: nothing that matters was empty.
+// TestYAML checks that unmarshalled output equals the input, so that no significant field is
+// pruned.
 func TestYAML(t *testing.T) {
 	want := deploy.DaemonSet()
 	text, err := deploy.YAML(want)
@@ -30,8 +31,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestParameters: the shipped ConfigMap has the image of the manifests and nothing
-// else, and the documentation lists each parameter that the policy reads.
+// TestParameters checks that the shipped ConfigMap contains only the image of the manifests, and
+// that the documentation lists each parameter that the policy reads.
 func TestParameters(t *testing.T) {
 	text, err := os.ReadFile(manifests + "base/injection/parameters.yaml")
 	check(t, err)
@@ -62,8 +63,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestTarget: the patches' target is the device plugin's DaemonSet, and not the other
-// ones of its chart. Kustomize matches whole names.
+// TestTarget checks that the patches' target matches the device plugin's DaemonSet and no other
+// DaemonSet of its chart. Kustomize matches whole names.
 func TestTarget(t *testing.T) {
 	target := regexp.MustCompile("^(" + deploy.DevicePluginName + ")$")
 	for name, want := range map[string]bool{
@@ -75,18 +76,18 @@ func TestTarget(t *testing.T) {
 		"nvdp-nvidia-device-plugin-mps-control-daemon":    false,
 	} {
 		if target.MatchString(name) != want {
-			t.Errorf("%s matches: %v", name, !want)
+			t.Errorf("%s matches: %v, want %v", name, !want, want)
 		}
 	}
 	text, err := os.ReadFile(manifests + "components/sidecar/kustomization.yaml")
 	check(t, err)
 	if got := strings.Count(string(text), "name: "+deploy.DevicePluginName+"\n"); got != 2 {
-		t.Errorf("the component has the target %d times", got)
+		t.Errorf("the component contains the target %d times", got)
 	}
 }
 
-// TestNamespaces: the documentation names every place where the device plugin's
-// namespace stands, for whoever has another.
+// TestNamespaces checks that the documentation lists every place with the device plugin's
+// namespace, for clusters with another one.
 func TestNamespaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)
@@ -109,7 +110,7 @@ func TestNamespaces(t *testing.T) {
 				place = filepath.Dir(place)
 			}
 			if !strings.Contains(text, "`"+place+"`") {
-				t.Errorf("%s has the namespace, and the page does not say so", place)
+				t.Errorf("%s contains the namespace, but the page does not list it", place)
 			}
 			return nil
 		}))
@@ -119,8 +120,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestKubeletRoot: the component for k0s moves every volume below the kubelet's root directory, and
-// no other.
+// TestKubeletRoot checks that the component for k0s moves exactly the volumes below the
+// kubelet's root directory.
 func TestKubeletRoot(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/k0s/kustomization.yaml")
 	check(t, err)
@@ -143,8 +144,8 @@ func TestKubeletRoot(t *testing.T) {
 	}
 }
 
-// TestVariables: a command that somebody runs months later, in another shell, stops where
-// a variable is not set, and does not ask for something else.
+// TestVariables checks that a command stops if one of its variables is not set, for example in
+// another shell months later.
 func TestVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)
@@ -161,7 +162,7 @@ func TestVariables(t *testing.T) {
 			}
 		}
 		if variables < 4 {
-			t.Errorf("%s: only %d variables: this test does not see them", heading, variables)
+			t.Errorf("%s: only %d variables were found", heading, variables)
 		}
 	}
 }

@@ -1,13 +1,13 @@
-// Package deploy holds the one definition of how the exporter runs on a node: its
-// container, and what its pod needs.
+// Package deploy defines how the exporter runs on a node: its container and the requirements of
+// its pod.
 //
-// From it come the admission policy that adds the container to the device plugin's
-// pods, the kustomize patches that add it to the device plugin's DaemonSet, and the
-// DaemonSet of its own. They are written into manifests/ and committed, so whoever
-// installs them needs no Go; and since all are made from Go types, none of them can
-// name a field that Kubernetes does not have.
+// The definition is used for the admission policy that adds the container to the device plugin's
+// pods, for the kustomize patches that add it to the device plugin's DaemonSet, and for the
+// exporter's own DaemonSet. They are written to manifests/ and committed, so that installing
+// them requires no Go. Because they are generated from Go types, they cannot contain a field
+// that Kubernetes does not have.
 //
-// It also makes Kubernetes objects of the rules and dashboards in dashboards/.
+// The package also generates Kubernetes objects from the rules and dashboards in dashboards/.
 package deploy
 
 //go:generate go run ./gen ../../manifests ../../dashboards/rules

@@ -1,12 +1,11 @@
 package deploy
 
-// DevicePluginName matches the names of the device plugin's DaemonSet: that of the
-// static manifest, and those that its chart makes. Those of the chart's other
-// DaemonSets have another end.
+// DevicePluginName matches the names of the device plugin's DaemonSet in the static manifest and
+// in its chart. The names of the chart's other DaemonSets have another suffix.
 const DevicePluginName = "(.+-)?nvidia-device-plugin(-daemonset)?"
 
-// HelmRelease returns an example of the device plugin's chart with the container, for
-// Flux, which patches what a chart renders.
+// HelmRelease returns an example of the device plugin's chart with the container, for Flux,
+// which patches the output of a chart.
 func HelmRelease() (map[string]any, error) {
 	pod, err := YAML(PodPatch())
 	if err != nil {

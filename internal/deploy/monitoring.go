@@ -8,15 +8,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules returns the Prometheus operator's object for a file of rules, whose text it
-// holds as it is: comments are part of a rule.
+// Rules returns the Prometheus operator's object for a file of rules. The text of the file is
+// copied unchanged, because its comments are part of the rules.
 func Rules(name string, file []byte) ([]byte, error) {
 	var rules map[string]any
 	if err := yaml.UnmarshalStrict(file, &rules); err != nil {
 		return nil, err
 	}
 	if groups, ok := rules["groups"].([]any); !ok || len(groups) == 0 || len(rules) != 1 {
-		return nil, errors.New("want the field groups and no other")
+		return nil, errors.New("file must have the field groups and no other")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `apiVersion: monitoring.coreos.com/v1
@@ -38,8 +38,8 @@ spec:
 	return []byte(out.String()), nil
 }
 
-// Component returns a kustomize component of files. Its name keeps it from being empty,
-// which kustomize refuses.
+// Component returns a kustomize component of files. It has a name so that it is not empty,
+// because kustomize rejects an empty component.
 func Component(name string, files []string) ([]byte, error) {
 	return YAML(map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",

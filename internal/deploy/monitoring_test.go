@@ -15,8 +15,8 @@ import (
 
 const dashboards = "../../dashboards/"
 
-// TestRules: the component has an object for each file of rules, which says what the
-// file says.
+// TestRules checks that the component has an object for each file of rules, with the rules of
+// the file.
 func TestRules(t *testing.T) {
 	files, err := filepath.Glob(dashboards + "rules/*.yaml")
 	check(t, err)
@@ -54,7 +54,7 @@ func TestRulesRefused(t *testing.T) {
 	}
 }
 
-// TestDashboards: every dashboard has a ConfigMap, and fits into it.
+// TestDashboards checks that every dashboard has a ConfigMap and does not exceed its size limit.
 func TestDashboards(t *testing.T) {
 	text, err := os.ReadFile(dashboards + "kustomization.yaml")
 	check(t, err)

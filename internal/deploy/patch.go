@@ -6,13 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodPatch returns the kustomize patch of a device plugin's DaemonSet with all but
-// the container. It is merged, for lists of volumes and maps of annotations may be
-// there or not.
+// PodPatch returns the kustomize patch of a device plugin's DaemonSet without the container. It
+// is a merge patch, because the list of volumes and the annotations may be missing.
 func PodPatch() *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // the patch's target says which
+		ObjectMeta: metav1.ObjectMeta{Name: "any"}, // the patch's target selects the name
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: Annotations("kustomize")},
 			Spec:       corev1.PodSpec{HostPID: true, Volumes: Volumes()},
@@ -27,15 +26,15 @@ type AddOperation struct {
 	Value any    `json:"value"`
 }
 
-// ContainerPatch returns the kustomize patch that adds the container behind the
-// others. Merged, it would come before them, and the kubelet starts containers in
-// their order: the device plugin would wait for our image.
+// ContainerPatch returns the kustomize patch that appends the container. A merge patch would put
+// it first, and the kubelet starts containers in order: the device plugin would wait for the
+// exporter's image.
 func ContainerPatch() []AddOperation {
 	return []AddOperation{{Op: "add", Path: "/spec/template/spec/containers/-", Value: Container(Image + Tag)}}
 }
 
-// WebPatch returns the kustomize patch of the exporter's own DaemonSet with a web
-// configuration from a Secret.
+// WebPatch returns the kustomize patch that adds a web configuration from a Secret to the
+// exporter's own DaemonSet.
 func WebPatch(secret string) []AddOperation {
 	const container = "/spec/template/spec/containers/0"
 	return []AddOperation{

@@ -13,27 +13,26 @@ import (
 )
 
 // ParametersNamespace and ParametersName name the ConfigMap with the policy's parameters:
-// the image, the nodes, and what differs from cluster to cluster. Without it, or without one of
-// these two, nothing is injected.
+// the image, the nodes and other settings of a cluster. Without the ConfigMap, the image or the
+// nodes, nothing is injected.
 const (
 	ParametersNamespace = "gpuledger"
 	ParametersName      = "gpuledger-sidecar"
 )
 
-// pluginContainers are the names of the device plugin's container: those of the
-// static manifest and the Helm chart, and that of the GPU Operator.
+// pluginContainers are the names of the device plugin's container in the static manifest and the
+// Helm chart, and in the GPU Operator.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}
 
-// creators are the users that the DaemonSet controller has: with an account of its
-// own, and as a part of the controller manager.
+// creators are the users of the DaemonSet controller: its own account, and the account of the
+// controller manager.
 var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller", "system:kube-controller-manager"}
 
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
-// Errors in it are ignored rather than keep a device plugin from starting. That holds
-// for its expressions, but not for a pod that it leaves invalid: the API server
-// refuses that pod. So each condition excludes a kind of pod to which the container
-// cannot be added.
+// Its errors are ignored, so that they do not keep a device plugin from starting. This applies
+// to its expressions, but not to a pod that it makes invalid: the API server rejects that pod.
+// Each condition therefore excludes a kind of pod to which the container cannot be added.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},
@@ -53,7 +52,7 @@ func Policy() *admissionv1.MutatingAdmissionPolicy {
 	}
 }
 
-// Binding returns what puts the policy into force, with its parameters.
+// Binding returns the binding that activates the policy, with its parameters.
 func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicyBinding"},
@@ -68,8 +67,9 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 	}
 }
 
-// matchConstraints restricts the policy to pods of one namespace: ours, where no device plugin
-// is. Each overlay with the policy replaces it with the namespace of its device plugin.
+// matchConstraints restricts the policy to pods of one namespace: gpuledger's own, which has no
+// device plugin. Each overlay with the policy replaces it with the namespace of its device
+// plugin.
 func matchConstraints() *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -84,21 +84,21 @@ func matchConstraints() *admissionv1.MatchResources {
 	}
 }
 
-// matchConditions says which pods get the container; all have to hold.
+// matchConditions selects the pods that get the container. All conditions must hold.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
-		// The policy hands out the host's PIDs: whoever may create a pod must not get
-		// them by naming a container like the device plugin's.
+		// The policy grants the host's PIDs. A user who can create pods must not get them by
+		// naming a container like the device plugin's.
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
 		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
 		// Windows has no hostPID, and its containers have no uid.
 		{Name: "runs-linux", Expression: "object.spec.?os.name.orValue('linux') == 'linux' && " +
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
-		// Not valid together with the host's PIDs.
+		// Invalid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		// There our port would be the node's: a pod that has it already would keep the
-		// device plugin's from being scheduled, and so would the pod that it replaces.
+		// In the host's network the exporter's port would be the node's. A pod that already
+		// uses it, such as the replaced pod, would keep the device plugin from being scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},
 		// The sum of the containers' requests may not exceed the pod's own.
@@ -107,11 +107,11 @@ func matchConditions() []admissionv1.MatchCondition {
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
 		// A container without an image, or with a space in its name, would make the pod invalid.
 		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^[!-~]+$')"},
-		// The kubelet cannot read a Secret of another name, and then holds the whole pod
-		// back: that it is optional excuses only that it is missing.
+		// The kubelet cannot read a Secret with an invalid name and does not start the pod. An
+		// optional Secret may be missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + secretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + secretName + "$'))"},
-		// Without the parameter no node is chosen: a lost setting never widens a roll-out.
+		// Without the parameter no node is selected, so that a lost setting never extends a roll-out.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
@@ -119,17 +119,17 @@ func matchConditions() []admissionv1.MatchCondition {
 	}
 }
 
-// secretName matches the names that a Secret can have.
+// secretName matches valid names of a Secret.
 const secretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
-// parameter is the expression of a value of the parameters, empty if it is missing.
+// parameter returns the expression of a parameter's value, which is empty if it is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
 
-// trimmed is the expression of a parameter without the spaces and line ends around it.
+// trimmed returns the expression of a parameter without leading and trailing white space.
 func trimmed(key string) string { return parameter(key) + ".trim()" }
 
-// words is the expression of a parameter as a list: commas, spaces and ends of lines
-// stand between its items.
+// words returns the expression of a parameter as a list. Its items are separated by commas,
+// spaces and line ends.
 func words(key string) string {
 	return parameter(key) + `.replace(',', ' ').replace('\n', ' ').split(' ').filter(w, w != '')`
 }
@@ -141,7 +141,7 @@ func variables() []admissionv1.Variable {
 		{Name: "pullSecrets", Expression: words("pullSecrets")},
 		{Name: "webSecret", Expression: trimmed("webSecret")},
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
-		// The path of the container, once it was added behind the others.
+		// The path of the container after it is appended.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
 }
@@ -153,7 +153,7 @@ func (o operation) String() string {
 	return fmt.Sprintf("JSONPatch{op: 'add', path: %s, value: %s}", o.path, o.value)
 }
 
-// mutation is the expression of the JSON patch: a sum of lists, of which some are
+// mutation returns the expression of the JSON patch: a concatenation of lists. Some of them are
 // empty for some pods.
 func mutation() string {
 	var always []operation
@@ -190,7 +190,7 @@ func addVolume(volume corev1.Volume) operation {
 	return operation{"'/spec/volumes/-'", literal("Object.spec.volumes", volume)}
 }
 
-// when is the expression of operations that are needed under a condition only.
+// when returns the expression of operations that apply only under a condition.
 func when(condition string, operations ...operation) string {
 	return "(" + condition + " ? " + list(operations) + " : [])"
 }
@@ -203,7 +203,6 @@ func list(operations []operation) string {
 	return "[\n" + strings.Join(lines, ",\n") + "\n]"
 }
 
-// sorted returns the entries of a map in the order of their keys.
 func sorted(m map[string]string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -55,6 +55,6 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if commands < 3 {
-		t.Errorf("only %d commands: this test does not see them", commands)
+		t.Errorf("only %d commands were found", commands)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// rendering is where make manifests writes.
+// rendering is the output folder of make manifests.
 const rendering = "../../bin/manifests/"
 
 // files returns the documents of every rendered file.
@@ -44,7 +44,7 @@ func files(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// workload is what makes pods, of any kind.
+// workload is an object of any kind that creates pods.
 type workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -53,7 +53,7 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// rendered calls f with every workload of every rendered file.
+// rendered calls f for every workload of every rendered file.
 func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	t.Helper()
 	for file, documents := range files(t) {
@@ -67,7 +67,7 @@ func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 	}
 }
 
-// TestArguments: each program takes the arguments that the manifests give it.
+// TestArguments checks that each program accepts the arguments in the manifests.
 func TestArguments(t *testing.T) {
 	getenv := func(name string) string { return "the-" + strings.ToLower(name) }
 	programs := 0
@@ -81,7 +81,7 @@ func TestArguments(t *testing.T) {
 			case "gpuledger-reconciler":
 				_, err = reconciler.Parse(arguments(&c), getenv)
 			default:
-				t.Errorf("%s: the image %s is not ours", c.Name, c.Image)
+				t.Errorf("%s: unknown image %s", c.Name, c.Image)
 			}
 			if err != nil {
 				t.Errorf("%s %v: %v", c.Name, arguments(&c), err)
@@ -113,12 +113,13 @@ func imageName(image string) string {
 	return name
 }
 
-// TestModesty: what no container of ours may have, and what each must say.
-func TestModesty(t *testing.T) {
+// TestLeastPrivilege checks that every container has the required restrictions and no more rights
+// than necessary.
+func TestLeastPrivilege(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
 		for _, c := range append(pod.InitContainers, pod.Containers...) {
-			modest(t, &pod, &c)
+			checkPrivileges(t, &pod, &c)
 			if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Memory().IsZero() {
 				t.Errorf("%s has no memory limit or request", c.Name)
 			}
@@ -126,20 +127,20 @@ func TestModesty(t *testing.T) {
 		if pod.HostNetwork || pod.HostIPC {
 			t.Error("the pod has the host's network or IPC")
 		}
-		// Only the reconciler asks the API server.
+		// Only the reconciler calls the API server.
 		token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
 		if token != (pod.ServiceAccountName == "gpuledger-reconciler") {
 			t.Errorf("the token of %s is mounted: %v", pod.ServiceAccountName, token)
 		}
 		if token && (pod.HostPID || slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap == nil })) {
-			t.Error("who has a token may not see the host")
+			t.Error("a pod with a token must not have access to the host")
 		}
 	})
 }
 
-// TestModestyInOthersPods: the container that is added to a device plugin's pod, by a patch
-// or by the policy, has no more rights than that of a rendered DaemonSet.
-func TestModestyInOthersPods(t *testing.T) {
+// TestLeastPrivilegeInOtherPods checks that the container that a patch or the policy adds to a
+// device plugin's pod has no more rights than that of a rendered DaemonSet.
+func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	patch, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
 	check(t, err)
 	var operations []struct{ Value corev1.Container }
@@ -147,7 +148,7 @@ func TestModestyInOthersPods(t *testing.T) {
 	if len(operations) != 1 {
 		t.Fatalf("%d operations", len(operations))
 	}
-	modest(t, &corev1.PodSpec{}, &operations[0].Value)
+	checkPrivileges(t, &corev1.PodSpec{}, &operations[0].Value)
 
 	policy, err := os.ReadFile(manifests + "base/injection/policy.yaml")
 	check(t, err)
@@ -155,12 +156,12 @@ func TestModestyInOthersPods(t *testing.T) {
 		"runAsUser: 0, runAsNonRoot: false, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, " +
 		"seccompProfile: Object.spec.containers.securityContext.seccompProfile{type: 'RuntimeDefault'}}"
 	if got := strings.Count(string(policy), restrictions); got != 1 {
-		t.Errorf("the policy has these restrictions %d times: %s", got, restrictions)
+		t.Errorf("the policy contains these restrictions %d times: %s", got, restrictions)
 	}
 }
 
-// modest checks what a container may do, and where it may write.
-func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
+// checkPrivileges checks a container's rights and its writable folders.
+func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
 	s, ofPod := c.SecurityContext, pod.SecurityContext
 	if s == nil || s.Capabilities == nil {
@@ -170,10 +171,10 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	if ofPod == nil {
 		ofPod = &corev1.PodSecurityContext{}
 	}
-	// GKE opens the GPUs' device files for nobody else. Privileges and none to gain are
-	// no valid container.
+	// GKE opens the GPUs' device files only for privileged containers. A container that is
+	// privileged and may not gain privileges is invalid.
 	privileged := s.Privileged != nil && *s.Privileged
-	if privileged != (t.Name() == "TestModesty/gke.yaml/gpuledger") {
+	if privileged != (t.Name() == "TestLeastPrivilege/gke.yaml/gpuledger") {
 		t.Errorf("%s is privileged: %v", c.Name, privileged)
 	}
 	if escalates := s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation; escalates != privileged {
@@ -183,7 +184,7 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 		t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
 	}
 	if s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-		t.Errorf("%s may write its root", c.Name)
+		t.Errorf("%s can write to its root file system", c.Name)
 	}
 	if profile := cmp.Or(s.SeccompProfile, ofPod.SeccompProfile); profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%s has the seccomp profile %v", c.Name, profile)
@@ -193,7 +194,7 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
-	// What cleans a host is an init container.
+	// Only an init container cleans a host.
 	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
 		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)
@@ -201,17 +202,17 @@ func modest(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	if exporter && !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" && m.ReadOnly
 	}) {
-		t.Errorf("nothing covers the path of a token in %s", c.Name)
+		t.Errorf("no mount covers the path of a token in %s", c.Name)
 	}
 	for _, m := range c.VolumeMounts {
 		if writable := m.Name == "gpuledger-state" || m.Name == "run" || m.Name == "kubelet"; !m.ReadOnly && !writable {
-			t.Errorf("%s may write %s", c.Name, m.MountPath)
+			t.Errorf("%s can write to %s", c.Name, m.MountPath)
 		}
 	}
 }
 
-// resources returns the documents of every file that a kustomization names: those of
-// components that no overlay has, too.
+// resources returns the documents of every file that a kustomization lists, including components
+// that no overlay uses.
 func resources(t *testing.T) map[string][][]byte {
 	t.Helper()
 	names, err := filepath.Glob(manifests + "*/*/kustomization.yaml")
@@ -235,7 +236,7 @@ func resources(t *testing.T) map[string][][]byte {
 	return documents
 }
 
-// TestPartOf: everything has the label by which it is found when it is removed.
+// TestPartOf checks that every object has the label that is used to find it for removal.
 func TestPartOf(t *testing.T) {
 	objects, all := 0, files(t)
 	maps.Copy(all, resources(t))
@@ -254,8 +255,8 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestOneVersion: manifests and documentation name one version, wherever they name one.
-// A release is refused where that is not its own.
+// TestOneVersion checks that manifests and documentation name the same version everywhere. A
+// release with another version is rejected.
 func TestOneVersion(t *testing.T) {
 	version := regexp.MustCompile(`gpuledger(?:-reconciler)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
 	var names []string
@@ -280,12 +281,12 @@ func TestOneVersion(t *testing.T) {
 		}
 	}
 	if places < 40 {
-		t.Errorf("only %d places: this test does not see them", places)
+		t.Errorf("only %d places were found", places)
 	}
 }
 
-// TestOneImage: an overlay names the exporter's image once, in kustomize's images. The policy's
-// parameters and the DaemonSet that pulls before follow it.
+// TestOneImage checks that an overlay names the exporter's image once, in kustomize's images,
+// and that the policy's parameters and the DaemonSet that pulls the image follow it.
 func TestOneImage(t *testing.T) {
 	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
 	check(t, err)
@@ -310,7 +311,7 @@ func TestOneImage(t *testing.T) {
 	}
 }
 
-// TestOpenShift: the account of the Job that removes labels may have its user there.
+// TestOpenShift checks that the account of the Job that removes labels may use its user there.
 func TestOpenShift(t *testing.T) {
 	var account string
 	for _, document := range files(t)["uninstall-labels.yaml"] {
@@ -325,11 +326,11 @@ func TestOpenShift(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("nothing gives %s a user", account)
+	t.Errorf("no role binding allows %s a user", account)
 }
 
-// TestPodSecurity: our namespaces set all three modes of Pod Security. With a cluster-wide
-// default for one that is not set, kubectl prints a warning for each of our workloads.
+// TestPodSecurity checks that the project's namespaces set all three modes of Pod Security. If
+// one is not set and the cluster has a default, kubectl prints a warning for each workload.
 func TestPodSecurity(t *testing.T) {
 	namespaces := 0
 	for file, documents := range files(t) {
@@ -353,8 +354,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestTolerations: the reconciler and its clean-up find a node where every node is tainted for
-// the control plane or for GPUs.
+// TestTolerations checks that the reconciler and its clean-up find a node if every node is
+// tainted for the control plane or for GPUs.
 func TestTolerations(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		if w.Kind == "DaemonSet" {
@@ -369,8 +370,8 @@ func TestTolerations(t *testing.T) {
 	})
 }
 
-// TestNodeSelection: no program of ours is for another system than Linux, and an exporter
-// of its own is for GPU nodes only.
+// TestNodeSelection checks that every program runs only on Linux, and that the exporter's own
+// DaemonSet runs only on GPU nodes.
 func TestNodeSelection(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
-// scrape is what both forms of a scrape configuration can say.
+// scrape contains the settings that both forms of a scrape configuration have.
 type scrape struct {
 	Namespaces  []string
 	Path        any
 	Interval    any
 	SampleLimit any
 	HonorLabels any
-	Relabel     []any // what is done to targets
-	Metrics     []any // and to samples
+	Relabel     []any // rules for targets
+	Metrics     []any // rules for samples
 }
 
-// TestScrape: the configuration for Prometheus alone does what the PodMonitors do. It
-// also does what the Prometheus operator does by itself, and needs to drop nothing
-// that only the operator adds.
+// TestScrape checks that the configuration for Prometheus alone equals the PodMonitors,
+// including the defaults of the Prometheus operator. It does not have to drop labels that only
+// the operator adds.
 func TestScrape(t *testing.T) {
 	monitors := podMonitors(t)
 	for _, config := range scrapeConfigs(t) {
@@ -48,8 +48,8 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapedDaemonSet: the configuration for Prometheus alone scrapes the exporter's own
-// DaemonSet and no other.
+// TestScrapedDaemonSet checks that the configuration for Prometheus alone scrapes exactly the
+// exporter's own DaemonSet.
 func TestScrapedDaemonSet(t *testing.T) {
 	for _, config := range scrapeConfigs(t) {
 		if config["job_name"] == "gpuledger-reconciler" {
@@ -63,7 +63,7 @@ func TestScrapedDaemonSet(t *testing.T) {
 }
 
 // scrapedDaemonSets returns the DaemonSets, as namespace/name, to which the endpoints' rules
-// restrict the pods that are discovered in the namespaces.
+// restrict the discovered pods.
 func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) []string {
 	t.Helper()
 	owner := []any{"__meta_kubernetes_namespace", "__meta_kubernetes_pod_controller_name"}
@@ -91,8 +91,9 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 	return daemonSets
 }
 
-// TestHandOver: the series of the cluster go on under one instance, whoever leads, and
-// what every replica counts for itself stays apart: two targets must not write one series.
+// TestHandOver checks that the series of the cluster continue under one instance after a change
+// of leader, and that the series of each replica stay separate: two targets must not write the
+// same series.
 func TestHandOver(t *testing.T) {
 	rule, _ := podMonitors(t)["gpuledger-reconciler"].Metrics[0].(map[string]any)
 	shared := regexp.MustCompile("^(?:" + rule["regex"].(string) + ")$")
@@ -107,7 +108,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// podMonitors returns the PodMonitors by the job that they give their targets.
+// podMonitors returns the PodMonitors by the job of their targets.
 func podMonitors(t *testing.T) map[string]scrape {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "components/podmonitor/podmonitor.yaml")
@@ -137,14 +138,14 @@ func podMonitors(t *testing.T) map[string]scrape {
 // jobOf returns the job of an endpoint of a PodMonitor.
 func jobOf(endpoint map[string]any) (string, scrape) {
 	rules := list(endpoint["relabelings"])
-	// The first gives the job its name, the last drops what the operator adds.
+	// The first rule names the job. The last rule drops the labels that the operator adds.
 	return rules[0].(map[string]any)["replacement"].(string), scrape{
 		Path: endpoint["path"], Interval: endpoint["interval"], HonorLabels: endpoint["honor_labels"],
 		Relabel: without(without(rules[1:], "labeldrop"), "keep"), Metrics: list(endpoint["metric_relabelings"]),
 	}
 }
 
-// scrapeConfigs returns those of manifests/prometheus/scrape.yaml.
+// scrapeConfigs returns the configurations of manifests/prometheus/scrape.yaml.
 func scrapeConfigs(t *testing.T) []map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "prometheus/scrape.yaml")
@@ -164,9 +165,9 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	return config.ScrapeConfigs
 }
 
-// TestScrapeMachine: what docs/machine.md says of machines without Kubernetes differs from
-// the jobs of the exporter in a cluster only in how targets are found and named, and names
-// them by the same labels.
+// TestScrapeMachine checks that the configuration for machines without Kubernetes in
+// docs/machine.md differs from that of a cluster only in how targets are discovered and named,
+// and that it sets the same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)
@@ -196,7 +197,7 @@ func TestScrapeMachine(t *testing.T) {
 
 var capital = regexp.MustCompile("[A-Z]")
 
-// snake returns a value with the keys that Prometheus has for those of the operator.
+// snake converts the operator's keys in a value to those of Prometheus.
 func snake(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -213,7 +214,7 @@ func snake(value any) any {
 	return value
 }
 
-// at returns what is at a path, and of a list on the way the first item.
+// at returns the value at a path. In a list it uses the first item.
 func at(value any, path ...string) any {
 	for _, key := range path {
 		if items := list(value); len(items) > 0 {
@@ -230,7 +231,7 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules that do something else.
+// without returns the rules with other actions.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {

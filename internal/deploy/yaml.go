@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML writes documents without what only a server fills in, and without the empty
-// fields that Go types write where they hold nothing.
+// YAML marshals documents without the status, which only a server sets, and without empty
+// fields, which Go types write for zero values.
 func YAML(documents ...any) ([]byte, error) {
 	var out bytes.Buffer
 	for i, document := range documents {
@@ -32,7 +32,7 @@ func YAML(documents ...any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// prune removes the status and what is empty, such as resources: {} and selector: null.
+// prune removes the status and empty fields, such as resources: {} and selector: null.
 func prune(value any) {
 	switch v := value.(type) {
 	case map[string]any:

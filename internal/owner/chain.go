@@ -52,10 +52,10 @@ type Chain struct {
 // process is a process that uses, or used, a GPU.
 type process struct {
 	gpu.Process
-	// first and asked are the times at which the process was first and last requested, on the
+	// first and requested are the times at which the process was first and last requested, on the
 	// boot clock.
-	first, asked time.Duration
-	resolve      func() Answer // nil once the owner is final
+	first, requested time.Duration
+	resolve          func() Answer // nil once the owner is final
 }
 
 // NewChain returns a chain that calls the resolvers in order. A process that no resolver accepts
@@ -84,7 +84,7 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 			return gpu.Process{}, false
 		}
 	}
-	p.asked = now
+	p.requested = now
 	p.update()
 	return p.Process, true
 }
@@ -169,5 +169,5 @@ func (c *Chain) forget(now time.Duration) {
 		return
 	}
 	c.swept, c.bootTime = now, time.Time{}
-	maps.DeleteFunc(c.processes, func(_ gpu.ProcessID, p *process) bool { return now-p.asked > keepProcesses })
+	maps.DeleteFunc(c.processes, func(_ gpu.ProcessID, p *process) bool { return now-p.requested > keepProcesses })
 }

@@ -19,7 +19,7 @@ import (
 // word is a resolver that accepts processes whose cgroup contains a word.
 type word struct {
 	word   string
-	asked  int
+	calls  int
 	answer func(n int) owner.Answer // by the number of the call
 }
 
@@ -28,8 +28,8 @@ func (w *word) Resolve(p owner.Process) func() owner.Answer {
 		return nil
 	}
 	return func() owner.Answer {
-		w.asked++
-		return w.answer(w.asked)
+		w.calls++
+		return w.answer(w.calls)
 	}
 }
 
@@ -118,8 +118,8 @@ func TestFinal(t *testing.T) {
 			t.Errorf("owner %+v, want %+v", got, want)
 		}
 	}
-	if w.asked != 3 {
-		t.Errorf("asked %d times", w.asked)
+	if w.calls != 3 {
+		t.Errorf("the resolver was called %d times, want 3", w.calls)
 	}
 	m.now += 2 * time.Minute
 	if got := m.Owner(id); got.Kind != gpu.OwnerUnmapped {

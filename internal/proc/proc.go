@@ -141,7 +141,7 @@ func inRoot(cgroup string) bool {
 	return v1
 }
 
-// maxThreads limits how many threads of a process are read to find one that still runs.
+// maxThreads limits how many threads of a process are read to find a running one.
 const maxThreads = 32
 
 // cgroupOfThreads returns the cgroup of a process whose main thread has exited, read from a

@@ -7,31 +7,30 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounting is what the driver keeps of every process on a GPU: how many samples it
-// took in the process's life, and the sums of those that name it. It is brought up to
-// date once a second.
+// accounting is the driver's accounting mode: for every process on a GPU, the number of samples
+// taken during its life and the sums of the samples that name it. It is updated once a second.
 type accounting struct {
-	kept  []kept
-	shown []kept // as of the last update
+	kept  []sums
+	shown []sums // as of the last update
 }
 
-// kept is one process's account.
-type kept struct {
+// sums is the account of one process.
+type sums struct {
 	id         gpu.ProcessID
 	samples    int
 	sm, memory int           // sums of percent
-	last       time.Duration // when it was last there, since the start
+	last       time.Duration // when the process was last present, since the start
 }
 
-// accountingPeriod is the time between updates, accountingSpan for how long an account
-// stays: drivers forget by number.
+// accountingPeriod is the interval of updates. accountingSpan is how long an account is kept
+// after its process ended; drivers limit the number of accounts instead.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute
 )
 
-// record takes in the samples of one step that ends at a time, in which the given
-// loads were there.
+// record adds the samples of one step that ends at the given time, during which the given loads
+// were present.
 func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 	for _, l := range loads {
 		k := a.sumsOf(l.process.id)
@@ -45,22 +44,22 @@ func (a *accounting) record(until time.Duration, taken []sample, loads []load) {
 		}
 	}
 	if until%accountingPeriod == 0 {
-		a.kept = slices.DeleteFunc(a.kept, func(k kept) bool { return until-k.last > accountingSpan })
+		a.kept = slices.DeleteFunc(a.kept, func(k sums) bool { return until-k.last > accountingSpan })
 		a.shown = slices.Clone(a.kept)
 	}
 }
 
-// sumsOf returns the account sumsOf a process, which is empty at first.
-func (a *accounting) sumsOf(id gpu.ProcessID) *kept {
-	i := slices.IndexFunc(a.kept, func(k kept) bool { return k.id == id })
+// sumsOf returns the account of a process, and creates it if necessary.
+func (a *accounting) sumsOf(id gpu.ProcessID) *sums {
+	i := slices.IndexFunc(a.kept, func(k sums) bool { return k.id == id })
 	if i < 0 {
-		i, a.kept = len(a.kept), append(a.kept, kept{id: id})
+		i, a.kept = len(a.kept), append(a.kept, sums{id: id})
 	}
 	return &a.kept[i]
 }
 
-// writeAccounts adds the accounts that the driver shows of a board. A process's start
-// is counted in hundredths of a second since boot.
+// writeAccounts adds the accounts that the driver reports for a board. The start of a process is
+// counted in hundredths of a second since boot.
 func writeAccounts(r *record, w *world, b *board) {
 	boot := w.start.Wall.Add(-w.start.Boot)
 	for _, k := range b.accounts.shown {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The driver counts the samples of every process, and sums those that name it, once a
-// second.
+// TestAccounting checks that the driver counts the samples of every process, and sums the
+// samples that name it, once a second.
 func TestAccounting(t *testing.T) {
 	n := open(t, "accounting")
 	run(t, n, 0, 9900*time.Millisecond, 100*time.Millisecond)
@@ -28,7 +28,7 @@ func TestAccounting(t *testing.T) {
 			t.Errorf("account: %v", a)
 		}
 	}
-	for _, s := range state["sample"] { // those of ten seconds, which is all of them
+	for _, s := range state["sample"] { // the ring contains all samples of the ten seconds
 		if s["gpu"] == state["gpu"][1]["uuid"] {
 			ring[s["pid"]] += 100 * number(t, s["sm"])
 		}

@@ -2,20 +2,20 @@ package simnode
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// Activity is how busy one process kept a GPU, or an instance of it, over one step:
-// what the driver only samples. A container that holds a GPU has one of its own for each
-// replica or instance, without a process.
+// Activity is how busy one process was on a GPU, or on an instance of it, during one step. The
+// driver only samples it. A container that holds a GPU has one Activity without a process for
+// each replica or instance.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
 	Process  gpu.ProcessID
 	gpu.Owner
 	Percent int
-	// Holds is set for what is held.
+	// Holds is set for an allocation.
 	Holds bool
 }
 
-// activity lists the contexts on all GPUs in the last step, busy or not, and who holds them.
+// activity returns the contexts on all GPUs in the last step, busy or not, and the holders.
 func (w *world) activity() []Activity {
 	var out []Activity
 	holders := w.holders()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// Watch tells of every step, and what processes do explains what they use: the watts
-// of one process of scenario timeslice, and its half of the floor, which two pods hold.
+// TestWatch checks that Watch reports every step, and that the activity explains the energy: the
+// watts of one process of scenario timeslice, and its half of the floor, which two pods hold.
 func TestWatch(t *testing.T) {
 	n := open(t, "timeslice")
 	var rows simnode.History

@@ -7,37 +7,37 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// step is the time by which the model moves. Hardware's energy counters move in
-// steps of about this length, too. One watt at one percent for one step is
-// exactly one millijoule, so that the model needs no fractions.
+// step is the time step of the model. Hardware updates its energy counters at about this
+// interval. One watt at one percent for one step is exactly one millijoule, so that the model
+// needs no fractions.
 const step = 100 * time.Millisecond
 
-// retention is how many steps an account stays in the truth after its last one.
+// retention is how many steps an account is kept in the truth after its last one.
 const retention = int64(time.Minute / step)
 
-// board is a GPU in motion: its energy and who really used it.
+// board is the state of a GPU: its energy and the true accounts.
 type board struct {
 	GPU
 	index int  // the driver's index and minor number
 	lost  bool // fell off the bus
-	gone  bool // lost, and the driver was loaded since
+	gone  bool // lost, and the driver was reloaded since
 
 	energy, idle, retired gpu.Millijoules // since the start
 	containers, processes tally
-	// base is what the counter showed when loadedAt had been used.
+	// base is the counter's value at the time at which energy was loadedAt.
 	base, loadedAt gpu.Millijoules
 
-	// worked is how long each instance was busy, by its position.
-	worked []time.Duration
+	// busyTime is how long each instance was busy, by its position.
+	busyTime []time.Duration
 
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
-	// accounts are kept where accounting is on.
+	// accounts is used if accounting is on.
 	accounts accounting
 }
 
-// account is what one container (ID zero) or process used of a board.
+// account is the use of a board by one container (ID zero) or process.
 type account struct {
 	ProcessTruth
 	last int64 // the last step in which it was on the board
@@ -52,14 +52,14 @@ type load struct {
 	percent  int
 }
 
-// holder is a container that holds a board, or an instance of it, once.
+// holder is one allocation of a board, or of an instance of it, to a container.
 type holder struct {
 	*container
 	instance int
 }
 
-// part is who is on a MIG instance, or on the whole of a board that is not
-// divided, and how many slices it has.
+// part is a MIG instance, or the whole board if it is not divided, with its slices, holders and
+// loads.
 type part struct {
 	slices  int
 	holders []holder
@@ -69,8 +69,8 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step: to each load its own watts, and to each part
-// its slices' share of the floor.
+// draw adds the energy of one step: to each load its own, and to each part the floor of its
+// slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
 	for _, p := range parts {
@@ -83,7 +83,7 @@ func (b *board) draw(now int64, parts []part) {
 			busy += l.percent * p.slices
 		}
 		floor := b.Floor * 100 // mJ
-		b.bear(now, p, gpu.Millijoules(floor*(used+p.slices)/total-floor*used/total))
+		b.chargeFloor(now, p, gpu.Millijoules(floor*(used+p.slices)/total-floor*used/total))
 		used += p.slices
 	}
 	b.busy = busy / total
@@ -91,8 +91,8 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// work adds the time in which each instance was busy in one step.
-func (b *board) work(loads []load) {
+// addBusyTime adds the time that each instance was busy in one step.
+func (b *board) addBusyTime(loads []load) {
 	if b.MIG == nil {
 		return
 	}
@@ -101,13 +101,13 @@ func (b *board) work(loads []load) {
 		percent[l.instance] += l.percent
 	}
 	for i := range percent {
-		b.worked[i] += step * time.Duration(min(percent[i], 100)) / 100
+		b.busyTime[i] += step * time.Duration(min(percent[i], 100)) / 100
 	}
 }
 
-// bear lays a share of the floor on the containers that hold a part, else on the
-// loads there, else on nobody.
-func (b *board) bear(now int64, p part, floor gpu.Millijoules) {
+// chargeFloor charges a share of the floor to the containers that hold a part, otherwise to the
+// loads on it, otherwise to idle.
+func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 	switch {
 	case len(p.holders) > 0:
 		for i, share := range split(floor, len(p.holders)) {
@@ -123,8 +123,7 @@ func (b *board) bear(now int64, p part, floor gpu.Millijoules) {
 	}
 }
 
-// parts divides a board as it is at a time. The slices that belong to no instance
-// are the last part.
+// parts divides a board as of the given time. The last part contains the free slices.
 func (b *board) parts(t time.Duration, holders []holder, loads []load) []part {
 	if b.MIG == nil {
 		return []part{{1, holders, loads}}
@@ -156,8 +155,8 @@ func (b *board) charge(now int64, p *process, e gpu.Millijoules) {
 	b.processes.add(now, ProcessTruth{ProcessID: p.id, Command: p.comm, Owner: p.owner, Energy: e})
 }
 
-// chargeHolder adds a share of the floor to a container, spread evenly over its
-// processes on the board.
+// chargeHolder charges a share of the floor to a container, divided equally among its processes
+// on the board.
 func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoules) {
 	var own []*process
 	for _, l := range loads {
@@ -174,12 +173,11 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 	}
 }
 
-// tally is the accounts of a board's containers or processes, in the order in which they
-// were opened.
+// tally contains the accounts of a board's containers or processes in order of creation.
 type tally struct {
 	list []*account
-	// of finds them: a storm has a thousand.
-	of map[accountKey]*account
+	// byKey indexes the accounts: a storm has a thousand.
+	byKey map[accountKey]*account
 }
 
 type accountKey struct {
@@ -187,31 +185,31 @@ type accountKey struct {
 	container gpu.Owner
 }
 
-// add adds energy to the account with the same key, opening it if need be. The
-// host, which is no container, has no account among the containers.
+// add adds energy to the account with the same key, and creates it if necessary. The host is not
+// a container and has no account among the containers.
 func (t *tally) add(now int64, e ProcessTruth) {
 	key := accountKey{e.ProcessID, e.Owner}
 	if key == (accountKey{}) {
 		return
 	}
-	if t.of == nil {
-		t.of = make(map[accountKey]*account)
+	if t.byKey == nil {
+		t.byKey = make(map[accountKey]*account)
 	}
-	a := t.of[key]
+	a := t.byKey[key]
 	if a == nil {
-		t.of[key] = &account{ProcessTruth: e, last: now}
-		t.list = append(t.list, t.of[key])
+		t.byKey[key] = &account{ProcessTruth: e, last: now}
+		t.list = append(t.list, t.byKey[key])
 		return
 	}
 	a.Energy += e.Energy
 	a.last = now
 }
 
-// retire drops the accounts that were last used before a step.
+// retire drops the accounts that were last used before the given step.
 func (b *board) retire(before int64) {
 	b.containers.retire(before, func(a *account) { b.retired += a.Energy })
 	b.processes.retire(before, func(a *account) {
-		if a.Owner == (gpu.Owner{}) { // else it is a part of its container
+		if a.Owner == (gpu.Owner{}) { // otherwise it is included in its container
 			b.retired += a.Energy
 		}
 	})
@@ -223,7 +221,7 @@ func (t *tally) retire(before int64, drop func(*account)) {
 			return false
 		}
 		drop(a)
-		delete(t.of, accountKey{a.ProcessID, a.Owner})
+		delete(t.byKey, accountKey{a.ProcessID, a.Owner})
 		return true
 	})
 }

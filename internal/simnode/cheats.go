@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// cheats is a machine whose tenants try to pay less than their work costs.
+// cheats is a machine on which tenants try to be charged less than their use.
 func cheats() Scenario {
 	cheating, _, _ := Cheats()
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries one way on each GPU to be charged less,
-// or a user of the host to have others charged, and the machine on which they do the same
-// work without, and the names of these ways in the order of the GPUs.
+// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less, or
+// a user of the host tries to have other owners charged. It also returns the same machine with
+// the same work and without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	cheating = hgxH100("cheats", len(tricks))
-	cheating.Description = "8 H100; on each a tenant tries another way to be charged less than its work costs"
+	cheating.Description = "8 H100; on each GPU a tenant tries another trick to be charged less than it uses"
 	cheating.Sampling.Even = true
 	for i, trick := range tricks {
 		if !trick.exclusive {
@@ -34,13 +34,13 @@ func Cheats() (cheating, honest Scenario, names []string) {
 	return cheating, honest, names
 }
 
-// A trick is a way to be charged less. The pods of the cheat are in the namespace mallory,
-// the one of the neighbour in team-a.
+// A trick is a way to be charged less. The cheating pods are in the namespace mallory, the
+// neighbours in team-a.
 type trick struct {
 	name string
-	// exclusive is set if the GPU is not shared, by time-slicing.
+	// exclusive is set if the GPU is not shared by time-slicing.
 	exclusive bool
-	// play adds the pods to a scenario, with the trick or without.
+	// play adds the pods to a scenario, with or without the trick.
 	play func(gpu int, sc *Scenario, cheating bool)
 }
 
@@ -53,7 +53,7 @@ var tricks = []trick{
 		}
 		sc.addPods(p, neighbour(g))
 	}},
-	{name: "an MPS server of its own", play: func(g int, sc *Scenario, cheating bool) {
+	{name: "its own MPS server", play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("own-mps", g)
 		if cheating {
 			p.Containers[0].Processes[0].Work[0].Context = MPSClient
@@ -90,7 +90,7 @@ var tricks = []trick{
 		sc.Daemons = append(slices.Clip(sc.Daemons), user)
 		sc.addPods(victim)
 	}},
-	{name: "workers that live for 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
+	{name: "workers with a lifetime of 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("fleeting", g)
 		if cheating {
 			p.Containers[0].Processes[0].Lifetime = 300 * time.Millisecond
@@ -118,27 +118,27 @@ var tricks = []trick{
 	}},
 }
 
-// mpsServer is the name of nvidia-cuda-mps-server as the kernel cuts it.
+// mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.
 const mpsServer = "nvidia-cuda-mps"
 
-// worker is a pod of the cheat that works on a GPU which it was given.
+// worker is a pod of the cheating tenant that works on the GPU allocated to it.
 func worker(name string, g int) Pod {
 	p := sharer(name, Parts(g, 0), Work{GPU: g, Watts: 500, Load: Constant(45), Memory: 10 * gib})
 	p.Namespace = "mallory"
 	return p
 }
 
-// neighbour is the pod of another tenant that works on the same GPU.
+// neighbour is a pod of another tenant that works on the same GPU.
 func neighbour(g int) Pod {
 	return sharer("neighbour-"+string(rune('0'+g)), Parts(g, 1), Work{GPU: g, Watts: 480, Load: Constant(35), Memory: 10 * gib})
 }
 
-// idler is a process that has a context on a GPU and does nothing.
+// idler is a process with an idle context on a GPU.
 func idler(g int, kind Context) Process {
 	return Process{Comm: "python3", Work: []Work{{GPU: g, Memory: gib / 2, Context: kind}}}
 }
 
-// addPods adds pods that hold the only part of GPUs that are not shared.
+// addPods adds pods. On GPUs that are not shared they hold part 0.
 func (sc *Scenario) addPods(pods ...Pod) {
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -152,7 +152,7 @@ func (sc *Scenario) addPods(pods ...Pod) {
 	}
 }
 
-// cgroupOf is the path of the first container of a pod.
+// cgroupOf returns the cgroup of the first container of a pod.
 func (sc *Scenario) cgroupOf(p Pod) string {
 	uid := uuid(sc.Name, p.Namespace, p.Name)
 	return cgroupPath(p.QoS, uid, hexID(uid, p.Containers[0].Name))

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestCheatsAreSeen: the tricks of the scenario are on the node as the exporter meets them.
-func TestCheatsAreSeen(t *testing.T) {
+// TestCheatsAreVisible checks that the tricks of the scenario are visible to the exporter.
+func TestCheatsAreVisible(t *testing.T) {
 	n := open(t, "cheats")
 	pids := make(map[string]bool)
 	for i := range 10 {
@@ -29,7 +29,7 @@ func TestCheatsAreSeen(t *testing.T) {
 		}
 	}
 	if workers != 4 {
-		t.Errorf("%d processes that live for 300 ms were on a GPU in a second, want 4", workers)
+		t.Errorf("%d processes with a lifetime of 300 ms were on a GPU in a second, want 4", workers)
 	}
 	links, err := filepath.Glob(filepath.Join(n.Dir(), "log/containers/ppp*"))
 	if err != nil || len(links) != 2 {
@@ -46,7 +46,7 @@ func TestCheatsAreSeen(t *testing.T) {
 	}
 }
 
-// TestHonestTwin: the tricks change nothing about the work that is done.
+// TestHonestTwin checks that the tricks do not change the work.
 func TestHonestTwin(t *testing.T) {
 	cheating, honest, names := simnode.Cheats()
 	if len(names) != len(cheating.GPUs) {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// validate reports what the model cannot represent.
+// validate returns an error for a scenario that the model cannot represent.
 func (sc *Scenario) validate() error {
 	if len(sc.Daemons) == 0 {
-		return errors.New("no daemons: somebody must be PID 1")
+		return errors.New("no daemons: a scenario must have a PID 1")
 	}
 	busy := make(map[Device]int) // percent
 	for _, d := range sc.Daemons {
@@ -48,15 +48,15 @@ func (sc *Scenario) checkPod(p *Pod, busy map[Device]int) error {
 	return nil
 }
 
-// checkProcess checks a process that lives for a span, and adds up how busy
-// processes can keep the whole of a GPU, or an instance.
-func (sc *Scenario) checkProcess(p Process, life Span, busy map[Device]int) error {
+// checkProcess checks a process that exists for a span, and adds the maximum activity of
+// processes on each GPU or instance to busy.
+func (sc *Scenario) checkProcess(p Process, span Span, busy map[Device]int) error {
 	if len(p.Comm) > 15 {
 		return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
 	}
 	for _, w := range p.Work {
 		d := Device{w.GPU, w.Instance}
-		if err := sc.checkDevice(d, life); err != nil {
+		if err := sc.checkDevice(d, span); err != nil {
 			return fmt.Errorf("process %q: %w", p.Comm, err)
 		}
 		if w.Instance != 0 && sc.GPUs[w.GPU].MIG == nil {
@@ -69,8 +69,8 @@ func (sc *Scenario) checkProcess(p Process, life Span, busy map[Device]int) erro
 	return nil
 }
 
-// checkDevice checks that a device exists for a span.
-func (sc *Scenario) checkDevice(d Device, life Span) error {
+// checkDevice checks that a device exists during a span.
+func (sc *Scenario) checkDevice(d Device, span Span) error {
 	if d.GPU < 0 || d.GPU >= len(sc.GPUs) {
 		return fmt.Errorf("no GPU %d", d.GPU)
 	}
@@ -82,8 +82,8 @@ func (sc *Scenario) checkDevice(d Device, life Span) error {
 		return nil
 	}
 	there := g.MIG.Instances[d.Part].Span
-	if life.From < there.From || there.Until != 0 && (life.Until == 0 || life.Until > there.Until) {
-		return fmt.Errorf("GPU %d: instance %d is not there all the time", d.GPU, d.Part)
+	if span.From < there.From || there.Until != 0 && (span.Until == 0 || span.Until > there.Until) {
+		return fmt.Errorf("GPU %d: instance %d does not exist during the whole life of the pod", d.GPU, d.Part)
 	}
 	return nil
 }

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// MIG is how a GPU in MIG mode is divided.
+// MIG is the partitioning of a GPU in MIG mode.
 type MIG struct {
 	Slices    int // of the whole GPU
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance that fills it. Its id may
-// be another's at another time.
+// Instance is a GPU instance with one compute instance that fills it. Another instance can have
+// its id at another time.
 type Instance struct {
-	ID      int    // the driver's number of the GPU instance
+	ID      int    // the driver's id of the GPU instance
 	Profile string // such as 3g.40gb
-	// ProfileID is the driver's number of the profile.
+	// ProfileID is the driver's id of the profile.
 	ProfileID int
-	Slices    int // of the GPU's
+	Slices    int
 	// Start and Size are its placement, in memory slices.
 	Start, Size int
 	Memory      int // MiB
 	Span
 }
 
-// Device is something that can be given to a container: a GPU, one replica of a
-// GPU that is shared, or one instance of a GPU in MIG mode.
+// Device is a GPU, one replica of a shared GPU, or one instance of a GPU in MIG mode. It can be
+// allocated to a container.
 type Device struct {
 	GPU int // position in the scenario's GPUs
-	// Part is the replica, or the position in the GPU's instances.
+	// Part is the number of the replica, or the position in the GPU's instances.
 	Part int
 }
 
@@ -39,12 +39,12 @@ type Device struct {
 type Claim struct {
 	Namespace, Name string
 	Devices         []Device
-	// Admin is a claim with admin access. It may look at devices that are others',
-	// and bears nothing of them; the kubelet shows it like any other.
+	// Admin is set for a claim with admin access. It may monitor devices of other owners and is
+	// not charged for them. The kubelet lists it like any other claim.
 	Admin bool
 }
 
-// GPUs are whole GPUs.
+// GPUs returns whole GPUs.
 func GPUs(positions ...int) []Device {
 	var out []Device
 	for _, g := range positions {
@@ -53,7 +53,7 @@ func GPUs(positions ...int) []Device {
 	return out
 }
 
-// Parts are replicas, or instances, of one GPU.
+// Parts returns replicas, or instances, of one GPU.
 func Parts(position int, parts ...int) []Device {
 	var out []Device
 	for _, p := range parts {
@@ -62,7 +62,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns how many devices a GPU can be given out as over time.
+// partCount returns the number of devices that a GPU is offered as over the whole time.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)
@@ -70,7 +70,7 @@ func (g *GPU) partCount() int {
 	return max(g.Replicas, 1)
 }
 
-// offered lists the parts that a GPU is given out as at a time.
+// offered returns the parts of a GPU that are offered at the given time.
 func (g *GPU) offered(t time.Duration) []int {
 	var out []int
 	for p := range g.partCount() {
@@ -81,8 +81,7 @@ func (g *GPU) offered(t time.Duration) []int {
 	return out
 }
 
-// instance returns the position of the instance that a part is, 0 where the GPU
-// is not divided.
+// instance returns the position of a part's instance, or 0 if the GPU is not divided.
 func (g *GPU) instance(part int) int {
 	if g.MIG == nil {
 		return 0
@@ -90,8 +89,8 @@ func (g *GPU) instance(part int) int {
 	return part
 }
 
-// resource is the extended resource under which NVIDIA's device plugin offers a
-// part: with the mixed strategy for MIG, and sharing renamed by default.
+// resource returns the extended resource under which NVIDIA's device plugin offers a part: with
+// the mixed strategy for MIG, and the default renaming for sharing.
 func (g *GPU) resource(part int) string {
 	switch {
 	case g.MIG != nil:
@@ -103,7 +102,7 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID is the device plugin's id of a part.
+// deviceID returns NVIDIA's device plugin's id of a part.
 func (g *GPU) deviceID(part int) string {
 	switch {
 	case g.MIG != nil:
@@ -115,8 +114,8 @@ func (g *GPU) deviceID(part int) string {
 	}
 }
 
-// nodeID is the id of a part by Google's device plugin on GKE, which names device nodes and
-// offers all of them as nvidia.com/gpu.
+// nodeID returns the id of a part by Google's device plugin on GKE, which uses device nodes and
+// offers all parts as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {
@@ -128,8 +127,8 @@ func (g *GPU) nodeID(minor, part int) string {
 	return id
 }
 
-// draName is the name of a part in the pool of NVIDIA's DRA driver, which counts
-// GPUs by their minor numbers.
+// draName returns the name of a part in the pool of NVIDIA's DRA driver, which numbers GPUs by
+// their minor numbers.
 func (g *GPU) draName(minor, part int) string {
 	name := "gpu-" + strconv.Itoa(minor)
 	if g.MIG == nil {
@@ -139,7 +138,7 @@ func (g *GPU) draName(minor, part int) string {
 	return fmt.Sprintf("%s-mig-%s-%d-%d", name, strings.ReplaceAll(i.Profile, ".", ""), i.ProfileID, i.Start)
 }
 
-// migUUID is the UUID of an instance's MIG device.
+// migUUID returns the UUID of an instance's MIG device.
 func (g *GPU) migUUID(part int) string {
 	i := g.MIG.Instances[part]
 	return "MIG-" + uuid(g.UUID, strconv.Itoa(i.ID), i.Profile, i.From.String())

@@ -9,8 +9,8 @@ import (
 
 const gib = 1 << 30
 
-// dgxH100 is a busy machine of eight GPUs: a pod of four, a pod of two, a pod of
-// one that runs two programs, and a GPU that nobody wants.
+// dgxH100 is a busy machine of eight GPUs: a pod of four, a pod of two, a pod of one with two
+// programs, and an unallocated GPU.
 func dgxH100() Scenario {
 	sc := hgxH100("dgx-h100", 8)
 	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle"
@@ -49,8 +49,6 @@ func dgxH100() Scenario {
 	return sc
 }
 
-// idle is the same machine without any pods. A display server keeps a graphics
-// context on the first GPU.
 func idle() Scenario {
 	sc := hgxH100("idle", 8)
 	sc.Description = "8 H100 and no pods; the host's display server uses one GPU a little"
@@ -62,7 +60,7 @@ func idle() Scenario {
 	return sc
 }
 
-// lost is dgx-h100 with an accident.
+// lost is dgx-h100 with a GPU that falls off the bus.
 func lost() Scenario {
 	sc := dgxH100()
 	sc.Name, sc.Node = "lost", "lost-0"
@@ -75,7 +73,6 @@ func lost() Scenario {
 	return sc
 }
 
-// churn replaces the pods on two of four GPUs every second.
 func churn() Scenario {
 	sc := hgxH100("churn", 4)
 	sc.Description = "4 H100; on two of them a new pod every second"
@@ -100,8 +97,7 @@ func churn() Scenario {
 	return sc
 }
 
-// jobs is a machine for a demo: what runs on it comes and goes, slowly enough to
-// watch.
+// jobs is a machine for a demo, with workloads that change slowly enough to watch.
 func jobs() Scenario {
 	sc := hgxH100("jobs", 4)
 	sc.Description = "4 H100; a new job every minute, a job that ends after 40 s, a service; after 2 min the idle GPU falls off the bus"
@@ -120,10 +116,11 @@ func jobs() Scenario {
 	return sc
 }
 
-// noHostPID is a machine whose exporter does not see the processes of others.
+// noHostPID is a machine on which the processes of other containers are not visible to the
+// exporter.
 func noHostPID() Scenario {
 	sc := hgxH100("no-hostpid", 4)
-	sc.Description = "4 H100; pods of 2 and 1 GPUs, one GPU idle; the exporter has a PID namespace of its own"
+	sc.Description = "4 H100; pods of 2 and 1 GPUs, one GPU idle; the exporter has its own PID namespace"
 	sc.PrivatePIDs = true
 	sc.Pods = []Pod{
 		devicePlugin(),
@@ -147,8 +144,8 @@ func noHostPID() Scenario {
 	return sc
 }
 
-// hgxH100 is a machine of up to eight H100 without pods. Its GPUs know neither
-// chassis nor place. The serial numbers are invented.
+// hgxH100 is a machine of up to eight H100 without pods. Its GPUs report no chassis and no
+// place. The serial numbers are invented.
 func hgxH100(name string, gpus int) Scenario {
 	bus := []string{"1B", "43", "52", "61", "9D", "C3", "D1", "DF"}
 	sc := Scenario{

@@ -1,7 +1,7 @@
 package simnode
 
-// dra is a machine without a device plugin: pods get their GPUs, and instances of
-// one that is divided, by resource claims.
+// dra is a machine without a device plugin: pods get GPUs, and MIG instances, by resource
+// claims.
 func dra() Scenario {
 	sc := hgxH100("dra", 4)
 	sc.Description = "4 H100 by DRA: a claim of one pod, one of two, MIG, admin access, and nvidia.com/gpu"
@@ -27,7 +27,7 @@ func dra() Scenario {
 	return sc
 }
 
-// claimant is a pod that has a claim, and a process for each piece of work.
+// claimant is a pod that has a claim, and a process for each item of work.
 func claimant(namespace, name string, claim int, work ...Work) Pod {
 	c := Container{Name: "main", Claims: []int{claim}}
 	for _, w := range work {
@@ -39,7 +39,6 @@ func claimant(namespace, name string, claim int, work ...Work) Pod {
 	return Pod{Namespace: namespace, Name: name, QoS: "burstable", Containers: []Container{c}}
 }
 
-// draDriver is the pod of NVIDIA's DRA driver, with the exporter in it.
 func draDriver() Pod {
 	return Pod{Namespace: "nvidia-dra-driver-gpu", Name: "nvidia-dra-driver-gpu-kubelet-plugin-5tq8r", Containers: []Container{
 		{Name: "gpus", Processes: []Process{{Comm: "gpu-kubelet-plu"}}},

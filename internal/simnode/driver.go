@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Fault is a misbehaviour of the driver library.
+// Fault is an injected fault of the driver library.
 type Fault struct {
 	GPU string // a UUID, or * for every GPU
-	// Call is a function of NVML or DCGM without its version, such as
+	// Call is a function of NVML or DCGM without its version suffix, such as
 	// nvmlDeviceGetSerial, or *.
 	Call string
 	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared),
@@ -16,21 +16,20 @@ type Fault struct {
 	Do string
 }
 
-// Engine is the DCGM host engine of a node. The zero Engine is of the version of the
-// library.
+// Engine is the DCGM host engine of a node. The zero Engine has the version of the library.
 type Engine struct {
 	Down    bool
 	Version string // such as 4.6.1
-	// Starts counts how often it was started again.
+	// Starts counts the restarts.
 	Starts int
 }
 
-// record is the state file of the fake driver library: a record per line, fields
-// separated by tabs. A field that is absent is not supported by the GPU.
+// record is the content of the fake driver library's state file: one record per line, with
+// fields separated by tabs. A GPU does not support a field that is absent.
 type record struct{ bytes.Buffer }
 
-// line adds a record of the given name and alternating keys and values; empty
-// values and nil are left out.
+// line adds a record with the given name and alternating keys and values. It omits nil and empty
+// values.
 func (r *record) line(name string, fields ...any) {
 	r.WriteString(name)
 	for i := 0; i < len(fields); i += 2 {
@@ -41,7 +40,7 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteByte('\n')
 }
 
-// driverState renders what the driver shows of the world.
+// driverState renders the driver's state of the world.
 func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	var r record
 	var until any
@@ -76,10 +75,9 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	return r.Bytes()
 }
 
-// writeProcesses adds the contexts on a board and returns the memory in use. A
-// caller in a PID namespace of its own is told of none: the driver leaves out the
-// processes that it cannot see (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c). In
-// samples it keeps their PIDs, though (kern_perf_ctrl.c).
+// writeProcesses adds the contexts on a board and returns the memory in use. In a private PID
+// namespace the driver lists no processes, because it omits invisible processes (NVIDIA
+// open-gpu-kernel-modules, gpu_rmapi.c). Samples keep their PIDs (kern_perf_ctrl.c).
 func writeProcesses(r *record, w *world, gpu int) uint64 {
 	b := w.boards[gpu]
 	used := uint64(gib / 2) // the driver's own
@@ -102,7 +100,7 @@ func writeProcesses(r *record, w *world, gpu int) uint64 {
 	return used
 }
 
-// kind names the list of processes that a context is in.
+// kind returns the name of the process list that contains a context.
 func kind(c Context) string {
 	switch c {
 	case Graphics:
@@ -120,12 +118,11 @@ func writeInstance(r *record, b *board, position int) {
 	fields := []any{
 		"gpu", b.UUID, "uuid", b.migUUID(position), "gi", i.ID, "ci", 0,
 		"name", b.Model + " MIG " + i.Profile, "gi_slices", i.Slices, "ci_slices", i.Slices, "memory_mib", i.Memory,
-		"profile", i.ProfileID, "start", i.Start, "size", i.Size, "sm_busy", b.worked[position].Nanoseconds(),
+		"profile", i.ProfileID, "start", i.Start, "size", i.Size, "sm_busy", b.busyTime[position].Nanoseconds(),
 	}
 	r.line("instance", fields...)
 }
 
-// writeGPU adds a board.
 func writeGPU(r *record, w *world, b *board, used uint64) {
 	fields := []any{
 		"index", b.index, "uuid", b.UUID, "minor", b.index, "bus", b.Bus, "name", b.Model,
@@ -151,7 +148,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	if b.Accounting {
 		fields = append(fields, "accounting", 1)
 	}
-	for _, id := range quietFields {
+	for _, id := range zeroFields {
 		fields = append(fields, fmt.Sprintf("f%d", id), 0)
 	}
 	r.line("gpu", append(fields,
@@ -159,9 +156,9 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
-// quietFields are DCGM's fields that stay 0 on a healthy GPU: replays, encoder and
-// decoder, violations, ECC errors, retired pages, NVLink traffic.
-var quietFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
+// zeroFields are the DCGM fields that stay 0 on a healthy GPU: replays, encoder and decoder,
+// violations, ECC errors, retired pages, NVLink traffic.
+var zeroFields = []int{202, 206, 207, 240, 241, 242, 243, 310, 311, 312, 313, 390, 391, 449}
 
 // counters returns the fields of a board's energy counters.
 func counters(w *world, b *board) []any {

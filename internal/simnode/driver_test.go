@@ -43,7 +43,7 @@ func TestSampleRing(t *testing.T) {
 	}
 }
 
-// While a process rests the samples name it at 0 %.
+// TestSamplesFollowActivity checks that samples name an idle process at 0 %.
 func TestSamplesFollowActivity(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, 9500*time.Millisecond, 500*time.Millisecond)
@@ -52,7 +52,7 @@ func TestSamplesFollowActivity(t *testing.T) {
 	if resting["utilization"] != "0" || number(t, resting["power"]) > 80_000 {
 		t.Errorf("resting GPU: %v", resting)
 	}
-	worked := 0
+	busyTime := 0
 	for _, s := range state["sample"] {
 		switch {
 		case s["gpu"] != resting["uuid"]:
@@ -61,11 +61,11 @@ func TestSamplesFollowActivity(t *testing.T) {
 				t.Errorf("sample %v although nothing ran", s)
 			}
 		default:
-			worked++
+			busyTime++
 		}
 	}
-	if worked == 0 {
-		t.Error("no samples of the time before")
+	if busyTime == 0 {
+		t.Error("no samples from before the pause")
 	}
 }
 

@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// replaceFile puts a file in place in one go: a reader sees the old content or
-// the new, never a part.
+// replaceFile replaces a file atomically: a reader sees the old or the new content.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
@@ -15,8 +14,7 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// writeFiles writes files with the given contents, a newline added, into a
-// directory that is made for them.
+// writeFiles creates a directory and writes files into it. It appends a newline to each content.
 func writeFiles(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -1,10 +1,10 @@
 package simnode
 
-// hog is a machine with a pod that also uses another one's GPU, and with a pod that
-// has forgotten its own.
+// hog is a machine with a pod that also uses another pod's GPU, and with a pod that does not use
+// its GPU.
 func hog() Scenario {
 	sc := hgxH100("hog", 3)
-	sc.Description = "3 H100; a pod uses the idle GPU of another one, and a third GPU is held for nothing"
+	sc.Description = "3 H100; a pod also uses another pod's idle GPU, and a third GPU is allocated but unused"
 	sc.Pods = []Pod{
 		devicePlugin(),
 		{Namespace: "team-a", Name: "victim-0", QoS: "burstable", Containers: []Container{{

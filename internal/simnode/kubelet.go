@@ -15,7 +15,7 @@ import (
 	podsapi "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
-// kubelet serves the kubelet's sockets. Its answers are safe for concurrent use.
+// kubelet serves the kubelet's sockets. Its methods for requests are safe for concurrent use.
 type kubelet struct {
 	dir      string
 	scenario *Scenario
@@ -30,11 +30,11 @@ type kubelet struct {
 // openKubelet serves until the kubelet is closed.
 func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
 	k := &kubelet{dir: dir, scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
-	return k, k.run(true)
+	return k, k.setRunning(true)
 }
 
-// run has the sockets served, or not.
-func (k *kubelet) run(up bool) error {
+// setRunning starts or stops the servers.
+func (k *kubelet) setRunning(up bool) error {
 	switch served := len(k.sockets) > 0; {
 	case up && !served:
 		return k.open()
@@ -44,7 +44,7 @@ func (k *kubelet) run(up bool) error {
 	return nil
 }
 
-// open serves pod resources, and the Pods API where the scenario has it.
+// open serves pod-resources, and the Pods API if the scenario has it.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})
@@ -64,7 +64,7 @@ func (k *kubelet) open() error {
 	return nil
 }
 
-// serve adds a socket in a directory that is made for it.
+// serve creates the directory of a socket and serves on it.
 func (k *kubelet) serve(path string, register func(grpc.ServiceRegistrar)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -77,7 +77,6 @@ func (k *kubelet) serve(path string, register func(grpc.ServiceRegistrar)) error
 	return nil
 }
 
-// close ends the servers.
 func (k *kubelet) close() error {
 	var errs []error
 	for _, s := range k.sockets {
@@ -87,7 +86,7 @@ func (k *kubelet) close() error {
 	return errors.Join(errs...)
 }
 
-// set replaces the pods that are known, and says what time it is.
+// set replaces the pods and the time.
 func (k *kubelet) set(pods []*pod, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -37,7 +37,7 @@ func connect(t *testing.T, flag string) *grpc.ClientConn {
 	return conn
 }
 
-// holders lists the pods with GPUs, and their devices in the order of the answer.
+// holders returns the pods with GPUs, and their devices in the order of the response.
 func holders(t *testing.T, kubelet v1.PodResourcesListerClient) map[string][]string {
 	t.Helper()
 	list, err := kubelet.List(t.Context(), &v1.ListPodResourcesRequest{})
@@ -94,8 +94,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// What the kubelet says of the ways to hold a GPU or a part of one. GPUs are
-// numbered in the order of the scenario.
+// TestKubeletNames checks the kubelet's entries for every way to hold a GPU or a part of one.
+// GPUs are numbered in the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string
@@ -149,8 +149,8 @@ func TestKubeletNames(t *testing.T) {
 	}
 }
 
-// devices lists what pods hold by the kubelet: the device plugin's devices by their
-// resource and id, DRA's by claim, driver, pool, name and the number of CDI devices.
+// devices returns the devices of each pod: the device plugin's devices by resource and id, DRA
+// devices by claim, driver, pool, name and the number of CDI devices.
 func devices(t *testing.T, n *simnode.Node) map[string][]string {
 	t.Helper()
 	list, err := dial(t, n).List(t.Context(), &v1.ListPodResourcesRequest{})

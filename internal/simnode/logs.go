@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// logTree is the directory /var/log/containers, in which the kubelet keeps a link
-// for every container, and /var/log/pods with a directory for each. The target of a link
-// names the pod's UID; it is written as on a real node and so leads nowhere, which proves
-// that nobody follows it.
+// logTree is the directory /var/log/containers, in which the kubelet keeps a link for every
+// container, and /var/log/pods with a directory for each. The target of a link contains the
+// pod's UID. It is the path of a real node and does not exist, which proves that no reader
+// follows it.
 type logTree struct{ links, pods string }
 
 func (t logTree) start(c *container) error {
@@ -26,11 +26,11 @@ func (t logTree) end(c *container) error {
 	return os.Remove(t.link(c))
 }
 
-// podDir is the name of a pod's directory of logs.
+// podDir returns the name of a pod's log directory.
 func podDir(c *container) string { return c.Scope + "_" + c.Name + "_" + c.UID }
 
-// link is the path of a container's link. The kubelet cuts a name that is too long for a
-// file (pkg/kubelet/kuberuntime, legacyLogSymlink).
+// link returns the path of a container's link. The kubelet truncates a name that is too long for
+// a file (pkg/kubelet/kuberuntime, legacyLogSymlink).
 func (t logTree) link(c *container) string {
 	name := c.Name + "_" + c.Scope + "_" + c.Part + "-" + c.id
 	return filepath.Join(t.links, name[:min(len(name), 251)]+".log")

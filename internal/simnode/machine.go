@@ -8,28 +8,26 @@ import (
 	"strconv"
 )
 
-// A Machine is one of several of a kind, so that a fleet can be simulated side by
-// side. The zero Machine is the scenario as it stands.
+// A Machine is one of several machines with the same scenario, to simulate a fleet. The zero
+// Machine is the unchanged scenario.
 type Machine struct {
-	// Number tells the machines of a scenario apart, in all that identifies them:
-	// the node's name, serials, UUIDs, pods. Trays of one chassis stay in it, one
-	// above the other.
+	// Number distinguishes the machines of a scenario in every identity: the node's name,
+	// serials, UUIDs, pods. Trays of one chassis stay in it, one above the other.
 	Number int
-	// Boot counts the boots before this one. A node is drained before it is powered
-	// off, so that other pods run after it.
+	// Boot counts the earlier boots. A node is drained before it is powered off, so that other
+	// pods run after it.
 	Boot int
-	// Boards are the boards that did not come with the machine, by their position.
+	// Boards are the boards that were moved here from other machines, by their position.
 	Boards map[int]Board
 }
 
-// Board is a board by where it was built in: a position of a machine of the same
-// scenario.
+// Board is a board's original place: a position of a machine of the same scenario.
 type Board struct{ Machine, Position int }
 
 // On returns the scenario on a machine.
 func (sc Scenario) On(m Machine) (Scenario, error) {
 	if m.Number < 0 || m.Boot < 0 {
-		return sc, fmt.Errorf("machine %d, boot %d: want no negative number", m.Number, m.Boot)
+		return sc, fmt.Errorf("machine %d, boot %d: must not be negative", m.Number, m.Boot)
 	}
 	gpus, err := sc.boards(m)
 	if err != nil {
@@ -45,13 +43,13 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	}
 	if m.Number > 0 {
 		sc.DMI = sc.dmi(m.Number)
-		sc.Node = later(sc.Node, m.Number)
+		sc.Node = addToNumber(sc.Node, m.Number)
 	}
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine: each board brings its identity, the place
-// is the machine's.
+// boards returns the GPUs of a machine. A moved board keeps its identity and takes the place of
+// its new machine.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -61,7 +59,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 		}
 		for i, g := range sc.GPUs {
 			if _, moved := m.Boards[i]; g.Serial == sc.GPUs[position].Serial && !moved {
-				return nil, fmt.Errorf("GPUs %d and %d are on one board, and it moves as a whole", position, i)
+				return nil, fmt.Errorf("GPUs %d and %d are on one board and must move together", position, i)
 			}
 		}
 	}
@@ -75,7 +73,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 		g.UUID, g.Serial = from.UUID, from.Serial
 		if b.Machine > 0 {
 			g.UUID = "GPU-" + uuid(from.UUID, strconv.Itoa(b.Machine))
-			g.Serial = later(from.Serial, 1000*b.Machine)
+			g.Serial = addToNumber(from.Serial, 1000*b.Machine)
 		}
 		if g.Place != nil {
 			g.Place = new(*g.Place)
@@ -86,27 +84,27 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	return gpus, nil
 }
 
-// dmi returns what the firmware of the nth machine says. A chassis that the GPUs
-// know as theirs too is one that the machines share.
+// dmi returns the DMI files of the nth machine. The machines share a chassis that the GPUs also
+// report.
 func (sc *Scenario) dmi(n int) map[string]string {
 	dmi := maps.Clone(sc.DMI)
 	dmi["product_uuid"] = uuid(dmi["product_uuid"], strconv.Itoa(n))
 	own := []string{"product_serial", "board_serial"}
 	if p := sc.GPUs[0].Place; p == nil || p.Chassis != dmi["chassis_serial"] {
 		own = append(own, "chassis_serial")
-		dmi["chassis_asset_tag"] = later(dmi["chassis_asset_tag"], n)
+		dmi["chassis_asset_tag"] = addToNumber(dmi["chassis_asset_tag"], n)
 	}
 	for _, name := range own {
-		dmi[name] = later(dmi[name], 1000*n)
+		dmi[name] = addToNumber(dmi[name], 1000*n)
 	}
 	return dmi
 }
 
-// lastNumber is the number at the end of a name.
+// lastNumber matches the number at the end of a name.
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// later returns a name with a higher number at its end, of no fewer digits.
-func later(name string, by int) string {
+// addToNumber adds to the number at the end of a name and keeps at least its digits.
+func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)
 		return fmt.Sprintf("%0*d", len(digits), n+int64(by))

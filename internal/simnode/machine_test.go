@@ -22,7 +22,8 @@ func on(t *testing.T, scenario string, m simnode.Machine) simnode.Scenario {
 	return sc
 }
 
-// The zero machine is the scenario as it stands: every golden page is of it.
+// TestOnZero checks that the zero machine is the unchanged scenario, on which all golden pages
+// depend.
 func TestOnZero(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		got := on(t, sc.Name, simnode.Machine{})
@@ -32,7 +33,7 @@ func TestOnZero(t *testing.T) {
 	}
 }
 
-// Machines of a kind have nothing in common that identifies anything.
+// TestMachinesDiffer checks that machines of a scenario share no identity.
 func TestMachinesDiffer(t *testing.T) {
 	for _, scenario := range []string{"dgx-h100", "gb200", "jobs"} {
 		seen := make(map[string]int)
@@ -58,8 +59,8 @@ func TestMachinesDiffer(t *testing.T) {
 	}
 }
 
-// Trays of a rack share its chassis and have places of their own; other machines
-// are chassis of their own.
+// TestChassis checks that trays of a rack share its chassis and have their own places, and that
+// other machines have their own chassis.
 func TestChassis(t *testing.T) {
 	rack, tray := on(t, "gb200", simnode.Machine{}), on(t, "gb200", simnode.Machine{Number: 2})
 	want := *rack.GPUs[0].Place
@@ -75,8 +76,8 @@ func TestChassis(t *testing.T) {
 	}
 }
 
-// A board takes its identity along and leaves its place behind; another boot has
-// other pods.
+// TestBoardMoves checks that a moved board keeps its identity and not its place, and that
+// another boot has other pods.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})
@@ -108,7 +109,7 @@ func TestOnRefuses(t *testing.T) {
 		{"negative number", simnode.Machine{Number: -1}, "machine -1"},
 		{"no such position", simnode.Machine{Boards: map[int]simnode.Board{4: {}}}, "no board 4 in gb200"},
 		{"no such board", simnode.Machine{Boards: map[int]simnode.Board{0: {Position: -1}, 1: {}}}, "no board -1 in gb200"},
-		{"half a board", simnode.Machine{Boards: map[int]simnode.Board{1: {Position: 2}}}, "moves as a whole"},
+		{"half a board", simnode.Machine{Boards: map[int]simnode.Board{1: {Position: 2}}}, "must move together"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

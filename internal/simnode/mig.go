@@ -2,9 +2,8 @@ package simnode
 
 import "time"
 
-// mig is a machine with one GPU that is divided and one that is not. After 20 s the
-// second instance gives way to one with fewer slices that has the same id, and its
-// pod to another.
+// mig is a machine with one divided and one undivided GPU. After 20 s the second instance is
+// replaced by an instance with fewer slices and the same id, and its pod by another pod.
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
@@ -39,11 +38,11 @@ func mig() Scenario {
 	return sc
 }
 
-// migA100 is a machine with a GPU that is divided and whose driver does not say how
-// busy its instances are.
+// migA100 is a machine with a divided GPU whose driver does not report how busy its instances
+// are.
 func migA100() Scenario {
 	sc := hgxH100("mig-a100", 1)
-	sc.Description = "1 A100 of 3g.20gb + 2g.10gb, two slices free; it is older than GPM"
+	sc.Description = "1 A100 of 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
 	g := &sc.GPUs[0]
 	g.Model, g.Part, g.VBIOS = "NVIDIA A100-SXM4-40GB", "692-2G506-0200-002", "92.00.45.00.03"
 	g.Floor, g.Limit, g.MaxLimit, g.Memory, g.GPM = 52, 400, 400, 40*gib, false
@@ -59,7 +58,7 @@ func migA100() Scenario {
 	return sc
 }
 
-// The profiles of an H100 with 80 GB, under a GPU instance id and from a start.
+// The profiles of an H100 with 80 GB, with a GPU instance id and a start.
 func mig3g40gb(id, start int) Instance {
 	return Instance{ID: id, Profile: "3g.40gb", ProfileID: 9, Slices: 3, Start: start, Size: 4, Memory: 40320}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The instances of a GPU bear its floor by their slices, and a free slice is idle.
+// TestMIGFloor checks that the floor of a GPU is divided over its instances by slices, and that
+// the floor of a free slice is idle.
 func TestMIGFloor(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 14*time.Second, time.Second)
@@ -33,7 +34,8 @@ func TestMIGFloor(t *testing.T) {
 	}
 }
 
-// The driver shows a MIG device for each instance, and says where processes are.
+// TestMIGDevices checks that the driver reports a MIG device for each instance, and the instance
+// of each process.
 func TestMIGDevices(t *testing.T) {
 	n := open(t, "mig")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -79,8 +81,8 @@ func TestMIGDevices(t *testing.T) {
 	}
 }
 
-// instance is a record of an instance with the given id, profile, slices, number of
-// the profile, start, size and memory.
+// instance returns a record of an instance with the given id, profile, slices, profile id,
+// start, size and memory.
 func instance(g, got fields, id, profile, slices, number, start, size, memory string) fields {
 	return fields{
 		"gpu": g["uuid"], "uuid": got["uuid"], "gi": id, "ci": "0", "name": g["name"] + " MIG " + profile,
@@ -88,8 +90,8 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// After 20 s another instance has the id of the second one, and another pod holds
-// it. The instance that was not touched keeps its UUID.
+// TestMIGInstanceReplaced checks that after 20 s another instance has the id of the second one,
+// and another pod holds it. The unchanged instance keeps its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
 	before := driverState(t, n)["instance"]
@@ -122,7 +124,8 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// The driver of an A100 does not measure the activity of instances; a host engine does.
+// TestMIGWithoutGPM covers an A100, whose driver does not measure the activity of instances. A
+// host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")
 	run(t, n, 0, time.Second, time.Second)

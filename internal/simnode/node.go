@@ -29,10 +29,9 @@ type Node struct {
 	engine  Engine
 }
 
-// Open lays out a node in a directory, which must be empty or not exist, and
-// serves the kubelet's sockets until the node is closed. The first state is on disk when
-// it returns. The socket's path must fit into 107 bytes, so the directory's name
-// should be short.
+// Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
+// sockets until the node is closed. The first state is on disk when it returns. The socket's
+// path must fit into 107 bytes, so the directory's name should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	if err := sc.validate(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
@@ -56,7 +55,7 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	return n, nil
 }
 
-// emptyDir makes the directories of a node and returns its absolute path.
+// emptyDir creates the directories of a node and returns its absolute path.
 func emptyDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -92,7 +91,7 @@ func (n *Node) begin() error {
 			return fmt.Errorf("start process %d: %w", p.id.PID, err)
 		}
 	}
-	if err := n.apply(change{started: w.pods}); err != nil {
+	if err := n.apply(change{startedPods: w.pods}); err != nil {
 		return err
 	}
 	truth, err := openTruthLog(n.dir)
@@ -103,15 +102,14 @@ func (n *Node) begin() error {
 	return errors.Join(n.truth.add(w.truth()), n.publish())
 }
 
-// Step moves the node up to a time, in whole steps of 100 ms since the start. It
-// does nothing until the next step is due.
+// Step advances the node to a time, in whole steps of 100 ms since the start. It does nothing
+// until the next step is due.
 func (n *Node) Step(now gpu.Instant) error {
 	return n.Watch(now, func(Truth, []Activity) {})
 }
 
-// Watch is Step, and tells of every step what is true after it and what was done in
-// it.
-func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
+// Watch is Step, and calls report after every step with the truth and the activity of that step.
+func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	due := int64(now.Sub(n.world.start) / step)
@@ -129,18 +127,16 @@ func (n *Node) Watch(now gpu.Instant, tell func(Truth, []Activity)) error {
 		if err := n.truth.add(row); err != nil {
 			return fmt.Errorf("write truth: %w", err)
 		}
-		tell(row, n.world.activity())
+		report(row, n.world.activity())
 	}
 	return n.publish()
 }
 
-// maxLate is by how much a step of a node that lives in real time may be late. Until it is
-// taken after all, calls of the driver about a GPU wait: counters that stood still and then
-// jumped would be those of no board.
+// maxLate is by how much a step may be late in real time. If it is later, the driver's calls
+// about a GPU wait for it: no real board's counter stands still and then jumps.
 const maxLate = 150 * time.Millisecond
 
-// Live steps the node in real time, by the clock that told when it began, until the context
-// ends.
+// Live steps the node in real time, by the clock that gave its start, until the context ends.
 func (n *Node) Live(ctx context.Context, clock gpu.Clock) error {
 	if err := n.setLive(true); err != nil {
 		return err
@@ -157,7 +153,7 @@ func (n *Node) Live(ctx context.Context, clock gpu.Clock) error {
 	}
 }
 
-// setLive says whether the node lives in real time.
+// setLive sets whether the node runs in real time.
 func (n *Node) setLive(live bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -165,31 +161,31 @@ func (n *Node) setLive(live bool) error {
 	return n.publish()
 }
 
-// due returns how long it is until the next step.
+// due returns the time until the next step.
 func (n *Node) due(now gpu.Instant) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.world.elapsed() + step - now.Sub(n.world.start)
 }
 
-// apply brings the files of pods and processes in line with the world.
+// apply updates the files of pods and processes.
 func (n *Node) apply(ch change) error {
-	for _, p := range ch.ended {
+	for _, p := range ch.endedPods {
 		if err := n.end(p); err != nil {
 			return fmt.Errorf("end pod %s: %w", p.name, err)
 		}
 	}
-	for _, p := range ch.started {
+	for _, p := range ch.startedPods {
 		if err := n.start(p); err != nil {
 			return fmt.Errorf("start pod %s: %w", p.name, err)
 		}
 	}
-	for _, p := range ch.died {
+	for _, p := range ch.endedProcesses {
 		if err := n.proc.end(p); err != nil {
 			return fmt.Errorf("end process %d: %w", p.id.PID, err)
 		}
 	}
-	for _, p := range ch.born {
+	for _, p := range ch.startedProcesses {
 		if err := n.proc.start(p); err != nil {
 			return fmt.Errorf("start process %d: %w", p.id.PID, err)
 		}
@@ -225,12 +221,12 @@ func (n *Node) end(p *pod) error {
 	return nil
 }
 
-// publish tells the kubelet the pods, stops or starts it, and writes the truth and then
-// the driver's state, so that whatever counter is read through the driver has its row in
+// publish updates the kubelet's pods, stops or starts the kubelet, and writes the truth and then
+// the driver's state. In this order every counter that is read through the driver has its row in
 // the truth.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
-	if err := n.kubelet.run(n.world.kubelet); err != nil {
+	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}
 	if err := n.truth.flush(); err != nil {
@@ -249,7 +245,7 @@ func (n *Node) publish() error {
 	return nil
 }
 
-// SetFaults lets the driver misbehave at once in the given ways and no others.
+// SetFaults replaces all injected faults, with immediate effect.
 func (n *Node) SetFaults(faults ...Fault) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -257,7 +253,7 @@ func (n *Node) SetFaults(faults ...Fault) error {
 	return n.publish()
 }
 
-// SetEngine makes the host engine another one.
+// SetEngine replaces the host engine.
 func (n *Node) SetEngine(e Engine) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -265,11 +261,11 @@ func (n *Node) SetEngine(e Engine) error {
 	return n.publish()
 }
 
-// ClearFaults lets the driver behave again.
+// ClearFaults removes all injected faults.
 func (n *Node) ClearFaults() error { return n.SetFaults() }
 
-// Happen lets events happen; their times are from now on. Those of the scenario that have
-// not happened yet never do.
+// Happen schedules events; their times are relative to now. It drops the remaining events of the
+// scenario.
 func (n *Node) Happen(events ...Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -279,7 +275,7 @@ func (n *Node) Happen(events ...Event) {
 	}
 }
 
-// Close ends the kubelet's servers. The files stay.
+// Close stops the kubelet's servers. The files remain.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -289,8 +285,7 @@ func (n *Node) Close() error {
 // Dir returns the node's directory, as an absolute path.
 func (n *Node) Dir() string { return n.dir }
 
-// Flags returns the exporter's flags for this node. The driver library is the
-// caller's to add.
+// Flags returns the exporter's flags for this node. The caller adds the driver library.
 func (n *Node) Flags() []string {
 	return []string{
 		"--path.procfs=" + n.proc.dir,
@@ -301,7 +296,7 @@ func (n *Node) Flags() []string {
 		"--kubelet.pods-api-socket=" + podsAPISocket(n.dir),
 		"--state.path=" + filepath.Join(n.dir, "state"),
 		"--node.name=" + n.world.scenario.Node,
-		"--sandbox=false", // there the fake libraries cannot log their calls
+		"--sandbox=false", // in the sandbox the fake libraries cannot log their calls
 	}
 }
 
@@ -315,8 +310,8 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns further flags of the exporter, by which it reads the node's DCGM host
-// engine too, through the given fake library, which takes any address.
+// EngineFlags returns additional flags with which the exporter also reads the node's DCGM host
+// engine through the given fake library, which accepts any address.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

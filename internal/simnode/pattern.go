@@ -2,23 +2,23 @@ package simnode
 
 import "time"
 
-// Pattern is how busy a process keeps a GPU over time, in percent. Without a
-// period it is High for ever; with On it is High for the first part of every
-// period and Low for the rest; else it runs from Low to High in every period.
+// Pattern is how busy a process keeps a GPU over time, in percent. Without a period it is
+// always High. With On it is High in the first part of every period and Low in the rest.
+// Otherwise it rises from Low to High in every period.
 type Pattern struct {
 	Low, High  int // percent
 	On, Period time.Duration
 }
 
-// Constant is the same all the time.
+// Constant returns a constant pattern.
 func Constant(percent int) Pattern { return Pattern{High: percent} }
 
-// Duty works for the first part of every period and then rests.
+// Duty returns a pattern that is busy in the first part of every period and then idle.
 func Duty(percent int, on, period time.Duration) Pattern {
 	return Pattern{High: percent, On: on, Period: period}
 }
 
-// Ramp goes evenly from one percentage to another in every period.
+// Ramp returns a pattern that changes linearly from one percentage to another in every period.
 func Ramp(from, to int, period time.Duration) Pattern {
 	return Pattern{Low: from, High: to, Period: period}
 }

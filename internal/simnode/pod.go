@@ -8,17 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod is a pod that lives, or lived. Only its processes change once it is made.
+// pod is a current or an ended pod. After its creation only its processes change.
 type pod struct {
 	spec       *Pod
-	generation int // counts the pods that took one another's place
-	born       int64
+	generation int // number among its predecessors and successors
+	startStep  int64
 	name, uid  string
 	pause      *process
 	containers []*container
 }
 
-// container is a container of a pod.
 type container struct {
 	gpu.Owner
 	spec      *Container
@@ -28,19 +27,19 @@ type container struct {
 
 // process is a process of a container, or of the host.
 type process struct {
-	id     gpu.ProcessID
-	parent uint32
-	comm   string
-	cgroup string
-	owner  gpu.Owner // zero for the host
-	work   []Work
-	born   int64         // a step
-	life   time.Duration // zero for no end
+	id        gpu.ProcessID
+	parent    uint32
+	comm      string
+	cgroup    string
+	owner     gpu.Owner // zero for the host
+	work      []Work
+	startStep int64         // a step
+	lifetime  time.Duration // zero for no end
 }
 
-// newPod makes a pod and its processes, which began at a time on the boot clock.
+// newPod creates a pod with processes that started at the given time on the boot clock.
 func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
-	p := &pod{spec: spec, generation: generation, born: w.steps, name: spec.Name}
+	p := &pod{spec: spec, generation: generation, startStep: w.steps, name: spec.Name}
 	if spec.Lifetime > 0 {
 		p.name = fmt.Sprintf("%s-%d", spec.Name, generation)
 	}
@@ -62,16 +61,15 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 	for _, s := range spec.Processes {
 		c.processes = append(c.processes, w.spawn(process{
 			parent: p.pause.parent, comm: s.Comm, cgroup: cgroupPath(p.spec.QoS, p.uid, c.id) + s.Below,
-			owner: c.Owner, work: s.Work, life: s.Lifetime,
+			owner: c.Owner, work: s.Work, lifetime: s.Lifetime,
 		}, began))
 	}
 	return c
 }
 
-// spawn gives a process its identity. The start is counted in ticks of a
-// hundredth of a second since boot.
+// spawn gives a process its identity. The start is counted in hundredths of a second since boot.
 func (w *world) spawn(p process, began time.Duration) *process {
-	p.born = w.steps
+	p.startStep = w.steps
 	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
 	if w.nextPID += 1 + w.random.Uint32N(40); w.nextPID >= 1<<22 {
 		w.nextPID = 10_000
@@ -79,7 +77,7 @@ func (w *world) spawn(p process, began time.Duration) *process {
 	return &p
 }
 
-// all lists the pod's processes, the pause process included.
+// all returns the pod's processes, including the pause process.
 func (p *pod) all() []*process {
 	all := []*process{p.pause}
 	for _, c := range p.containers {
@@ -88,8 +86,8 @@ func (p *pod) all() []*process {
 	return all
 }
 
-// cgroupPath is the path of a container under the systemd driver and containerd,
-// in the unified hierarchy.
+// cgroupPath returns the path of a container in the unified hierarchy, with the systemd driver
+// and containerd.
 func cgroupPath(qos, uid, id string) string {
 	slice, parent := "kubepods", "/kubepods.slice/"
 	if qos != "" {

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResources answers as the kubelet's pod-resources API does: one entry per
-// device, in an order that changes from call to call (KEP-606).
+// podResources responds like the kubelet's pod-resources API: one entry per device, in an order
+// that changes between calls (KEP-606).
 type podResources struct {
 	v1.UnimplementedPodResourcesListerServer
 	*kubelet
@@ -40,8 +40,8 @@ func (k *podResources) Get(_ context.Context, r *v1.GetPodResourcesRequest) (*v1
 	return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.PodName, r.PodNamespace)
 }
 
-// GetAllocatableResources implements the kubelet's API. It knows the devices of
-// device plugins only.
+// GetAllocatableResources implements the kubelet's API. It returns only the devices of device
+// plugins.
 func (k *podResources) GetAllocatableResources(context.Context, *v1.AllocatableResourcesRequest) (*v1.AllocatableResourcesResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,7 +55,6 @@ func (k *podResources) GetAllocatableResources(context.Context, *v1.AllocatableR
 	return &v1.AllocatableResourcesResponse{Devices: k.devices(all)}, nil
 }
 
-// resources describes a pod.
 func (k *podResources) resources(p *pod) *v1.PodResources {
 	r := &v1.PodResources{Name: p.name, Namespace: p.spec.Namespace}
 	for _, c := range p.containers {
@@ -68,7 +67,7 @@ func (k *podResources) resources(p *pod) *v1.PodResources {
 	return r
 }
 
-// devices describes devices of the device plugin.
+// devices returns the entries of the device plugin's devices.
 func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
@@ -83,9 +82,9 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	return out
 }
 
-// claim describes a resource claim. Nothing in it tells admin access. As in the
-// kubelet (GetDynamicResources of its container manager), each device also has the
-// CDI devices of those before it.
+// claim returns the entry of a resource claim. It does not show admin access. As in the kubelet
+// (GetDynamicResources of its container manager), each device also has the CDI devices of the
+// devices before it.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}
 	uid := uuid(k.scenario.Name, "claim", c.Namespace, c.Name)

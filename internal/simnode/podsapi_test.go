@@ -17,13 +17,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// apiPod is what the Pods API tells of a pod.
+// apiPod is a pod as the Pods API reports it.
 type apiPod struct {
 	namespace, name, uid, phase string
 	containers                  map[string]string // ids by name
 }
 
-// decode reads the fields of a message by their numbers, each as often as it is there.
+// decode returns the values of a message's fields by field number.
 func decode(t *testing.T, message []byte) map[protowire.Number][]string {
 	t.Helper()
 	out := make(map[protowire.Number][]string)
@@ -56,7 +56,7 @@ func decodePod(t *testing.T, data []byte) apiPod {
 	return p
 }
 
-// The Pods API says the same as the log links, which name every container.
+// TestPodsAPI checks that the Pods API agrees with the log links, which contain every container.
 func TestPodsAPI(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, time.Second, time.Second)
@@ -95,7 +95,7 @@ func TestPodsAPI(t *testing.T) {
 	}
 }
 
-// logLinks reads the links of a node's containers and their targets.
+// logLinks returns the links of a node's containers and their targets.
 func logLinks(t *testing.T, node string) map[string]string {
 	t.Helper()
 	dir := filepath.Join(node, "log/containers")
@@ -112,7 +112,8 @@ func logLinks(t *testing.T, node string) map[string]string {
 	return links
 }
 
-// A kubelet without the Pods API has neither its socket nor its directory.
+// TestNoPodsAPI checks that a kubelet without the Pods API has neither its socket nor its
+// directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")
@@ -121,7 +122,6 @@ func TestNoPodsAPI(t *testing.T) {
 	}
 }
 
-// flagOf returns one of the flags of a node.
 func flagOf(n *simnode.Node, name string) string {
 	flags := n.Flags()
 	return flags[slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, name) })]

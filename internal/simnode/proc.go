@@ -9,27 +9,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree is a /proc directory. Processes come and go in one go, as they do in
-// the kernel's: they are prepared in a directory beside it and renamed.
+// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's:
+// they are prepared in a directory beside it and renamed.
 type procTree struct {
 	dir, scratch string
-	// private is set for a tree of the PID namespace of the exporter's container,
-	// which has one process.
+	// private is set for the tree of the exporter container's own PID namespace, which has one
+	// process.
 	private bool
 }
 
-// exporter is the name of the process that the tree is for.
+// exporter is the name of the exporter's process.
 const exporter = "gpuledger"
 
-// The links of processes to their PID namespaces. The inode number of the initial
-// one is a constant (PROC_PID_INIT_INO in the kernel).
+// The links of processes to their PID namespaces. The inode number of the initial namespace is a
+// constant (PROC_PID_INIT_INO in the kernel).
 const (
 	initialNamespace = "pid:[4026531836]"
 	privateNamespace = "pid:[4026532781]"
 )
 
-// write lays out what does not belong to a process: /proc/stat with the time of
-// boot, and the boot id.
+// write creates the files that belong to no process: /proc/stat with the boot time, and the boot
+// id.
 func (t procTree) write(boot string, start gpu.Instant) error {
 	if err := os.MkdirAll(t.scratch, 0o755); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
-// view returns a process as the tree shows it, if it does. In a container of its
-// own the exporter is PID 1, and the root of its cgroup namespace.
+// view returns a process as the tree shows it, and whether it does. In its own PID namespace the
+// exporter is PID 1, in the root of its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true
@@ -54,7 +54,7 @@ func (t procTree) view(p *process) (shown *process, ok bool) {
 	return &inside, p.comm == exporter
 }
 
-// start makes a process appear.
+// start adds a process.
 func (t procTree) start(p *process) error {
 	p, ok := t.view(p)
 	if !ok {
@@ -83,7 +83,7 @@ func (t procTree) start(p *process) error {
 	return os.Symlink(p.name(), filepath.Join(t.dir, "self"))
 }
 
-// end makes a process vanish.
+// end removes a process.
 func (t procTree) end(p *process) error {
 	p, ok := t.view(p)
 	if !ok {
@@ -96,11 +96,11 @@ func (t procTree) end(p *process) error {
 	return os.RemoveAll(dir)
 }
 
-// name is the process's directory.
+// name returns the name of the process's directory.
 func (p *process) name() string { return strconv.FormatUint(uint64(p.id.PID), 10) }
 
-// stat is the process's line in /proc/<pid>/stat, 52 fields (proc(5)). Field 2 is
-// the name, with no quoting of any kind; field 22 is the start time.
+// stat returns the line of /proc/<pid>/stat, 52 fields (proc(5)). Field 2 is the name, without
+// any quoting. Field 22 is the start time.
 func (p *process) stat() string {
 	return fmt.Sprintf("%d (%s) S %d %d %d 0 -1 4194560 "+ // 1-9
 		"1450 0 3 0 12 7 0 0 20 0 1 0 "+ // 10-21

@@ -34,7 +34,7 @@ const (
 // ringSpan is the length of the driver's sample ring.
 const ringSpan = 10 * time.Second
 
-// ring is the process-utilisation samples of one GPU. A sample is the busy percentage
+// ring contains the process-utilisation samples of one GPU. A sample is the busy percentage
 // and the one process that was active at that moment.
 type ring struct {
 	samples []sample
@@ -49,7 +49,7 @@ type sample struct {
 	busy, memory int           // percent
 }
 
-// at returns when the k-th sample is taken, since the start.
+// at returns the time of the k-th sample since the start.
 func (s Sampling) at(k int64) time.Duration {
 	if s.PerSecond == 0 {
 		const ringLength = 72
@@ -58,9 +58,9 @@ func (s Sampling) at(k int64) time.Duration {
 	return time.Duration(float64(k) / s.PerSecond * float64(time.Second))
 }
 
-// record takes the samples that fall due until a time, while the given loads run,
-// and forgets those that fell out of the ring. It returns all taken samples, including
-// unnamed ones, which are not in the ring.
+// record takes the samples that are due until the given time, while the given loads run, and
+// drops the samples that left the ring. It returns all taken samples, including unnamed ones,
+// which are not in the ring.
 func (r *ring) record(how Sampling, until time.Duration, loads []load, random *rand.Rand) (taken []sample) {
 	for ; how.at(r.next) <= until; r.next++ {
 		s := r.take(how, loads, random)
@@ -85,23 +85,23 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	if how.Even {
 		number = func(n int) int { return evenly(r.next, n) }
 	}
-	resting := how.Idle != NamesActive && number(100) >= busy // at this moment of the step
+	resting := how.Idle != NamesActive && number(100) >= busy // nothing runs at the time of the sample
 	switch {
 	case len(loads) == 0 || how.Idle == NamesNone && resting:
 		return sample{}
 	case busy == 0 && how.Idle == NamesActive:
-		return sample{pid: seen(loads[int(r.next)%len(loads)], loads).process.id.PID}
+		return sample{pid: sampledAs(loads[int(r.next)%len(loads)], loads).process.id.PID}
 	case busy > 0 && resting:
 		at := slices.DeleteFunc(slices.Clone(loads), func(l load) bool { return l.percent == 0 })
-		r.last = seen(at[number(len(at))], loads).process.id.PID
+		r.last = sampledAs(at[number(len(at))], loads).process.id.PID
 	case busy > 0:
 		r.last = pick(loads, number(busy))
 	}
 	return sample{pid: r.last, busy: busy, memory: busy / 3}
 }
 
-// evenly returns the k-th number of a sequence below n that fills it evenly: multiples of
-// the golden ratio, without their whole part.
+// evenly returns the k-th number of an even sequence below n: multiples of the golden ratio
+// without their integer part.
 func evenly(k int64, n int) int {
 	const ratio = 2654435769 // of 2³²
 	return int(uint64(uint32(k)*ratio) * uint64(n) >> 32)
@@ -111,15 +111,15 @@ func evenly(k int64, n int) int {
 func pick(loads []load, point int) uint32 {
 	for _, l := range loads {
 		if point -= l.percent; point < 0 {
-			return seen(l, loads).process.id.PID
+			return sampledAs(l, loads).process.id.PID
 		}
 	}
 	return 0
 }
 
-// seen returns the load that the driver takes a load for: an MPS client's work is
-// its server's.
-func seen(l load, loads []load) load {
+// sampledAs returns the load to which the driver attributes a load's samples: an MPS client's
+// samples name its server.
+func sampledAs(l load, loads []load) load {
 	if l.context != MPSClient {
 		return l
 	}

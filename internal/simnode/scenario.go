@@ -7,13 +7,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Scenario is a machine, what runs on it, and what happens to it, as data.
+// A Scenario describes a machine, its workloads and its events, as data.
 type Scenario struct {
 	Name        string
 	Description string // one line
 	Node        string // the node's name in the cluster
 	Driver      Driver
-	// DMI holds the files of /sys/class/dmi/id.
+	// DMI contains the files of /sys/class/dmi/id.
 	DMI  map[string]string
 	GPUs []GPU
 	// Devices are the other devices on the PCI bus.
@@ -21,82 +21,81 @@ type Scenario struct {
 	// Daemons are the processes of the host; the first one is PID 1.
 	Daemons []Daemon
 	Pods    []Pod
-	// Claims are the resource claims that DRA has satisfied. A node has either a
-	// device plugin or a DRA driver: with claims, none of its GPUs is the plugin's.
+	// Claims are the resource claims that DRA has satisfied. A node has either a device plugin
+	// or a DRA driver: with claims, the device plugin offers none of its GPUs.
 	Claims []Claim
-	// GooglePlugin makes the device plugin Google's on GKE, else it is NVIDIA's.
+	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's.
 	GooglePlugin bool
-	// PodsAPI lets the kubelet serve its Pods API, as it does from Kubernetes 1.37.
+	// PodsAPI makes the kubelet serve its Pods API, as from Kubernetes 1.37.
 	PodsAPI bool
-	// PrivatePIDs puts the exporter's container into a PID namespace of its own,
-	// as without hostPID.
+	// PrivatePIDs gives the exporter's container its own PID namespace, as without hostPID.
 	PrivatePIDs bool
 	// Events happen at their time, in order.
 	Events []Event
-	// Sampling is how the driver takes utilisation samples.
+	// Sampling configures the driver's utilisation samples.
 	Sampling Sampling
-	// NoTruth leaves the truth untold after its first row: its rows are long where
-	// thousands of processes come and go.
+	// NoTruth writes only the first row of the truth. With thousands of short processes the rows
+	// would be long.
 	NoTruth bool
 }
 
-// Driver is the driver's versions.
+// Driver contains the driver's versions.
 type Driver struct{ Version, NVML string }
 
-// GPU is one physical GPU: its identity and how much it draws.
+// GPU is one physical GPU: its identity and its power.
 type GPU struct {
 	UUID   string
-	Bus    string // as NVML prints it: 00000000:1B:00.0
+	Bus    string // in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // of the board; two GPUs may share one
 	Part   string
 	VBIOS  string
-	Place  *Place  // nil where the GPU has no platform info
-	Fabric *Fabric // nil where the GPU is in no NVLink fabric
-	// Floor is the draw in watts while nothing runs.
+	Place  *Place  // nil if the GPU has no platform info
+	Fabric *Fabric // nil if the GPU is in no NVLink fabric
+	// Floor is the power in watts while nothing runs.
 	Floor    int
 	Limit    int    // enforced power limit, watts
 	MaxLimit int    // highest limit that can be set, watts
 	Memory   uint64 // bytes
-	// Counter is what the board has counted before the simulation begins.
+	// Counter is the board's counter at the start of the simulation.
 	Counter gpu.Millijoules
 	Counts  Counts
-	// Replicas is how many times the device plugin offers the GPU, by time-slicing
-	// or MPS; 0 if it is not shared.
+	// Replicas is the number of replicas that the device plugin offers, by time-slicing or MPS;
+	// 0 if the GPU is not shared.
 	Replicas int
-	MIG      *MIG // nil while the GPU is not in MIG mode
-	// GPM lets the driver tell how busy instances are, as on Hopper and newer.
+	MIG      *MIG // nil if the GPU is not in MIG mode
+	// GPM makes the driver report how busy instances are, as on Hopper and newer.
 	GPM bool
-	// Accounting lets the driver keep accounts of processes, as where an administrator
-	// has switched that on.
+	// Accounting makes the driver keep accounts of processes, as after an administrator has
+	// enabled it.
 	Accounting bool
 }
 
-// Place is where a GPU sits in its chassis.
+// Place is the place of a GPU in its chassis.
 type Place struct {
 	Chassis                        string // at most 15 bytes
 	Slot, Tray, Host, Peer, Module int
 }
 
-// Fabric is the NVLink domain of a GPU, completely configured.
+// Fabric is the fully configured NVLink domain of a GPU.
 type Fabric struct {
 	Cluster string // 32 hex digits
 	Clique  int
 }
 
-// Counts says which energy counters a GPU's driver offers.
+// Counts is the kind of energy counters that a GPU's driver offers.
 type Counts int
 
 // The kinds of energy counters. On a board of two GPUs, nvmlDeviceGetTotal-
 // EnergyConsumption counts the whole module on either GPU.
 const (
-	CountsGPU    Counts = iota // the plain counter alone, and it counts the GPU
+	CountsGPU    Counts = iota // the plain counter only; it counts the GPU
 	CountsScoped               // the plain counter, and field 191 for both the GPU and the module
 	CountsModule               // the plain counter, and field 191 for the module only
 )
 
-// PCIDevice is a device on the PCI bus that is no GPU of the scenario. The
-// numbers are written as sysfs shows them.
+// PCIDevice is a device on the PCI bus other than the scenario's GPUs. The numbers are in the
+// format of sysfs.
 type PCIDevice struct{ Address, Vendor, Device, Class string }
 
 // Daemon is a process of the host.
@@ -105,26 +104,25 @@ type Daemon struct {
 	Process
 }
 
-// Process is a program and the work it does on GPUs.
+// Process is a program and its work on GPUs.
 type Process struct {
 	Comm string // at most 15 bytes, any but NUL and newline
 	Work []Work
-	// Below is a path below the container's cgroup, as a runtime inside the container
-	// makes; usually empty.
+	// Below is a path below the container's cgroup, as created by a runtime inside the
+	// container; usually empty.
 	Below string
-	// Lifetime, if set, is how long a process of a container lives before another one
-	// takes its place.
+	// Lifetime, if set, is the time after which a process of a container is replaced by another
+	// one.
 	Lifetime time.Duration
 }
 
-// Work is what a process does on one GPU, and it implies a context there.
+// Work is a process's use of one GPU. It implies a context there.
 type Work struct {
 	GPU int // position in the scenario's GPUs
-	// Instance is the position of the MIG instance it runs on in the GPU's.
+	// Instance is the position of its MIG instance in the GPU's instances.
 	Instance int
-	// Watts is what the process draws above the floor while it keeps the GPU, or
-	// the instance, entirely busy. It differs from process to process, which no
-	// exporter sees.
+	// Watts is the process's power above the floor while it keeps the GPU, or the instance,
+	// completely busy. It differs between processes, which an exporter cannot measure.
 	Watts   int
 	Load    Pattern
 	Memory  uint64 // bytes
@@ -134,9 +132,9 @@ type Work struct {
 // Context is the kind of a context on a GPU.
 type Context int
 
-// The kinds of contexts. What MPS clients do runs through the context of their
-// server, whose PID the utilisation samples name (NVIDIA open-gpu-kernel-modules,
-// kernel_channel.c: a channel is of the process that made its RM client).
+// The kinds of contexts. The work of MPS clients runs through the context of their server, whose
+// PID the utilisation samples name (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a channel
+// belongs to the process that created its RM client).
 const (
 	Compute Context = iota
 	Graphics
@@ -149,22 +147,22 @@ type Pod struct {
 	Namespace, Name string
 	QoS             string // burstable, besteffort, or empty for guaranteed
 	Containers      []Container
-	// Lifetime, if set, is how long a pod lives before another one with another
-	// name, UID and processes takes its place and its GPUs, after a pause.
+	// Lifetime, if set, is the time after which a pod is replaced, after a pause, by another pod
+	// with the same GPUs and another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
 }
 
-// Span is when something exists, since the start. Zero is for ever.
+// Span is the time in which something exists, since the start. The zero Span has no end.
 type Span struct {
 	From  time.Duration
-	Until time.Duration // not included; 0 for no end
+	Until time.Duration // exclusive; 0 for no end
 }
 
-// covers reports whether something exists at a time.
+// covers reports whether the span includes a time.
 func (s Span) covers(t time.Duration) bool { return t >= s.From && (s.Until == 0 || t < s.Until) }
 
-// Container is a container, what it holds by allocation and its processes.
+// Container is a container with its allocations and processes.
 type Container struct {
 	Name      string
 	Devices   []Device // from the device plugin
@@ -172,7 +170,7 @@ type Container struct {
 	Processes []Process
 }
 
-// Event is something that happens to the machine.
+// Event is an event of the machine.
 type Event struct {
 	At  time.Duration // since the start
 	Do  Action
@@ -182,19 +180,19 @@ type Event struct {
 // Action is the kind of an event.
 type Action int
 
-// The actions. A GPU that fell off the bus draws and counts nothing; it stays on
-// the PCI bus and with the driver (as lost) until the driver is loaded again.
-// Without a driver nothing runs, but processes survive: that is kinder than life.
-// Without a kubelet pods come and go all the same.
+// The actions. A GPU that fell off the bus draws and counts nothing. It stays on
+// the PCI bus and with the driver (as lost) until the driver is reloaded. Without a driver no work
+// runs, but processes survive, unlike on a real machine. Without a kubelet pods still start and
+// end.
 const (
 	FallOff      Action = iota // the GPU is lost, XID 79
 	UnloadDriver               // every call fails
-	LoadDriver                 // lost GPUs are gone, the others renumbered, counters begin at zero
-	StopKubelet                // its sockets are gone
-	StartKubelet               // its sockets are there again, new ones
+	LoadDriver                 // lost GPUs are removed, the others renumbered, counters start at zero
+	StopKubelet                // its sockets are removed
+	StartKubelet               // it creates new sockets
 )
 
-// Scenarios lists the scenarios that come with the package.
+// Scenarios returns the scenarios of the package.
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
@@ -202,7 +200,7 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Lookup finds a scenario by its name.
+// Lookup returns the scenario with a name.
 func Lookup(name string) (Scenario, error) {
 	var known string
 	for _, sc := range Scenarios() {
@@ -211,5 +209,5 @@ func Lookup(name string) (Scenario, error) {
 		}
 		known += " " + sc.Name
 	}
-	return Scenario{}, fmt.Errorf("unknown scenario %q, known are:%s", name, known)
+	return Scenario{}, fmt.Errorf("unknown scenario %q, must be one of:%s", name, known)
 }

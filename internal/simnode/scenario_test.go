@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// Every second two pods are replaced by others, in the kubelet's answer, in the
-// log links, in /proc and in the driver's process lists.
+// TestChurn checks that every second two pods are replaced in the kubelet's list, the log links,
+// /proc and the driver's process lists.
 func TestChurn(t *testing.T) {
 	n := open(t, "churn")
 	kubelet := dial(t, n)
@@ -29,7 +29,7 @@ func TestChurn(t *testing.T) {
 		for pod := range held {
 			if strings.HasPrefix(pod, "short-") {
 				if seen[pod] {
-					t.Errorf("pod %s is there after second %d", pod, second)
+					t.Errorf("pod %s still exists after second %d", pod, second)
 				}
 				seen[pod] = true
 			}
@@ -54,7 +54,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// A pod that pauses is away for that long, and comes back as another pod.
+// TestPause checks that a pod is absent during its pause and returns as another pod.
 func TestPause(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -79,12 +79,12 @@ func TestPause(t *testing.T) {
 		got = append(got, there)
 	}
 	if want := "1 1 1 - - 2 2 2 - - 3"; strings.Join(got, " ") != want {
-		t.Errorf("the pod was there as %v, want %s", got, want)
+		t.Errorf("the pod existed as %v, want %s", got, want)
 	}
 }
 
-// A kubelet that stops leaves no socket, and one that starts makes it anew and knows the
-// pods that came meanwhile.
+// TestKubeletRestart checks that a stopped kubelet has no socket, and that a restarted kubelet
+// creates a new one and lists the pods that were created meanwhile.
 func TestKubeletRestart(t *testing.T) {
 	sc, err := simnode.Lookup("churn")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
-// A GPU falls off the bus, and the driver is loaded without it.
+// TestLost checks a GPU that falls off the bus, and a driver that is reloaded without it.
 func TestLost(t *testing.T) {
 	n := open(t, "lost")
 	dead := driverState(t, n)["gpu"][2]
@@ -132,7 +132,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// checkReloaded checks that the driver has counted and numbered anew.
+// checkReloaded checks that the driver has reset its counters and renumbered the GPUs.
 func checkReloaded(t *testing.T, state map[string][]fields, dead string) {
 	t.Helper()
 	if d := state["driver"][0]; d["loaded"] != "1" || d["generation"] != "2" || len(state["gpu"]) != 7 {
@@ -192,8 +192,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"no such GPU to hold", t.TempDir(), holding(good, simnode.Container{Devices: simnode.GPUs(8)}), "pod ns/pod: container : no GPU 8"},
 		{"no such replica", t.TempDir(), holding(good, simnode.Container{Devices: simnode.Parts(0, 1)}), "GPU 0 has no part 1"},
 		{"no such claim", t.TempDir(), holding(good, simnode.Container{Claims: []int{0}}), "no claim 0"},
-		{"instance ends too early", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 1)}), "instance 1 is not there all the time"},
-		{"instance begins too late", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 3)}), "instance 3 is not there all the time"},
+		{"instance ends too early", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 1)}), "instance 1 does not exist during the whole life of the pod"},
+		{"instance begins too late", t.TempDir(), holding(divided, simnode.Container{Devices: simnode.Parts(0, 3)}), "instance 3 does not exist during the whole life of the pod"},
 		{"no PID 1", t.TempDir(), simnode.Scenario{Name: "none"}, "PID 1"},
 	}
 	for _, tt := range tests {

@@ -2,9 +2,8 @@ package simnode
 
 import "time"
 
-// timeslice is a machine whose device plugin offers every GPU six times. On the
-// first GPU the pods differ in how long and how hard they work, on the second they
-// are equal.
+// timeslice is a machine whose device plugin offers every GPU six times. On the first GPU the
+// pods differ in activity and power, on the second they are equal.
 func timeslice() Scenario {
 	sc := hgxH100("timeslice", 2)
 	sc.Description = "2 H100 shared by time-slicing; 4 different pods on one, 2 equal pods on the other"
@@ -24,7 +23,7 @@ func timeslice() Scenario {
 	return sc
 }
 
-// accounted is timeslice with a newer driver, whose accounting is on.
+// accounted is timeslice with a newer driver and accounting mode.
 func accounted() Scenario {
 	sc := timeslice()
 	sc.Name, sc.Node = "accounting", "accounting-0"
@@ -36,8 +35,8 @@ func accounted() Scenario {
 	return sc
 }
 
-// mps is a machine whose device plugin offers its GPU ten times through MPS. The
-// plugin's control daemon runs the server in a pod of its own, which holds nothing.
+// mps is a machine whose device plugin offers its GPU ten times through MPS. The plugin's
+// control daemon runs the server in its own pod, which has no allocation.
 func mps() Scenario {
 	sc := hgxH100("mps", 1)
 	sc.Description = "1 H100 shared by MPS; 3 client pods and the server in the pod of the control daemon"
@@ -62,7 +61,7 @@ func mps() Scenario {
 	return sc
 }
 
-// sharer is a pod with one process that has a part of a GPU.
+// sharer is a pod with one process and parts of a GPU.
 func sharer(name string, devices []Device, work ...Work) Pod {
 	return Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []Container{{
 		Name: "main", Devices: devices, Processes: []Process{{Comm: "python3", Work: work}},

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns what pods used of a GPU within a number of seconds.
+// used returns the energy that pods used of a GPU within a number of seconds.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -21,8 +21,8 @@ func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string
 	return pods, g.Energy, g.Idle
 }
 
-// The floor of a shared GPU is borne by the replicas, what a process draws above it
-// by its pod.
+// TestTimeslice checks that the floor of a shared GPU is charged by replicas, and the rest to
+// the pod of each process.
 func TestTimeslice(t *testing.T) {
 	n := open(t, "timeslice")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -43,8 +43,8 @@ func TestTimeslice(t *testing.T) {
 	}
 }
 
-// The driver lists the clients of an MPS server apart, and takes what they do for
-// the server's.
+// TestMPS checks that the driver lists the clients of an MPS server separately and attributes
+// their samples to the server.
 func TestMPS(t *testing.T) {
 	n := open(t, "mps")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -77,7 +77,8 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// A claim of two pods is held by both; one with admin access by nobody.
+// TestDRA checks that two pods with one claim both hold it, and that a claim with admin access
+// has no holder.
 func TestDRA(t *testing.T) {
 	n := open(t, "dra")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -89,11 +90,12 @@ func TestDRA(t *testing.T) {
 	}
 	pods, _, _ = used(t, n, 0, 10)
 	if diff := cmp.Diff(map[string]gpu.Millijoules{"trainer-0": 570*95*100 + floor(0)}, pods); diff != "" {
-		t.Errorf("GPU with an onlooker (-want +got):\n%s", diff)
+		t.Errorf("GPU with admin access (-want +got):\n%s", diff)
 	}
 }
 
-// A GPU's holder bears its floor, whoever works on it.
+// TestHog checks that the floor is charged to a GPU's holder, independent of the processes on
+// it.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

@@ -11,15 +11,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// start is the moment at which all simulations of these tests begin.
+// start is the start of all simulations in these tests.
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC), Boot: 5 * time.Hour}
 
-// after returns the moment a while after the start.
+// after returns an instant after the start.
 func after(d time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: start.Wall.Add(d), Boot: start.Boot + d}
 }
 
-// open lays out a scenario in a directory with a short name.
+// open creates a scenario in a directory with a short name.
 func open(t *testing.T, scenario string) *simnode.Node {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -58,7 +58,6 @@ func run(t *testing.T, n *simnode.Node, from, to, tick time.Duration) {
 	}
 }
 
-// history reads the truth of a node.
 func history(t *testing.T, n *simnode.Node) simnode.History {
 	t.Helper()
 	rows, err := simnode.ReadTruth(filepath.Join(n.Dir(), "truth.jsonl"))
@@ -71,7 +70,7 @@ func history(t *testing.T, n *simnode.Node) simnode.History {
 // fields is one record of the driver's state file.
 type fields map[string]string
 
-// driverState reads the driver's state file: the records by name.
+// driverState returns the records of the driver's state file by name.
 func driverState(t *testing.T, n *simnode.Node) map[string][]fields {
 	t.Helper()
 	path, _ := strings.CutPrefix(n.Env()[0], "GPULEDGER_FAKE_NVML_STATE=")

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// maxSocketPath is what fits into sockaddr_un with its closing NUL.
+// maxSocketPath is the longest path that fits into sockaddr_un with its terminating NUL.
 const maxSocketPath = 107
 
 // socket is a gRPC server on a unix socket.
@@ -20,7 +20,7 @@ type socket struct {
 // openSocket serves on a path until it is closed.
 func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("socket path %s is %d bytes long, %d are possible: choose a shorter directory",
+		return nil, fmt.Errorf("socket path %s has %d bytes, limit is %d: choose a shorter directory",
 			path, len(path), maxSocketPath)
 	}
 	listener, err := net.Listen("unix", path)
@@ -33,8 +33,8 @@ func openSocket(path string, register func(grpc.ServiceRegistrar)) (*socket, err
 	return s, nil
 }
 
-// close ends the server and removes the socket. A server that was stopped before it
-// began to serve says so, which is no failure.
+// close stops the server and removes the socket. The error of a server that was stopped before
+// it served is ignored.
 func (s *socket) close() error {
 	s.server.Stop()
 	if err := <-s.served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// writeSys lays out a /sys directory with the machine's PCI devices and its DMI
-// identity.
+// writeSys writes a /sys directory with the machine's PCI devices and its DMI identity.
 func writeSys(dir string, sc *Scenario) error {
 	for _, g := range sc.GPUs {
 		if err := writePCI(dir, PCIDevice{sysfsAddress(g.Bus), "0x10de", "0x2330", "0x030200"}); err != nil {
@@ -23,8 +22,8 @@ func writeSys(dir string, sc *Scenario) error {
 	return writeFiles(filepath.Join(dir, "class/dmi/id"), sc.DMI)
 }
 
-// writePCI adds a device. As in the kernel's /sys, the entry on the bus is a link
-// to the device below its root.
+// writePCI adds a device. As in the kernel's /sys, the entry on the bus is a link to the device
+// below its root.
 func writePCI(dir string, d PCIDevice) error {
 	root := filepath.Join("devices", "pci"+d.Address[:len("0000:00")])
 	err := writeFiles(filepath.Join(dir, root, d.Address), map[string]string{
@@ -41,8 +40,8 @@ func writePCI(dir string, d PCIDevice) error {
 	return os.Symlink(filepath.Join("../../..", root, d.Address), filepath.Join(bus, d.Address))
 }
 
-// sysfsAddress is the kernel's spelling of an address that NVML prints: the
-// domain has four digits, and letters are small.
+// sysfsAddress converts NVML's format of an address to the kernel's: a domain of four digits, in
+// lower case.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))
 }

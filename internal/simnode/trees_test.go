@@ -36,14 +36,13 @@ func TestProcIsReadable(t *testing.T) {
 				checkProcess(t, n, p)
 			}
 			if _, err := fs.Self(); err != nil {
-				t.Errorf("no process is the exporter's: %v", err)
+				t.Errorf("no exporter process: %v", err)
 			}
 		})
 	}
 }
 
-// checkProcess checks one process directory with the library that the exporter
-// reads it with.
+// checkProcess checks one process directory with the library that the exporter uses.
 func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	t.Helper()
 	stat, err := p.Stat()
@@ -77,8 +76,8 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	}
 }
 
-// The exporter's own PID namespace is the initial one, unless it has its own: then
-// it is alone in it.
+// TestPIDNamespace checks that the exporter's PID namespace is the initial one, unless it has
+// its own and is the only process in it.
 func TestPIDNamespace(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -114,8 +113,8 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// The processes that the driver names exist, and their start times agree with the
-// truth's and with the time of boot.
+// TestProcessesAgree checks that the processes that the driver reports exist, and that their
+// start times agree with the truth and with the boot time.
 func TestProcessesAgree(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, time.Second, time.Second)

@@ -16,42 +16,41 @@ type Truth struct {
 	// boot.
 	Time int64 `json:"time_unix_ns"`
 	Boot int64 `json:"boot_ns"`
-	// GPUs are all GPUs of the scenario, in its order, lost ones included.
+	// GPUs contains all GPUs of the scenario, in its order, including lost ones.
 	GPUs []GPUTruth `json:"gpus"`
-	// Modules are the boards that carry more than one GPU.
+	// Modules contains the boards with more than one GPU.
 	Modules []ModuleTruth `json:"modules,omitempty"`
 }
 
-// GPUTruth is what one GPU really used since the simulation began. At every row
+// GPUTruth is the true use of one GPU since the start of the simulation. In every row
 //
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
-// exactly. A process of a container is a part of its container; a container that
-// holds a GPU without any process has a share of the floor all the same.
+// exactly. A process of a container is included in its container. A container that holds a GPU
+// without any process still has a share of the floor.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
-	// Counter is the counter the driver shows for this GPU, the GPU's own where
-	// there is one, else its module's. It is nil while the GPU or the driver does
-	// not answer.
+	// Counter is the counter that the driver reports for this GPU: the GPU's own if there is
+	// one, otherwise its module's. It is nil while the GPU is lost or the driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
-	// Idle is the floor that nobody bears, Retired what was borne by containers
-	// and processes that were gone for a minute and are listed no more.
+	// Idle is the part of the floor that is charged to no owner. Retired is the sum of
+	// containers and processes that ended at least a minute ago and are no longer listed.
 	Idle       gpu.Millijoules  `json:"idle_mj"`
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
 	Processes  []ProcessTruth   `json:"processes,omitempty"`
 }
 
-// ContainerTruth is what one container really used of a GPU or a module.
+// ContainerTruth is the true use of a GPU or a module by one container.
 type ContainerTruth struct {
 	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
 }
 
-// ProcessTruth is what one process really used of a GPU. The container is empty
-// for a process of the host.
+// ProcessTruth is the true use of a GPU by one process. The container is empty for a process of
+// the host.
 type ProcessTruth struct {
 	gpu.ProcessID
 	Command string `json:"name"`
@@ -80,7 +79,7 @@ func (g *GPUTruth) Sum() gpu.Millijoules {
 	return sum
 }
 
-// Since returns what each container used after an earlier row of the same GPU.
+// Since returns the use of each container since an earlier row of the same GPU.
 func (g *GPUTruth) Since(earlier *GPUTruth) map[gpu.Owner]gpu.Millijoules {
 	used := make(map[gpu.Owner]gpu.Millijoules)
 	for _, c := range g.Containers {
@@ -107,8 +106,8 @@ func (t *Truth) GPU(uuid string) *GPUTruth {
 // History is a sequence of rows, oldest first.
 type History []Truth
 
-// Find returns the newest row in which a GPU's counter has a given value, such
-// as one that was read through the driver, or nil.
+// Find returns the newest row in which a GPU's counter has a given value, for example a value
+// read through the driver, or nil.
 func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	for i := len(h) - 1; i >= 0; i-- {
 		if g := h[i].GPU(uuid); g != nil && g.Counter != nil && *g.Counter == counter {
@@ -118,8 +117,8 @@ func (h History) Find(uuid string, counter gpu.Millijoules) *Truth {
 	return nil
 }
 
-// ReadTruth reads a file of truth, the newest row or the history. A last row that
-// is still being written is left out.
+// ReadTruth reads a file of truth, the newest row or the history. It skips an incomplete last
+// row.
 func ReadTruth(path string) (History, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -55,7 +55,7 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 	}
 }
 
-// checkProcesses checks that a container's processes use no more than it does.
+// checkProcesses checks that a container's processes use no more than the container.
 func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	t.Helper()
 	used := make(map[gpu.Owner]gpu.Millijoules)
@@ -69,7 +69,7 @@ func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	}
 }
 
-// checkRise checks that nothing falls, but for a counter of a reloaded driver.
+// checkRise checks that no value falls, except the counter of a reloaded driver.
 func checkRise(t *testing.T, before, row *simnode.Truth) {
 	t.Helper()
 	for i := range row.GPUs {
@@ -108,7 +108,7 @@ func TestTruthIsPlausible(t *testing.T) {
 	}
 }
 
-// Whatever the driver shows has a row in the truth.
+// TestCounterHasRow checks that every counter of the driver has a row in the truth.
 func TestCounterHasRow(t *testing.T) {
 	for _, tt := range []struct{ scenario, field string }{
 		{"dgx-h100", "energy"}, {"gb200", "energy_gpu"}, {"gb200-module", "energy_module"},
@@ -131,7 +131,8 @@ func TestCounterHasRow(t *testing.T) {
 	}
 }
 
-// The GPUs of a module show the same counter, and it rises by what both used.
+// TestModuleCounter checks that the GPUs of a module report the same counter, and that it rises
+// by the energy of both.
 func TestModuleCounter(t *testing.T) {
 	n := open(t, "gb200-module")
 	run(t, n, 0, 10*time.Second, time.Second)
@@ -155,17 +156,18 @@ func TestModuleCounter(t *testing.T) {
 			t.Errorf("module %s has %d GPUs, want 2", m.Serial, gpus)
 		}
 		if len(m.Containers) != 1 || m.Containers[0].Energy != m.Energy {
-			t.Errorf("module %s is not one container's: %v", m.Serial, m.Containers)
+			t.Errorf("module %s has several containers: %v", m.Serial, m.Containers)
 		}
 	}
 	for _, g := range driverState(t, n)["gpu"] {
 		if _, ok := g["energy_gpu"]; ok {
-			t.Errorf("%s has a counter of its own", g["uuid"])
+			t.Errorf("%s has its own counter", g["uuid"])
 		}
 	}
 }
 
-// The result depends on the scenario and the time only, not on how one gets there.
+// TestStepIsDeterministic checks that the result depends only on the scenario and the time, not
+// on the steps.
 func TestStepIsDeterministic(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -181,7 +183,6 @@ func TestStepIsDeterministic(t *testing.T) {
 	}
 }
 
-// content reads a file of a node.
 func content(t *testing.T, n *simnode.Node, file string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.Dir(), file))

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// maxLog is the size at which a growing file is begun anew.
+// maxLog is the size at which a growing file is rotated or truncated, in bytes.
 const maxLog = 64 << 20
 
-// truthLog writes the truth: the newest row by replacing a file, and the history
-// by appending to one. It is not safe for concurrent use.
+// truthLog writes the truth: the newest row by replacing a file, and the history by appending to
+// one. It is not safe for concurrent use.
 type truthLog struct {
 	newest, history, older string
 
@@ -33,8 +33,8 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return l, err
 }
 
-// add keeps a row until the next flush, which it brings about itself when there
-// are many, so that a long jump in time needs little memory.
+// add keeps a row until the next flush. It flushes itself if there are many rows, so that a long
+// jump in time needs little memory.
 func (l *truthLog) add(t Truth) error {
 	row, err := json.Marshal(t)
 	if err != nil {
@@ -48,7 +48,6 @@ func (l *truthLog) add(t Truth) error {
 	return nil
 }
 
-// flush writes the rows that were added.
 func (l *truthLog) flush() error {
 	if l.size > maxLog {
 		if err := l.rotate(); err != nil {
@@ -63,7 +62,7 @@ func (l *truthLog) flush() error {
 	return replaceFile(l.newest, l.last)
 }
 
-// rotate moves the history out of the way and begins a new one.
+// rotate renames the history and starts a new one.
 func (l *truthLog) rotate() error {
 	if err := l.file.Close(); err != nil {
 		return err
@@ -73,7 +72,7 @@ func (l *truthLog) rotate() error {
 	}
 	file, err := os.Create(l.history)
 	if err != nil {
-		return fmt.Errorf("begin a new history: %w", err)
+		return fmt.Errorf("start a new history: %w", err)
 	}
 	l.file, l.size = file, 0
 	return nil

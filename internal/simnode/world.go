@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// world is the model, without any files: what runs, what it draws, and what the
-// driver knows of it.
+// world is the model without any files: the workloads, their power and the driver's state.
 type world struct {
 	scenario Scenario
 	start    gpu.Instant
@@ -20,35 +19,32 @@ type world struct {
 	boards  []*board
 	daemons []*process
 	pods    []*pod
-	vacant  []vacancy
+	pending []pendingPod // successors of ended pods
 	nextPID uint32
 	driver  driver
-	kubelet bool    // runs
-	events  []Event // still to come
+	kubelet bool    // running
+	events  []Event // still to happen
 }
 
-// vacancy is the place of a pod that lived as long as it may, until its successor's
-// begin.
-type vacancy struct {
+// pendingPod is the successor of a pod that ended, during its pause.
+type pendingPod struct {
 	spec       *Pod
-	generation int   // of the successor
+	generation int
 	until      int64 // a step
 }
 
-// driver is what the driver knows apart from the GPUs.
+// driver is the driver's state apart from the GPUs.
 type driver struct {
 	generation int
 	loaded     bool
 	xids       []xid
 }
 
-// xid is an error event of the driver.
 type xid struct {
 	uuid string
 	code int
 }
 
-// fellOffTheBus is the XID of a GPU that fell off the bus.
 const fellOffTheBus = 79
 
 func newWorld(sc Scenario, start gpu.Instant) *world {
@@ -58,45 +54,45 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	}
 	for i, g := range sc.GPUs {
 		w.boards = append(w.boards, &board{
-			GPU: g, index: i, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1}, worked: make([]time.Duration, g.partCount()),
+			GPU: g, index: i, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1}, busyTime: make([]time.Duration, g.partCount()),
 		})
 	}
 	for _, d := range sc.Daemons {
-		w.daemons = append(w.daemons, w.spawn(process{parent: min(1, w.nextPID-1), comm: d.Comm, cgroup: d.Cgroup, work: d.Work}, w.before(time.Hour)))
+		w.daemons = append(w.daemons, w.spawn(process{parent: min(1, w.nextPID-1), comm: d.Comm, cgroup: d.Cgroup, work: d.Work}, w.beforeStart(time.Hour)))
 	}
 	for i := range sc.Pods {
 		if sc.Pods[i].covers(0) {
-			w.pods = append(w.pods, w.newPod(&sc.Pods[i], 1, w.before(10*time.Minute)))
+			w.pods = append(w.pods, w.newPod(&sc.Pods[i], 1, w.beforeStart(10*time.Minute)))
 		}
 	}
 	return w
 }
 
-// before returns a time before the start, on the boot clock, but after boot.
-func (w *world) before(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
+// beforeStart returns a time before the start on the boot clock, but not before boot.
+func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.Boot-d, 0) }
 
-// elapsed returns the time simulated so far.
+// elapsed returns the simulated time since the start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
-// change is what became different in one step: the pods, and the processes of those that
-// stay.
+// change is the result of one step: the pods that ended and started, and the processes of the
+// remaining pods that did.
 type change struct {
-	ended, started []*pod
-	died, born     []*process
+	endedPods, startedPods           []*pod
+	endedProcesses, startedProcesses []*process
 }
 
-// advance moves the world by one step.
+// advance advances the world by one step.
 func (w *world) advance() change {
 	w.at = w.elapsed()
 	ch := w.replaceProcesses(w.replacePods())
 	for len(w.events) > 0 && w.events[0].At <= w.at {
-		w.happen(w.events[0])
+		w.applyEvent(w.events[0])
 		w.events = w.events[1:]
 	}
 	holders, loads := w.holders(), w.loads()
 	until := w.at + step
 	for i, b := range w.boards {
-		if b.MIG == nil { // a divided GPU has no such samples
+		if b.MIG == nil { // a GPU in MIG mode has no such samples
 			taken := b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
@@ -106,43 +102,42 @@ func (w *world) advance() change {
 			b.power, b.busy = 0, 0
 			continue
 		}
-		b.work(loads[i])
+		b.addBusyTime(loads[i])
 		b.draw(w.steps, b.parts(w.at, holders[i], loads[i]))
 	}
 	w.steps++
 	return ch
 }
 
-// replacePods ends the pods whose time is over, and begins those whose time has
-// come.
+// replacePods ends the pods whose time is over and starts the pods that are due.
 func (w *world) replacePods() change {
 	var ch change
 	var living []*pod
 	for _, p := range w.pods {
-		life := p.spec.Lifetime
+		lifetime := p.spec.Lifetime
 		switch {
 		case !p.spec.covers(w.at):
-			ch.ended = append(ch.ended, p)
+			ch.endedPods = append(ch.endedPods, p)
 			continue
-		case life > 0 && time.Duration(w.steps-p.born)*step >= life:
-			ch.ended = append(ch.ended, p)
+		case lifetime > 0 && time.Duration(w.steps-p.startStep)*step >= lifetime:
+			ch.endedPods = append(ch.endedPods, p)
 			if pause := p.spec.Pause; pause > 0 {
-				w.vacant = append(w.vacant, vacancy{p.spec, p.generation + 1, w.steps + int64(pause/step)})
+				w.pending = append(w.pending, pendingPod{p.spec, p.generation + 1, w.steps + int64(pause/step)})
 				continue
 			}
 			p = w.newPod(p.spec, p.generation+1, w.start.Boot+w.at)
-			ch.started = append(ch.started, p)
+			ch.startedPods = append(ch.startedPods, p)
 		}
 		living = append(living, p)
 	}
-	for _, p := range w.fillVacancies() {
-		ch.started = append(ch.started, p)
+	for _, p := range w.startPending() {
+		ch.startedPods = append(ch.startedPods, p)
 		living = append(living, p)
 	}
 	for i := range w.scenario.Pods {
 		if spec := &w.scenario.Pods[i]; w.at > 0 && spec.From == w.at {
 			p := w.newPod(spec, 1, w.start.Boot+w.at)
-			ch.started = append(ch.started, p)
+			ch.startedPods = append(ch.startedPods, p)
 			living = append(living, p)
 		}
 	}
@@ -150,27 +145,26 @@ func (w *world) replacePods() change {
 	return ch
 }
 
-// replaceProcesses ends the processes that lived as long as they may, and adds their
-// successors.
+// replaceProcesses ends the processes whose lifetime is over and starts their successors.
 func (w *world) replaceProcesses(ch change) change {
 	for _, p := range w.pods {
 		for _, c := range p.containers {
 			for i, old := range c.processes {
-				if old.life == 0 || time.Duration(w.steps-old.born)*step < old.life {
+				if old.lifetime == 0 || time.Duration(w.steps-old.startStep)*step < old.lifetime {
 					continue
 				}
 				c.processes[i] = w.spawn(*old, w.start.Boot+w.at)
-				ch.died, ch.born = append(ch.died, old), append(ch.born, c.processes[i])
+				ch.endedProcesses, ch.startedProcesses = append(ch.endedProcesses, old), append(ch.startedProcesses, c.processes[i])
 			}
 		}
 	}
 	return ch
 }
 
-// fillVacancies begins the pods whose predecessor's pause is over.
-func (w *world) fillVacancies() []*pod {
+// startPending starts the pods whose predecessor's pause is over.
+func (w *world) startPending() []*pod {
 	var started []*pod
-	w.vacant = slices.DeleteFunc(w.vacant, func(v vacancy) bool {
+	w.pending = slices.DeleteFunc(w.pending, func(v pendingPod) bool {
 		due := v.until <= w.steps
 		if due && v.spec.covers(w.at) {
 			started = append(started, w.newPod(v.spec, v.generation, w.start.Boot+w.at))
@@ -180,8 +174,7 @@ func (w *world) fillVacancies() []*pod {
 	return started
 }
 
-// happen lets an event happen.
-func (w *world) happen(e Event) {
+func (w *world) applyEvent(e Event) {
 	switch e.Do {
 	case FallOff:
 		b := w.boards[e.GPU]
@@ -200,8 +193,8 @@ func (w *world) happen(e Event) {
 	}
 }
 
-// renumber is what a loading driver does: it leaves out the GPUs that it cannot
-// reach, and counts energy from zero.
+// renumber simulates a driver load: unreachable GPUs are omitted, and energy counters start at
+// zero.
 func (w *world) renumber() {
 	next := 0
 	for _, b := range w.boards {
@@ -213,8 +206,8 @@ func (w *world) renumber() {
 	}
 }
 
-// holders returns, for each board, the containers that hold it by allocation, once
-// for each replica or instance that they hold.
+// holders returns, for each board, the containers that hold it by allocation, once for each
+// replica or instance.
 func (w *world) holders() [][]holder {
 	holders := make([][]holder, len(w.boards))
 	for _, p := range w.pods {
@@ -227,7 +220,7 @@ func (w *world) holders() [][]holder {
 	return holders
 }
 
-// held lists what a container holds. What it may only look at does not count.
+// held returns the devices that a container holds. Devices with admin access do not count.
 func (w *world) held(c *Container) []Device {
 	held := slices.Clone(c.Devices)
 	for _, i := range c.Claims {
@@ -238,8 +231,8 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns, for each board, the processes on it and how busy they are now.
-// Nothing runs on a lost GPU, or without a driver.
+// loads returns, for each board, its processes and how busy they are now. On a lost GPU, or
+// without a driver, nothing is busy.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
@@ -254,7 +247,7 @@ func (w *world) loads() [][]load {
 	return loads
 }
 
-// processes lists all processes that live.
+// processes returns all running processes.
 func (w *world) processes() []*process {
 	all := slices.Clone(w.daemons)
 	for _, p := range w.pods {
@@ -305,7 +298,7 @@ func (w *world) truth() Truth {
 	return t
 }
 
-// modules sums the GPUs that share a board, in the order in which boards appear.
+// modules sums the GPUs that share a board, in order of appearance.
 func modules(gpus []GPUTruth) []ModuleTruth {
 	var out []ModuleTruth
 	for _, serial := range shared(gpus) {
@@ -320,7 +313,7 @@ func modules(gpus []GPUTruth) []ModuleTruth {
 	return out
 }
 
-// shared lists the serials that more than one GPU has.
+// shared returns the serials of boards with more than one GPU.
 func shared(gpus []GPUTruth) []string {
 	var out []string
 	seen := make(map[string]int)

@@ -1,5 +1,5 @@
-// Gen writes the files in manifests/ that hold the exporter's container, and those that
-// hold the rules: the Prometheus operator has them in objects of its own.
+// Gen writes the files in manifests/ that contain the exporter's container or the rules. For the
+// rules it writes objects of the Prometheus operator.
 package main
 
 import (
@@ -52,8 +52,8 @@ func write(folder string) error {
 	return nil
 }
 
-// rules makes the kustomize component of the rules in a folder, with an object for each
-// file. What an earlier run wrote is removed.
+// rules writes the kustomize component of the rules in a folder, with one object for each file.
+// It removes the output of earlier runs.
 func rules(component, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil {

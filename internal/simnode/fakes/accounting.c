@@ -1,8 +1,7 @@
 //go:build ignore
 
 /*
- * Accounting: the part of nvml.c about what the driver keeps of each process, and
- * included by it.
+ * Accounting mode: the driver's accounts of processes. Included by nvml.c.
  */
 
 nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t *mode)
@@ -10,12 +9,12 @@ nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t 
     struct call c;
     nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetAccountingMode", device, "accounting");
     if (ret == NVML_SUCCESS)
-        *mode = is(c.gpu, "accounting", "1") && !is(c.gpu, "mig", "1") && !told(&c, "blank") ? NVML_FEATURE_ENABLED
+        *mode = is(c.gpu, "accounting", "1") && !is(c.gpu, "mig", "1") && !call_fault(&c, "blank") ? NVML_FEATURE_ENABLED
                                                                                             : NVML_FEATURE_DISABLED;
     return end(&c, ret);
 }
 
-/* The newest account of a process, or NULL: the last one with a PID counts. */
+/* Returns the newest account of a PID, which is the last record, or NULL. */
 static struct record *account_of(const struct nvmlDevice_st *device, unsigned int pid)
 {
     struct record *newest = NULL;
@@ -34,7 +33,7 @@ nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *coun
         ret = NVML_ERROR_NOT_SUPPORTED;
     for (struct record *a = next("account", NULL); ret == NVML_SUCCESS && a; a = next("account", a)) {
         unsigned int pid = number(a, "pid", 0);
-        if (!is(a, "gpu", c.device->uuid) || account_of(c.device, pid) != a || told(&c, "drop") || told(&c, "blank"))
+        if (!is(a, "gpu", c.device->uuid) || account_of(c.device, pid) != a || call_fault(&c, "drop") || call_fault(&c, "blank"))
             continue;
         if (n < *count)
             pids[n] = pid;
@@ -42,7 +41,7 @@ nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *coun
     }
     if (ret == NVML_SUCCESS) {
         n = rows_told(&c, n);
-        for (unsigned int i = 0; told(&c, "many") && i < n && i < *count; i++)
+        for (unsigned int i = 0; call_fault(&c, "many") && i < n && i < *count; i++)
             pids[i] = 100000 + i;
         ret = n > *count ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
         *count = n;
@@ -57,11 +56,11 @@ nvmlReturn_t nvmlDeviceGetAccountingStats_v2(nvmlDevice_t device, nvmlAccounting
     nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetAccountingStats", device, "accounting");
     if (ret == NVML_SUCCESS && (!is(c.gpu, "accounting", "1") || is(c.gpu, "mig", "1")))
         ret = NVML_ERROR_NOT_SUPPORTED;
-    if (ret == NVML_SUCCESS && (told(&c, "drop") || !(a = account_of(c.device, stats->pid))))
+    if (ret == NVML_SUCCESS && (call_fault(&c, "drop") || !(a = account_of(c.device, stats->pid))))
         ret = NVML_ERROR_NOT_FOUND;
     if (ret == NVML_SUCCESS) {
         *stats = (nvmlAccountingStats_v2_t){.pid = stats->pid};
-        if (!told(&c, "blank")) {
+        if (!call_fault(&c, "blank")) {
             stats->isRunning = number(a, "running", 0);
             stats->sampleCount = number(a, "count", 0);
             stats->sumGpuUtil = number(a, "gr", 0);

@@ -1,52 +1,60 @@
 //go:build ignore
 
 /*
- * A fake libdcgm.so.4 and the host engine behind it: the calls that gpuledger makes
- * through go-dcgm, answered from the state file of the fake driver, which nvml.c
- * describes. It is compiled against go-dcgm's headers, so a release that changes a
- * prototype or a struct breaks this build instead of production.
+ * A fake libdcgm.so.4 with its host engine. It implements the calls that gpuledger
+ * makes through go-dcgm, with the data of the fake driver's state file, which nvml.c
+ * describes. It is compiled against go-dcgm's headers, so that a release with a changed
+ * prototype or struct breaks this build instead of production.
  *
  * Environment, read at every dcgmInit:
  *
- *   GPULEDGER_FAKE_DCGM_STATE  the state file; nothing answers while it does not exist
- *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log, as nvml.c has it, and the fields
- *                              that a call watches no longer or from now on:
- *                              dcgmWatch, dcgmUnwatch, uuid, 0, kind/entity/field; and
- *                              those that it asks for in vain, since nobody watches
- *                              them: dcgmNotWatched, uuid, -16, kind/entity/field.
+ *   GPULEDGER_FAKE_DCGM_STATE  the state file; while it does not exist, no connection
+ *                              succeeds
+ *   GPULEDGER_FAKE_DCGM_LOG    optional; the call log in the format of nvml.c, with
+ *                              further lines for the fields that a call starts or stops
+ *                              to watch: dcgmWatch, dcgmUnwatch, uuid, 0,
+ *                              kind/entity/field; and for the fields that a call
+ *                              requests although they are not watched:
+ *                              dcgmNotWatched, uuid, -16, kind/entity/field.
  *
- * Further records of the state file, beside those of the driver:
+ * Further records of the state file, in addition to those of the driver:
  *
  *   engine   library version       of this library and of the engine, such as 4.6.1
- *            up=0                  nobody answers at the address
- *            generation            a new one is an engine that was started again, as
- *                                  is a new generation of the driver
+ *            up=0                  connections are refused
+ *            generation            a new one means that the engine was restarted, as does
+ *                                  a new generation of the driver
  *            now                   the engine's clock, unix us; the system's if absent
- *            groups field_groups   what other clients have of them
+ *            groups field_groups   numbers of groups that other clients use
  *            profiling=0           the fields from 1001 on cannot be watched
- *            fields                the engine knows no field from this one on
- *   xid      gi                    of this GPU instance; of the whole board if absent
- *   fault    gpu call do           as nvml.c has it; calls are named as in
- *                                  dcgm_agent.h without versions. Values of a field are
- *                                  named by a call field:<id>, of all by call=*:
- *            fail:<dcgmReturn_t>   that return code, or that status of a value
- *            delay:<ms> hang       of a call
+ *            fields                fields from this id on are unknown to the engine
+ *   xid      gi                    the GPU instance; the whole board if absent
+ *   fault    gpu call do           as in nvml.c; calls have the names of dcgm_agent.h
+ *                                  without versions. The call field:<id> selects the
+ *                                  values of a field, call=* those of all fields:
+ *            fail:<dcgmReturn_t>   the return code of a call, or the status of a value
+ *            delay:<ms> hang       a call takes this long, or does not return
  *            blank                 no value, and status 0
- *            drop                  no value at all: a live read fails as a whole
- *            says:<number>         that number, which may be inf or nan, of a field of numbers
- *            hang                  of a GPU: its cached values stay as they are
+ *            drop                  the value is missing: a live read fails as a whole
+ *            says:<number>         the value of a numeric field, also inf or nan
+ *            hang                  for a GPU: its cached values do not change
  *
- * What is kept of DCGM's ways, each from its source (v4.6.0): nothing answers before
- * dcgmInit and a connection; a client newer than the engine gets FUNCTION_NOT_FOUND
- * for every latest value; a cached read needs a watch; cached values are of the last
- * time they were due; live reads come in another order, NVML's own fields last, and
- * all or nothing; what NVML does not support is a blank with status 0; names of groups
- * are the engine's, as are the 64 of each kind; watches outlive their group, and
- * everything ends with the connection; one bad pair fails a watch that is half done;
- * before the first XID there is no data; global fields are
- * the system's; a read allocates a message of 4 MB in the thread of its caller, and
- * receives one of the same size; an engine that was started without a driver has no GPUs
- * and blank versions of the driver, with status 0.
+ * The fake reproduces this behaviour of DCGM, from its source (v4.6.0):
+ *
+ *   - Calls fail before dcgmInit and a connection.
+ *   - A client newer than the engine gets FUNCTION_NOT_FOUND for every latest value.
+ *   - A cached read requires a watch. Cached values are as old as their last update.
+ *   - Live reads return values in another order, NVML's own fields last. They succeed or
+ *     fail as a whole.
+ *   - A field that NVML does not support is blank with status 0.
+ *   - Names of groups, and the limit of 64 groups of each kind, apply to the engine.
+ *   - Watches outlive their group. Everything ends with the connection.
+ *   - One invalid pair fails a watch, of which a part is then in effect.
+ *   - There is no data before the first XID.
+ *   - Global fields belong to the system.
+ *   - A read allocates a message of 4 MB in the thread of its caller, and receives one of
+ *     the same size.
+ *   - An engine that was started without a driver has no GPUs and blank versions of the
+ *     driver, with status 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -71,7 +79,7 @@ struct field_group {
     int count;
 };
 
-/* A value with the time it is of. */
+/* A value with its time. */
 struct sample {
     int status;
     int64_t ts;
@@ -80,14 +88,14 @@ struct sample {
     char str[DCGM_MAX_STR_LENGTH];
 };
 
-/* A watch of one field of one entity, and what was kept of it. */
+/* A watch of one field of one entity, and its cached values. */
 struct watch {
     dcgmGroupEntityPair_t pair;
     unsigned short field;
-    long long every; /* us; 0 if it is nobody's any more */
+    long long every; /* us; 0 if no client watches it */
     struct sample last;
-    unsigned long long seq;    /* of the last XID */
-    long long busy, busy_time; /* ns, of an instance at the last update */
+    unsigned long long seq;    /* sequence number of the last XID */
+    long long busy, busy_time; /* ns, of an instance, at the last update */
 };
 
 /* Guarded by the lock, like the state. */
@@ -95,7 +103,7 @@ static const char *log_path;
 static int initialised;
 static dcgmHandle_t connection; /* 0 while there is none */
 static dcgmHandle_t connections;
-static char engine_seen[64]; /* the generations that the connection is of */
+static char engine_seen[64]; /* the generations at the time of the connection */
 static struct group *groups[DCGM_MAX_NUM_GROUPS];
 static struct field_group *field_groups[DCGM_MAX_NUM_FIELD_GROUPS];
 static struct watch watches[MAX_WATCHES];
@@ -127,17 +135,17 @@ static int version(const char *key)
     return major * 100 + minor;
 }
 
-/* Whether the engine knows a field. */
-static int knows(unsigned short id) { return id < number(next("engine", NULL), "fields", DCGM_FI_MAX_FIELDS); }
+/* Returns whether the engine supports a field. */
+static int supports_field(unsigned short id) { return id < number(next("engine", NULL), "fields", DCGM_FI_MAX_FIELDS); }
 
-/* What the engine is, which ends with its driver: that cannot be unloaded under it. */
+/* Identifies the engine, which ends with its driver: a running engine blocks unloading it. */
 static void identify(char *out, size_t size)
 {
     snprintf(out, size, "%s/%s/%s", text("engine", "generation", "0"), text("driver", "generation", "0"),
              text("driver", "loaded", "1"));
 }
 
-/* Frees what the connection had in the engine. */
+/* Frees the connection's groups and watches in the engine. */
 static void clean_up(void)
 {
     for (int i = 0; i < DCGM_MAX_NUM_GROUPS; i++) {
@@ -154,8 +162,8 @@ static void clean_up(void)
 
 static int has_driver(void) { return next("driver", NULL) && !is(next("driver", NULL), "loaded", "0"); }
 
-/* Whether this library, the connection and the engine are there. */
-static dcgmReturn_t alive(dcgmHandle_t handle)
+/* Checks that the library is initialised, the connection open and the engine up. */
+static dcgmReturn_t check_connection(dcgmHandle_t handle)
 {
     char engine[64];
     if (!initialised)
@@ -170,7 +178,7 @@ static dcgmReturn_t alive(dcgmHandle_t handle)
     return DCGM_ST_OK;
 }
 
-/* ---- a call from begin to end ---- */
+/* ---- calls ---- */
 
 static void report(const char *name, const char *uuid, int ret, const char *value)
 {
@@ -183,7 +191,7 @@ static void report(const char *name, const char *uuid, int ret, const char *valu
     close(fd);
 }
 
-/* Takes the lock and begins a call. The caller must end it, whatever this returns. */
+/* Takes the lock and begins a call. The caller must end it, also after an error. */
 static dcgmReturn_t begin(const char *name)
 {
     pthread_mutex_lock(&lock);
@@ -198,11 +206,11 @@ static dcgmReturn_t begin(const char *name)
     return code ? (dcgmReturn_t)atoi(code) : DCGM_ST_OK;
 }
 
-/* Begins a call of the engine. */
+/* Begins a call that requires the engine. */
 static dcgmReturn_t begin_on(const char *name, dcgmHandle_t handle)
 {
     dcgmReturn_t ret = begin(name);
-    dcgmReturn_t there = alive(handle);
+    dcgmReturn_t there = check_connection(handle);
     return there != DCGM_ST_OK ? there : ret;
 }
 
@@ -347,8 +355,8 @@ static struct record *gpu_of(unsigned int id)
 
 enum { PER_GPU = 8 };
 
-/* The GPU instance with an entity id: the ids of a GPU's instances follow the order in
- * which they were made, and say nothing about NVML's. */
+/* Returns the GPU instance with an entity id. The ids of a GPU's instances are in order of
+ * creation and are unrelated to NVML's. */
 static struct record *instance_of(unsigned int id)
 {
     const struct record *g = gpu_of(id / PER_GPU);
@@ -362,7 +370,7 @@ static struct record *instance_of(unsigned int id)
     return NULL;
 }
 
-/* The record of an entity; the driver's is the system's. */
+/* Returns the record of an entity. The system's is the driver's. */
 static struct record *entity(dcgmGroupEntityPair_t pair)
 {
     switch (pair.entityGroupId) {
@@ -425,7 +433,7 @@ dcgmReturn_t dcgmGetGpuInstanceHierarchy(dcgmHandle_t handle, dcgmMigHierarchy_v
 
 /* ---- groups ---- */
 
-/* A number is an index and one more, so that 0 is none. */
+/* A group's id is its index plus one, so that 0 means no group. */
 static struct group *group_of(dcgmGpuGrp_t id) { return id >= 1 && id <= DCGM_MAX_NUM_GROUPS ? groups[id - 1] : NULL; }
 
 static struct field_group *field_group_of(dcgmFieldGrp_t id)
@@ -487,7 +495,7 @@ dcgmReturn_t dcgmFieldGroupCreate(dcgmHandle_t handle, int count, const unsigned
     if (ret == DCGM_ST_OK && (count < 1 || count > DCGM_MAX_FIELD_IDS_PER_FIELD_GROUP))
         ret = DCGM_ST_BADPARAM;
     for (int i = 0; i < count && ret == DCGM_ST_OK; i++)
-        if (ids[i] == 0 || !knows(ids[i]))
+        if (ids[i] == 0 || !supports_field(ids[i]))
             ret = DCGM_ST_BADPARAM;
     for (int i = 0; i < DCGM_MAX_NUM_FIELD_GROUPS; i++) {
         if (field_groups[i] && strcmp(field_groups[i]->name, name) == 0 && ret == DCGM_ST_OK)
@@ -540,7 +548,7 @@ static char type_of(unsigned short id)
     return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
 }
 
-/* XIDs are declared for compute instances, though those of a whole board are the GPU's. */
+/* XIDs are declared for compute instances, but those of a whole board belong to the GPU. */
 static dcgm_field_entity_group_t level_of(unsigned short id)
 {
     if (id < 10)
@@ -570,14 +578,14 @@ static void blank(struct sample *s, int code)
     snprintf(s->str, sizeof s->str, "%s", texts[code]);
 }
 
-/* A UUID of 32 hex digits as DCGM writes it. */
+/* Formats 32 hex digits as a UUID, as DCGM does. */
 static void dashed(char *out, size_t size, const char *hex)
 {
     if (strlen(hex) == 32)
         snprintf(out, size, "%.8s-%.4s-%.4s-%.4s-%s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
-/* The text of a field of an entity, or NULL if there is none. */
+/* Returns the text of a field of an entity, or NULL. */
 static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, unsigned short id, char *own, size_t size)
 {
     const struct field *f = known(id);
@@ -593,7 +601,7 @@ static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, un
         return NULL;
     v = get(r, f->key);
     if (pair.entityGroupId == DCGM_FE_GPU_I && id == DCGM_FI_DEV_GPU_NAME) {
-        v = v && strstr(v, "MIG ") ? strstr(v, "MIG ") + 4 : v; /* the GPU instance's profile alone */
+        v = v && strstr(v, "MIG ") ? strstr(v, "MIG ") + 4 : v; /* only the GPU instance's profile */
         return v && strncmp(v, "1c.", 3) == 0 ? v + 3 : v;
     }
     if (id == DCGM_FI_DEV_FABRIC_CLUSTER_UUID && v) {
@@ -603,19 +611,19 @@ static const char *lookup(const struct record *r, dcgmGroupEntityPair_t pair, un
     return v;
 }
 
-/* The state's number of a field as the field's own. */
+/* Converts the state's value of a field to the field's unit. */
 static void convert(struct sample *s, unsigned short id, const char *v)
 {
     const struct field *f = known(id);
     double scale = f && strcmp(f->key, "") != 0 ? f->scale : 1;
     s->i64 = (int64_t)((double)strtoll(v, NULL, 10) / scale);
     if (scale == 1)
-        s->i64 = strtoll(v, NULL, 10); /* counters are longer than a double's digits */
+        s->i64 = strtoll(v, NULL, 10); /* counters exceed the precision of a double */
     s->dbl = strtod(v, NULL) / scale;
     snprintf(s->str, sizeof s->str, "%s", v);
 }
 
-/* How busy an instance was since the last time it was due. A first look tells nothing. */
+/* Returns how busy an instance was since its last update. The first update has no value. */
 static void measure(struct watch *w, const struct record *r, struct sample *s)
 {
     long long busy = (long long)number(r, "sm_busy", 0), at = (long long)number(next("driver", NULL), "time", 0);
@@ -627,7 +635,7 @@ static void measure(struct watch *w, const struct record *r, struct sample *s)
         w->busy = busy, w->busy_time = at;
 }
 
-/* The value of a field as the driver would give it now. Returns 0 if there is none at all. */
+/* Reads the current value of a field from the driver. Returns 0 if there is no value. */
 static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short id, struct sample *s)
 {
     char call[32], own[64];
@@ -642,10 +650,10 @@ static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short i
     const struct record *board = pair.entityGroupId == DCGM_FE_GPU_I ? by_uuid("gpu", uuid) : r;
     if (is(board, "lost", "1"))
         code = "-18";
-    const char *v = lookup(r, pair, id, own, sizeof own), *said = directive(call, uuid, "says");
-    if (said && type_of(id) != DCGM_FT_STRING) {
-        s->i64 = strtoll(said, NULL, 10);
-        s->dbl = strtod(said, NULL);
+    const char *v = lookup(r, pair, id, own, sizeof own), *injected = directive(call, uuid, "says");
+    if (injected && type_of(id) != DCGM_FT_STRING) {
+        s->i64 = strtoll(injected, NULL, 10);
+        s->dbl = strtod(injected, NULL);
     } else if (code || directive(call, uuid, "blank")) {
         s->status = code ? atoi(code) : DCGM_ST_OK;
         blank(s, 0);
@@ -672,15 +680,15 @@ static struct watch *watch_of(dcgmGroupEntityPair_t pair, unsigned short id)
     return NULL;
 }
 
-/* Whether an XID is of a GPU as a whole, or of a GPU instance. */
+/* Returns whether an XID belongs to the entity: a whole GPU or a GPU instance. */
 static int of_entity(const struct record *xid, dcgmGroupEntityPair_t pair)
 {
     const char *gi = get(xid, "gi");
     return pair.entityGroupId == DCGM_FE_GPU_I ? gi && is(entity(pair), "gi", gi) : !gi;
 }
 
-/* XIDs come as events: each becomes a sample when it happens. Before the first there is no
- * data, as there never is of a GPU that the driver tells no events of. */
+/* XIDs are events: each becomes a sample when it occurs. There is no data before the first XID,
+ * and none for a GPU without events. */
 static void update_xids(struct watch *w, int first)
 {
     if (first) {
@@ -699,7 +707,7 @@ static void update_xids(struct watch *w, int first)
     }
 }
 
-/* Brings a watch up to date if it is due. A GPU that hangs holds it up. */
+/* Updates a watch if it is due. A hanging GPU is not updated. */
 static void update(struct watch *w)
 {
     int first = w->last.ts == 0;
@@ -753,7 +761,7 @@ static void cached(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, unsigned 
     fill(out, pair, id, w ? &w->last : &none);
 }
 
-/* The i-th field of a live read: in reverse order, and what NVML maps last. */
+/* Returns the i-th field of a live read: in reverse order, NVML's own fields last. */
 static unsigned short shuffled(const unsigned short *ids, unsigned int count, unsigned int i)
 {
     unsigned int n = 0;
@@ -782,17 +790,17 @@ static dcgmReturn_t live(dcgmFieldValue_v2 *out, dcgmGroupEntityPair_t pair, uns
     return DCGM_ST_OK;
 }
 
-/* Allocates what libdcgm does for a read: a request with room for 1,024 values, however few
- * are asked for, and an answer of the same size. */
+/* Allocates the memory that libdcgm allocates for a read: a request for 1,024 values, even for a
+ * single one, and a response of the same size. */
 static void exchange(void)
 {
     enum { MOST_VALUES = 1024, SIZE = MOST_VALUES * sizeof(dcgmFieldValue_v2) };
-    char *request = malloc(SIZE), *answer = malloc(SIZE);
-    if (request && answer) {
-        explicit_bzero(request, SIZE); /* which the compiler must not leave out */
-        explicit_bzero(answer, SIZE);
+    char *request = malloc(SIZE), *response = malloc(SIZE);
+    if (request && response) {
+        explicit_bzero(request, SIZE); /* must not be optimised away */
+        explicit_bzero(response, SIZE);
     }
-    free(answer);
+    free(response);
     free(request);
 }
 
@@ -806,7 +814,7 @@ dcgmReturn_t dcgmEntitiesGetLatestValues(dcgmHandle_t handle, dcgmGroupEntityPai
     if (ret == DCGM_ST_OK && version("library") >= 406 && version("version") < 406)
         ret = DCGM_ST_FUNCTION_NOT_FOUND;
     for (unsigned int k = 0; k < fieldCount && ret == DCGM_ST_OK; k++)
-        if (!knows(ids[k]))
+        if (!supports_field(ids[k]))
             ret = DCGM_ST_BADPARAM;
     for (unsigned int e = 0; e < entityCount && ret == DCGM_ST_OK; e++) {
         if (!entity(entities[e]))
@@ -835,7 +843,7 @@ static dcgmReturn_t watch(dcgmGroupEntityPair_t pair, unsigned short id, long lo
         return DCGM_ST_MEMORY;
     report_field("dcgmWatch", pair, id, DCGM_ST_OK);
     if (w) {
-        w->every = every; /* a connection is one watcher: its last word counts */
+        w->every = every; /* a connection is one watcher: its last interval applies */
         return DCGM_ST_OK;
     }
     watches[watch_count++] = (struct watch){.pair = pair, .field = id, .every = every};

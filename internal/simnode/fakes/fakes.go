@@ -1,10 +1,10 @@
-// Package fakes holds fake driver libraries and compiles them.
+// Package fakes contains fake driver libraries and compiles them.
 //
-// They are written in C because the seam they sit at is the driver's C ABI: the
-// production code loads them with dlopen through the unchanged bindings, so what
-// is tested is the code that ships, down to struct layouts, sizing calls and
-// return codes. A fake behind a Go interface would prove none of that, and a
-// shared library written in Go would bring a second Go runtime into the process.
+// They are written in C because they replace the driver at its C ABI: the production code loads
+// them with dlopen through the unchanged bindings. The tests therefore cover the released code,
+// including struct layouts, sizing calls and return codes. A fake behind a Go interface would
+// prove none of that, and a shared library written in Go would add a second Go runtime to the
+// process.
 package fakes
 
 import (
@@ -23,12 +23,11 @@ import (
 //go:embed nvml.c mig.c gpm.c accounting.c dcgm.c fields.h state.h
 var sources embed.FS
 
-// A library is one of the fakes.
 type library struct {
 	name    string // its soname, and the name of its file
 	source  string
 	binding string // the module whose headers it is compiled against
-	headers string // where they are in it
+	headers string // their folder in the module
 }
 
 var (
@@ -36,11 +35,10 @@ var (
 	dcgm = library{"libdcgm.so.4", "dcgm.c", "github.com/NVIDIA/go-dcgm", "pkg/dcgm"}
 )
 
-// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path
-// of the library. It needs gcc, as cgo does, and the go command to find the
-// header of the binding; it must be called from within this module. The header
-// comment of nvml.c describes how the library is told what to answer. The
-// library lacks the functions in without, as an older driver's would.
+// Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
+// It requires gcc, as cgo does, and the go command to find the header of the binding. It must be
+// called from within this module. The header comment of nvml.c describes how the library is
+// configured. The library lacks the functions in without, like an older driver.
 func Compile(dir string, without ...string) (path string, err error) {
 	return nvml.compile(dir, without)
 }
@@ -63,7 +61,7 @@ func (l library) compile(dir string, without []string) (path string, err error) 
 func (l library) build(path string, without []string) error {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		return fmt.Errorf("gcc is needed, as for cgo; install gcc and the C library's headers: %w", err)
+		return fmt.Errorf("gcc is required, as for cgo; install gcc and the C library's headers: %w", err)
 	}
 	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", l.binding))
 	if err != nil {
@@ -81,7 +79,7 @@ func (l library) build(path string, without []string) error {
 		return err
 	}
 	optimise := "-O1"
-	if len(without) > 0 { // a library that is compiled for one test
+	if len(without) > 0 { // a library for a single test
 		optimise = "-O0"
 	}
 	args := []string{
@@ -90,13 +88,13 @@ func (l library) build(path string, without []string) error {
 		"-Wl,-soname," + l.name, "-o", path, filepath.Join(src, l.source),
 	}
 	for _, symbol := range without {
-		args = append(args, "-D"+symbol+"=without_"+symbol) // under a name nobody looks for
+		args = append(args, "-D"+symbol+"=without_"+symbol) // under an unused name
 	}
 	_, err = output(exec.Command(gcc, args...))
 	return err
 }
 
-// output runs a command; its error says what the command wrote to stderr.
+// output runs a command. Its error contains the command's stderr.
 func output(cmd *exec.Cmd) (string, error) {
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 )
 
-// TestCompile compiles against the binding's header, which is what notices a
-// changed ABI, and looks at what a loader sees.
+// TestCompile compiles the libraries against the binding's headers, which detects a changed ABI,
+// and checks their exported symbols.
 func TestCompile(t *testing.T) {
 	path, err := fakes.Compile(t.TempDir() + "/new")
 	if err != nil {
@@ -36,13 +36,13 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestNoCompiler says what is missing.
+// TestNoCompiler checks that the error names the missing compiler.
 func TestNoCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Fatal("this machine has no gcc, which cgo needs:", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := fakes.Compile(t.TempDir()); err == nil || !strings.Contains(err.Error(), "gcc is needed") {
+	if _, err := fakes.Compile(t.TempDir()); err == nil || !strings.Contains(err.Error(), "gcc is required") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * The fields that the fake host engine knows, and where in the driver's state each
- * is found. A field of the library that is not here is one that no GPU supports,
- * unless a gpu record has it under its number: f409=17.
+ * The fields of the fake host engine, with the key of each in the driver's state. No GPU
+ * supports a field of the library that is missing here, unless its gpu record has a key
+ * with the field's number: f409=17.
  */
 #ifndef FIELDS_H
 #define FIELDS_H
@@ -12,7 +12,7 @@ struct field {
     unsigned short id;
     char type; /* DCGM_FT_… */
     const char *key;
-    double scale; /* what one unit of the field is in the state's */
+    double scale; /* one unit of the field in the state's unit */
 };
 
 static const struct field fields[] = {

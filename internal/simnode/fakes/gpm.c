@@ -1,11 +1,11 @@
 //go:build ignore
 
 /*
- * GPM: the part of nvml.c about how busy the instances of a GPU are, and included
- * by it. A metric is what two samples differ by.
+ * GPM: how busy the instances of a GPU are. Included by nvml.c. A metric is computed
+ * from the difference between two samples.
  */
 
-/* A sample buffer. It belongs to no GPU until a sample was taken. */
+/* A sample buffer. It belongs to a GPU after the first sample. */
 struct nvmlGpmSample_st {
     const struct nvmlDevice_st *device;
     unsigned int gi;
@@ -15,9 +15,9 @@ struct nvmlGpmSample_st {
     struct nvmlGpmSample_st *next;
 };
 
-static struct nvmlGpmSample_st *gpm_samples; /* those not yet freed; guarded by the lock */
+static struct nvmlGpmSample_st *gpm_samples; /* not yet freed; guarded by the lock */
 
-/* The place in the list that a sample buffer is linked from, or that of its end. */
+/* Returns the link to a sample buffer in the list, or the list's last link. */
 static struct nvmlGpmSample_st **gpm_link(const struct nvmlGpmSample_st *sample)
 {
     struct nvmlGpmSample_st **link = &gpm_samples;
@@ -33,7 +33,7 @@ nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *su
     if (ret == NVML_SUCCESS && support->version != NVML_GPM_SUPPORT_VERSION)
         ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (ret == NVML_SUCCESS)
-        support->isSupportedDevice = is(c.gpu, "gpm", "1") && !told(&c, "blank");
+        support->isSupportedDevice = is(c.gpu, "gpm", "1") && !call_fault(&c, "blank");
     return end(&c, ret);
 }
 
@@ -49,7 +49,7 @@ nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
     return end(&c, ret);
 }
 
-/* Memory of the caller's, which is freed whatever became of the driver. */
+/* The caller's memory is freed in any state of the driver. */
 nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 {
     struct call c;
@@ -83,7 +83,7 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
-/* Over no time at all a metric is not a number. */
+/* Without elapsed time the metric is NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
     m->nvmlReturn = m->metricId == NVML_GPM_METRIC_SM_UTIL && b->kind != NOTHING ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
@@ -109,6 +109,6 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
     if (ret == NVML_SUCCESS && (!taken || get->numMetrics > NVML_GPM_METRIC_MAX))
         ret = NVML_ERROR_INVALID_ARGUMENT;
     for (unsigned int i = 0; ret == NVML_SUCCESS && i < get->numMetrics; i++)
-        gpm_metric(&get->metrics[i], a, b, told(&c, "blank") != NULL);
+        gpm_metric(&get->metrics[i], a, b, call_fault(&c, "blank") != NULL);
     return end(&c, ret);
 }

@@ -1,12 +1,12 @@
 //go:build ignore
 
 /*
- * MIG: the part of nvml.c about GPUs that are divided, and included by it. A MIG
- * device is a handle like a GPU's, whose record is an instance: what a function
- * asks for and an instance has not is NOT_SUPPORTED.
+ * MIG: GPUs in MIG mode. Included by nvml.c. A MIG device has a handle like a GPU, with
+ * an instance as its record. A call whose key is missing in the instance returns
+ * NOT_SUPPORTED.
  */
 
-/* A handle of a GPU instance, which outlives the records too. */
+/* A handle of a GPU instance. It outlives the records. */
 struct nvmlGpuInstance_st {
     const struct nvmlDevice_st *device;
     unsigned int id;
@@ -33,11 +33,11 @@ nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *c
     struct call c;
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetMaxMigDeviceCount", device.handle);
     if (ret == NVML_SUCCESS)
-        *count = is(c.gpu, "mig", "1") && !told(&c, "blank") ? number(c.gpu, "mig_slices", 0) : 0;
+        *count = is(c.gpu, "mig", "1") && !call_fault(&c, "blank") ? number(c.gpu, "mig_slices", 0) : 0;
     return end(&c, ret);
 }
 
-/* The MIG device at an index of the call's GPU, or NULL. */
+/* Returns the MIG device at an index of the call's GPU, or NULL. */
 static struct record *mig_device(const struct call *c, unsigned int index)
 {
     for (struct record *i = next("instance", NULL); i; i = next("instance", i))
@@ -98,7 +98,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
     return end(&c, ret);
 }
 
-/* A record of a GPU instance, or NULL. */
+/* Returns a record of a GPU instance, or NULL. */
 static struct record *gpu_instance(const struct nvmlDevice_st *device, unsigned int id)
 {
     for (struct record *i = next("instance", NULL); i; i = next("instance", i))

@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * A fake libnvidia-ml.so.1: the NVML calls that gpuledger makes, answered from a
- * text file. It is compiled against the nvml.h of go-nvml, so a release that
- * changes a prototype or a struct breaks this build instead of production.
+ * A fake libnvidia-ml.so.1. It implements the NVML calls that gpuledger makes, with the
+ * data of a text file. It is compiled against the nvml.h of go-nvml, so that a release
+ * with a changed prototype or struct breaks this build instead of production.
  *
  * Environment, read at every nvmlInit:
  *
@@ -11,22 +11,22 @@
  *                              DRIVER_NOT_LOADED while it does not exist
  *   GPULEDGER_FAKE_NVML_LOG    optional; every call appends one line:
  *                              unix ns, function, uuid, return code, value,
- *                              separated by tabs, "-" where there is none. Only
+ *                              separated by tabs, "-" if there is none. Only
  *                              energy calls have a value, in mJ; a field value
  *                              is written as <field>/<scope>=<mJ>.
  *
  * The state file is replaced by rename and read again when its modification
  * time, size or inode differ. One record per line: its name, then key=value
- * fields in any order, separated by tabs. A key that is absent makes its call
- * answer NOT_SUPPORTED.
+ * fields in any order, separated by tabs. If a key is absent, its call returns
+ * NOT_SUPPORTED.
  *
  *   driver   version nvml generation loaded
- *            time                                         ns, of busy times
- *            until                                        ns, boot clock: then the state is too old, and
- *                                                         calls about a GPU wait for the next, for some seconds
+ *            time                                         ns, the clock of busy times
+ *            until                                        ns, boot clock: the state is then stale, and calls
+ *                                                         about a GPU wait some seconds for the next one
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
- *            until every nvmlInit was undone by nvmlShutdown and another one
- *            follows, older handles for ever. With loaded=0 everything fails
+ *            until every nvmlInit was undone by nvmlShutdown and another nvmlInit
+ *            follows; older handles stay invalid. With loaded=0 every call fails
  *            with DRIVER_NOT_LOADED.
  *   gpu      index uuid minor bus name serial part vbios
  *            chassis slot tray host peer module           platform info
@@ -37,48 +37,52 @@
  *            temperature utilization memory_utilization   C, %, %
  *            memory_used memory_total                     bytes
  *            sm_clock memory_clock                        MHz
- *            processes=1 samples=1                        what the GPU supports
+ *            processes=1 samples=1                        supported calls
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
- *            gpm=1                                        GPM; 0: it says that it has none
+ *            gpm=1                                        GPM; 0: the GPU reports that it has none
  *            accounting=1                                 accounting mode; 0: off
  *            events                                       nvmlEventType bits; 8: XIDs
- *            lost=1                                       every call on it: GPU_IS_LOST
+ *            lost=1                                       every call on the GPU returns GPU_IS_LOST
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
  *            profile start size                           of the GPU instance; absent: no permission
- *            sm_busy                                      ns in which its multiprocessors worked, ever more
- *            sm                                           instead: how busy they are, %, given as it is
+ *            sm_busy                                      ns in which its multiprocessors were busy, a counter
+ *            sm                                           instead: how busy they are, %, returned unchanged
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
- *            gi ci                                        the MIG device on whose list alone it stands
+ *            gi ci                                        the only MIG device that lists it
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
- *   row      gpu time pid sm mem                          a row of process utilisation, given as it is
- *   account  gpu pid start running                        what accounting has of a process: unix us, 1 or 0
- *            count gr fb                                  samples, sums of their % * 100; ever more
- *   xid      gpu seq code                                 given once to every event set older than it
+ *   row      gpu time pid sm mem                          a row of process utilisation, returned unchanged
+ *   account  gpu pid start running                        the account of a process: unix us, 1 or 0
+ *            count gr fb                                  samples, sums of their % * 100; counters
+ *   xid      gpu seq code                                 delivered once to every older event set
  *   fault    gpu=<uuid or *> call=<name without _vN, or *> do=
- *            The faults of a GPU are also those of its MIG devices, which may
- *            have others of their own.
- *            fail:<nvmlReturn>   that return code; nvmlEventSetWait gives the code
+ *            The faults of a GPU also apply to its MIG devices, which may have
+ *            further faults.
+ *            fail:<nvmlReturn>   the return code; nvmlEventSetWait returns the code
  *                                of any GPU that is registered with the set
- *            delay:<ms>          the call takes so long
- *            hang                until the directive leaves the file
+ *            delay:<ms>          the call takes this long
+ *            hang                the call returns when the fault is removed
  *            drop                the GPU is not counted or enumerated; a process
- *                                list is empty; there are no samples; of a MIG
- *                                device the index is left empty
- *            size:<n>            a process list: INSUFFICIENT_SIZE, n entries are needed
+ *                                list is empty; there are no samples; the index
+ *                                of a MIG device is empty
+ *            size:<n>            a process list: INSUFFICIENT_SIZE, n entries are required
  *            many:<n>            a list of processes, of samples or of accounts
  *                                has n rows, of PIDs from 100,000 on
- *            blank               success, and nothing: "", 0, 0xff in platform info,
+ *            blank               success with an empty value: "", 0, 0xff in platform info,
  *                                NaN as a metric
  *            glitch-low          half the energy
  *            glitch-high         10^12 mJ too much energy
  *
- * What is kept of the driver's ways: sizing calls answer INSUFFICIENT_SIZE, and a
- * list may grow before the second call; samples are those newer than lastSeen,
- * NOT_FOUND if there are none; MIG mode refuses utilisation, and lists processes
- * by MIG device only, and keeps no accounts; a GPM metric is of two samples of one
- * instance, and NaN over no time; platform info takes struct versions 1 and 2;
- * initialisations are counted; what a GPU cannot do is NOT_SUPPORTED and never 0.
+ * The fake reproduces this behaviour of the driver:
+ *
+ *   - Sizing calls return INSUFFICIENT_SIZE, and a list may grow before the second call.
+ *   - Only samples newer than lastSeen are returned, NOT_FOUND if there are none.
+ *   - In MIG mode the driver rejects utilisation, lists processes only by MIG device and
+ *     keeps no accounts.
+ *   - A GPM metric requires two samples of one instance, and is NaN without elapsed time.
+ *   - Platform info accepts struct versions 1 and 2.
+ *   - Initialisations are counted.
+ *   - A missing capability is NOT_SUPPORTED and never 0.
  */
 #define _GNU_SOURCE
 #include "state.h"
@@ -88,16 +92,16 @@
 
 enum { POLL_MS = 20 };
 
-/* A handle outlives the records: it names its GPU, or its MIG device and the GPU
- * that is on, and the generation it is of. */
+/* A handle outlives the records: it contains the UUIDs of its GPU, or of its MIG device and
+ * that device's GPU, and its generation. */
 struct nvmlDevice_st {
     char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE];
-    char gpu[NVML_DEVICE_UUID_V2_BUFFER_SIZE]; /* the same, but for a MIG device */
+    char gpu[NVML_DEVICE_UUID_V2_BUFFER_SIZE]; /* the same, except for a MIG device */
     unsigned long long generation;
     struct nvmlDevice_st *next;
 };
 
-/* What an event set has delivered, or had no part in: lines "uuid seq". */
+/* The events that an event set has delivered or that are older: lines "uuid seq". */
 struct nvmlEventSet_st {
     char *done;
     char *devices; /* lines of uuids */
@@ -128,7 +132,7 @@ static int has_line(const char *list, const char *line)
     return list && strstr(list, whole);
 }
 
-/* ---- a call from begin to end ---- */
+/* ---- calls ---- */
 
 /* A call in progress, between begin and end. */
 struct call {
@@ -139,8 +143,8 @@ struct call {
     char value[64]; /* for the log */
 };
 
-/* The argument of a directive in force for the call, or NULL. */
-static const char *told(const struct call *c, const char *what)
+/* Returns the argument of a fault directive for the call, or NULL. */
+static const char *call_fault(const struct call *c, const char *what)
 {
     const char *argument = directive(c->name, c->device ? c->device->uuid : "", what);
     return argument || !c->device ? argument : directive(c->name, c->device->gpu, what);
@@ -148,8 +152,8 @@ static const char *told(const struct call *c, const char *what)
 
 static int is_mig(const struct nvmlDevice_st *device) { return strcmp(device->uuid, device->gpu) != 0; }
 
-/* Whether the driver, the initialisation and the GPU of a call are there. */
-static nvmlReturn_t alive(struct call *c)
+/* Checks the driver, the initialisation and the GPU of a call. */
+static nvmlReturn_t check_driver(struct call *c)
 {
     struct record *driver = next("driver", NULL);
     if (!driver || is(driver, "loaded", "0"))
@@ -173,25 +177,25 @@ static nvmlReturn_t alive(struct call *c)
     return c->gpu ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* Takes the lock and begins a call. The caller must end it, whatever this returns. */
+/* Takes the lock and begins a call. The caller must end it, also after an error. */
 static nvmlReturn_t begin(struct call *c, const char *name, const struct nvmlDevice_st *device)
 {
     *c = (struct call){.name = name, .device = device, .value = "-"};
     pthread_mutex_lock(&lock);
     refresh();
-    const char *delay = told(c, "delay");
+    const char *delay = call_fault(c, "delay");
     if (delay)
         pause_unlocked(atol(delay));
-    while (told(c, "hang"))
+    while (call_fault(c, "hang"))
         pause_unlocked(POLL_MS);
     if (device)
         await_fresh();
-    nvmlReturn_t ret = alive(c);
-    const char *code = told(c, "fail");
+    nvmlReturn_t ret = check_driver(c);
+    const char *code = call_fault(c, "fail");
     return ret == NVML_SUCCESS && code ? (nvmlReturn_t)atoi(code) : ret;
 }
 
-/* Begins a call that a GPU without a key does not support. */
+/* Begins a call that a GPU without the given key does not support. */
 static nvmlReturn_t begin_for(struct call *c, const char *name, nvmlDevice_t device, const char *key)
 {
     nvmlReturn_t ret = begin(c, name, device.handle);
@@ -219,7 +223,7 @@ static nvmlReturn_t end(const struct call *c, nvmlReturn_t ret)
     return ret;
 }
 
-/* ---- answers that are one key of a record ---- */
+/* ---- calls that return one key of a record ---- */
 
 static nvmlReturn_t copy(char *out, unsigned int size, const char *text)
 {
@@ -231,24 +235,24 @@ static nvmlReturn_t copy(char *out, unsigned int size, const char *text)
     return NVML_SUCCESS;
 }
 
-/* A string of the GPU, or of the driver if there is no device. */
+/* Returns a string of the GPU, or of the driver if there is no device. */
 static nvmlReturn_t text_call(const char *name, const struct nvmlDevice_st *device, const char *key, char *out,
                               unsigned int size)
 {
     struct call c;
     nvmlReturn_t ret = begin(&c, name, device);
     if (ret == NVML_SUCCESS)
-        ret = copy(out, size, told(&c, "blank") ? "" : get(device ? c.gpu : next("driver", NULL), key));
+        ret = copy(out, size, call_fault(&c, "blank") ? "" : get(device ? c.gpu : next("driver", NULL), key));
     return end(&c, ret);
 }
 
-/* A number of the GPU. */
+/* Returns a number of the GPU. */
 static nvmlReturn_t number_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
 {
     struct call c;
     nvmlReturn_t ret = begin_for(&c, name, device, key);
     if (ret == NVML_SUCCESS)
-        *out = told(&c, "blank") ? 0 : number(c.gpu, key, 0);
+        *out = call_fault(&c, "blank") ? 0 : number(c.gpu, key, 0);
     return end(&c, ret);
 }
 
@@ -293,7 +297,7 @@ nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, u
     return small_call("nvmlDeviceGetClockInfo", device, key, out);
 }
 
-/* GPUs in MIG mode do not support it: their records lack the keys. */
+/* The records of GPUs in MIG mode lack the keys, so that the call is not supported. */
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correctable, unsigned int *uncorrectable,
                                        unsigned int *pending, unsigned int *failed)
 {
@@ -374,7 +378,7 @@ static int dropped(const struct record *gpu)
     return directive("nvmlDeviceGetCount", uuid, "drop") || directive("nvmlDeviceGetHandleByIndex", uuid, "drop");
 }
 
-/* How many GPUs the driver lists before the one with this index. */
+/* Returns how many GPUs the driver lists before the given index. */
 static unsigned int rank(unsigned long long index)
 {
     unsigned int n = 0;
@@ -383,7 +387,7 @@ static unsigned int rank(unsigned long long index)
     return n;
 }
 
-/* The handle of a GPU, or of a MIG device on it. */
+/* Returns the handle of a GPU, or of a MIG device on it. */
 static nvmlDevice_t handle_of(const char *uuid, const char *gpu)
 {
     struct nvmlDevice_st *h = handles;
@@ -458,7 +462,7 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
         memset(info, 0xff, sizeof *info);
         info->version = version;
     }
-    if (ret == NVML_SUCCESS && !told(&c, "blank")) {
+    if (ret == NVML_SUCCESS && !call_fault(&c, "blank")) {
         memset(info->ibGuid, 0, sizeof info->ibGuid);
         strncpy((char *)info->chassisSerialNumber, get(c.gpu, "chassis"), sizeof info->chassisSerialNumber);
         info->slotNumber = number(c.gpu, "slot", 0xff);
@@ -474,7 +478,7 @@ static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFa
 {
     struct call c;
     nvmlReturn_t ret = begin_for(&c, name, device, "fabric_state");
-    if (ret == NVML_SUCCESS && !told(&c, "blank")) {
+    if (ret == NVML_SUCCESS && !call_fault(&c, "blank")) {
         const char *hex = get(c.gpu, "fabric_cluster");
         for (size_t i = 0; hex && i < sizeof info->clusterUuid && sscanf(hex + 2 * i, "%2hhx", &info->clusterUuid[i]) == 1; i++)
             ;
@@ -506,15 +510,15 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
 
 /* ---- energy, load and memory ---- */
 
-/* The energy under key as the faults in force would have it. */
+/* Returns the energy under key, changed by the active faults. */
 static unsigned long long energy(const struct call *c, const char *key)
 {
     unsigned long long mj = number(c->gpu, key, 0);
-    if (told(c, "blank"))
+    if (call_fault(c, "blank"))
         return 0;
-    if (told(c, "glitch-low"))
+    if (call_fault(c, "glitch-low"))
         return mj / 2;
-    return told(c, "glitch-high") ? mj + 1000000000000ULL : mj;
+    return call_fault(c, "glitch-high") ? mj + 1000000000000ULL : mj;
 }
 
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *out)
@@ -545,7 +549,7 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
     report(c, v->nvmlReturn);
 }
 
-/* Logs a line per value, which no end() does here. */
+/* Logs a line per value; the caller does not use end(). */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;
@@ -565,7 +569,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     if (ret == NVML_SUCCESS && is(c.gpu, "mig", "1"))
         ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS) {
-        int blank = told(&c, "blank") != NULL;
+        int blank = call_fault(&c, "blank") != NULL;
         out->gpu = blank ? 0 : number(c.gpu, "utilization", 0);
         out->memory = blank ? 0 : number(c.gpu, "memory_utilization", 0);
     }
@@ -577,7 +581,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
     struct call c;
     nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetMemoryInfo", device, "memory_total");
     if (ret == NVML_SUCCESS) {
-        int blank = told(&c, "blank") != NULL;
+        int blank = call_fault(&c, "blank") != NULL;
         out->total = blank ? 0 : number(c.gpu, "memory_total", 0);
         out->used = blank ? 0 : number(c.gpu, "memory_used", 0);
         out->free = out->total - out->used;
@@ -587,7 +591,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
 
 /* ---- processes ---- */
 
-/* Whether a process is listed by the GPU or MIG device that was asked. */
+/* Returns whether the call's GPU or MIG device lists a process. */
 static int stands_on(const struct record *process, const struct call *c)
 {
     if (!is_mig(c->device))
@@ -614,10 +618,10 @@ static unsigned int list_processes(const struct call *c, const char *kind, unsig
     return n;
 }
 
-/* The number of rows by a directive, or n without one. */
+/* Returns the number of rows set by a fault, or n without one. */
 static unsigned int rows_told(const struct call *c, unsigned int n)
 {
-    const char *many = told(c, "many");
+    const char *many = call_fault(c, "many");
     return many ? (unsigned int)atoi(many) : n;
 }
 
@@ -630,13 +634,13 @@ static nvmlReturn_t process_call(const char *name, nvmlDevice_t device, const ch
         ret = NVML_ERROR_NOT_SUPPORTED;
     if (ret == NVML_SUCCESS) {
         unsigned int size = *count;
-        *count = told(&c, "drop") || told(&c, "blank") ? 0 : list_processes(&c, kind, size, infos);
+        *count = call_fault(&c, "drop") || call_fault(&c, "blank") ? 0 : list_processes(&c, kind, size, infos);
         *count = rows_told(&c, *count);
-        for (unsigned int i = 0; told(&c, "many") && i < *count && i < size; i++)
+        for (unsigned int i = 0; call_fault(&c, "many") && i < *count && i < size; i++)
             infos[i] = (nvmlProcessInfo_t){ .pid = 100000 + i, .usedGpuMemory = 1 << 20 };
         if (*count > size)
             ret = NVML_ERROR_INSUFFICIENT_SIZE;
-        const char *needed = told(&c, "size");
+        const char *needed = call_fault(&c, "size");
         if (needed) {
             *count = (unsigned int)atoi(needed);
             ret = NVML_ERROR_INSUFFICIENT_SIZE;
@@ -674,12 +678,12 @@ static nvmlProcessUtilizationSample_t row_of(const struct record *s)
     };
 }
 
-/* The most processes that one window of samples can name. */
+/* The maximum number of processes in one window of samples. */
 enum { MAX_SAMPLED = 128 };
 
-/* The samples of the ring that are newer than since, one row per process: its busy time averaged over all samples of that
- * window, so that the rows add up to the device's utilisation, with the time of its newest sample. Row records are given
- * as they are. Returns the number of rows there are. */
+/* Collects the samples of the ring that are newer than since, one row per process: its busy time averaged over all samples
+ * of that window, so that the rows add up to the device's utilisation, with the time of its newest sample. Row records are
+ * returned unchanged. Returns the number of rows. */
 static unsigned int list_samples(const struct call *c, unsigned long long since, unsigned int size,
                                  nvmlProcessUtilizationSample_t *out)
 {
@@ -720,12 +724,12 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetProcessUtilization", device.handle);
     if (ret == NVML_SUCCESS && (!is(c.gpu, "samples", "1") || is(c.gpu, "mig", "1")))
         ret = NVML_ERROR_NOT_SUPPORTED;
-    if (ret == NVML_SUCCESS && (told(&c, "drop") || told(&c, "blank")))
+    if (ret == NVML_SUCCESS && (call_fault(&c, "drop") || call_fault(&c, "blank")))
         ret = NVML_ERROR_NOT_FOUND;
     if (ret == NVML_SUCCESS) {
         unsigned int size = out ? *count : 0;
         *count = rows_told(&c, list_samples(&c, since, size, out));
-        for (unsigned int i = 0; told(&c, "many") && i < *count && i < size; i++)
+        for (unsigned int i = 0; call_fault(&c, "many") && i < *count && i < size; i++)
             out[i] = (nvmlProcessUtilizationSample_t){ .pid = 100000 + i, .timeStamp = since + 1000, .smUtil = 1 };
         if (*count == 0)
             ret = NVML_ERROR_NOT_FOUND;
@@ -737,7 +741,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
 
 /* ---- events ---- */
 
-/* The first event that the set has not had, which it has from then on. */
+/* Returns the first event that the set has not delivered, and marks it as delivered. */
 static struct record *take_event(struct nvmlEventSet_st *set)
 {
     for (struct record *x = next("xid", NULL); x; x = next("xid", x)) {
@@ -757,7 +761,7 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
     nvmlReturn_t ret = begin(&c, "nvmlEventSetCreate", NULL);
     if (ret == NVML_SUCCESS) {
         set->handle = calloc(1, sizeof *set->handle);
-        while (take_event(set->handle)) /* what happened before is not the set's */
+        while (take_event(set->handle)) /* earlier events are not delivered */
             ;
     }
     return end(&c, ret);
@@ -795,7 +799,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
     return end(&c, ret);
 }
 
-/* What a fault makes waiting for the set's events return. */
+/* Returns the return code that a fault sets for waiting for the set's events. */
 static nvmlReturn_t set_failure(const struct call *c, const struct nvmlEventSet_st *set)
 {
     for (struct record *g = next("gpu", NULL); g; g = next("gpu", g)) {
@@ -833,7 +837,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
             break;
         }
         pause_unlocked(POLL_MS);
-        ret = alive(&c);
+        ret = check_driver(&c);
     }
     if (ret == NVML_SUCCESS)
         *data = (nvmlEventData_t){

@@ -1,9 +1,9 @@
 //go:build ignore
 
 /*
- * The state file of a fake driver library: reading it, reading it again when it
- * was replaced, and finding things in it. The header comment of nvml.c says what
- * is in the file. Each library is one translation unit that includes this.
+ * The state file of a fake driver library: reading, reloading and searching it. The
+ * header comment of nvml.c describes its format. Each library is one translation unit
+ * that includes this file.
  *
  * Records may be used only while the lock is held, and not across
  * pause_unlocked().
@@ -50,14 +50,14 @@ static int is(const struct record *r, const char *key, const char *value)
     return v && strcmp(v, value) == 0;
 }
 
-/* The number under key, or otherwise if there is none. */
+/* Returns the number under key, or otherwise if the key is absent. */
 static unsigned long long number(const struct record *r, const char *key, unsigned long long otherwise)
 {
     const char *v = get(r, key);
     return v ? strtoull(v, NULL, 10) : otherwise;
 }
 
-/* The next record of a name after r, or the first one if r is NULL. */
+/* Returns the next record of a name after r, or the first one if r is NULL. */
 static struct record *next(const char *name, const struct record *r)
 {
     struct record *n = r ? r->next : records;
@@ -97,7 +97,7 @@ static void parse(char *text)
     }
 }
 
-/* Reads the state again if the file was replaced. Returns 0 if there is none. */
+/* Reloads the state if the file was replaced. Returns 0 if there is no file. */
 static int refresh(void)
 {
     struct stat now;
@@ -119,14 +119,14 @@ static int refresh(void)
     return records != NULL;
 }
 
-/* The UUID under key, or "". */
+/* Returns the UUID under key, or "". */
 static const char *uuid_of(const struct record *r, const char *key)
 {
     const char *uuid = get(r, key);
     return uuid ? uuid : "";
 }
 
-/* The record of a name that has a UUID. */
+/* Returns the record with a name and a UUID, or NULL. */
 static struct record *by_uuid(const char *name, const char *uuid)
 {
     for (struct record *r = next(name, NULL); r; r = next(name, r))
@@ -135,13 +135,13 @@ static struct record *by_uuid(const char *name, const char *uuid)
     return NULL;
 }
 
-/* Whether a fault is about a call; uuid is "" for a call that concerns no GPU. */
+/* Returns whether a fault applies to a call; uuid is "" for a call without a GPU. */
 static int concerns(const struct record *fault, const char *name, const char *uuid)
 {
     return (is(fault, "gpu", "*") || is(fault, "gpu", uuid)) && (is(fault, "call", "*") || is(fault, "call", name));
 }
 
-/* The argument of a directive in force for a call ("" if it has none), or NULL. */
+/* Returns the argument of an active fault directive for a call ("" if it has none), or NULL. */
 static const char *directive(const char *name, const char *uuid, const char *what)
 {
     size_t n = strlen(what);
@@ -153,7 +153,7 @@ static const char *directive(const char *name, const char *uuid, const char *wha
     return NULL;
 }
 
-/* Lets go of the lock for some milliseconds; no pointer into the state survives. */
+/* Releases the lock for some milliseconds; all pointers into the state become invalid. */
 static void pause_unlocked(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -163,7 +163,7 @@ static void pause_unlocked(long ms)
     refresh();
 }
 
-/* Waits while the state is too old, for a newer one: see "until". */
+/* Waits until the state is not stale: see "until". */
 static void await_fresh(void)
 {
     enum { EVERY_MS = 5, MOST_MS = 5000 };
@@ -177,7 +177,7 @@ static void await_fresh(void)
     }
 }
 
-/* A copy, since setenv may move the original. Nobody frees it. */
+/* Returns a copy, because setenv may move the original. It is never freed. */
 static const char *environment(const char *name)
 {
     const char *v = getenv(name);

@@ -1,4 +1,4 @@
-// Package nodestate writes a node of the contract as the state file of the fake driver
+// Package nodestate writes a node of package gputest as the state file of the fake driver
 // libraries, which nvml.c describes.
 package nodestate
 
@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// Driver writes the driver of a node.
+// Driver returns the driver record of a node.
 func Driver(n gputest.Node) string {
 	loaded := 1
 	if n.Down {
@@ -20,7 +20,7 @@ func Driver(n gputest.Node) string {
 	return fmt.Sprintf("driver\tversion=570.86.15\tnvml=12.570.86.15\tgeneration=%d\tloaded=%d", n.Loads, loaded)
 }
 
-// Records writes a GPU, with what is on it.
+// Records returns the records of a GPU and of its instances and processes.
 func Records(g gputest.GPU) []string {
 	f := []string{"gpu", "uuid=" + g.Device.UUID}
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
@@ -64,8 +64,8 @@ func Records(g gputest.GPU) []string {
 	return append(append(lines, instances(g)...), processes(g)...)
 }
 
-// instances writes a GPU's MIG devices. A GPU instance with several has its
-// slices divided between them, as the names say.
+// instances returns the records of a GPU's MIG devices. If a GPU instance has several, they
+// share its slices, as their names show.
 func instances(g gputest.GPU) (lines []string) {
 	if g.Device.MIG == nil {
 		return nil
@@ -90,10 +90,10 @@ func instances(g gputest.GPU) (lines []string) {
 	return lines
 }
 
-// units are how many of the driver's units one base unit is: it counts in mW, percent and MHz.
+// units converts base units to the driver's: mW, percent and MHz.
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
-// reading writes what a GPU reports now.
+// reading returns the fields that a GPU reports now.
 func reading(g gputest.GPU) (f []string) {
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
 	r := g.Reading
@@ -126,7 +126,7 @@ func reading(g gputest.GPU) (f []string) {
 	return f
 }
 
-// processes writes what is on a GPU, and that it is stuck.
+// processes returns the records of a GPU's contexts, samples and injected hang.
 func processes(g gputest.GPU) (lines []string) {
 	for _, c := range g.Reading.Contexts {
 		kind, memory := "compute", ""
@@ -150,7 +150,7 @@ func processes(g gputest.GPU) (lines []string) {
 	return lines
 }
 
-// Row writes a row of process utilisation.
+// Row returns a record of process utilisation.
 func Row(uuid string, at time.Time, pid uint32, sm, mem float64) string {
 	return fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=%d\tsm=%.0f\tmem=%.0f", uuid, at.UnixMicro(), pid, sm*100, mem*100)
 }
@@ -162,7 +162,7 @@ func bit(on bool) int {
 	return 0
 }
 
-// number adds a key whose value is known, in the driver's unit.
+// number adds a key in the driver's unit if the value is known.
 func number[T ~int | ~int64 | ~uint64 | ~float64](add func(string, any), key string, value *T, unit float64) {
 	if value == nil {
 		return
