@@ -78,6 +78,7 @@ func TestRecordIsSent(t *testing.T) {
 			want := map[string]float64{
 				"gpuledger_placement_info": 4, "gpuledger_board_energy_joules_total": 4,
 				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
+				"gpuledger_allocation_created_timestamp_seconds": 4, "gpuledger_board_created_timestamp_seconds": 4,
 				"gpuledger_allocation_exclusive_energy_joules_total": 4, "gpuledger_allocation_idle_energy_joules_total": 4,
 				"gpuledger_allocation_active_seconds_total": 4, "gpuledger_allocation_gpu_seconds_total": 4,
 				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,

@@ -71,7 +71,7 @@ func boards() world {
 	h.forget(`node="a"`, 7*daily, 7*daily+3*time.Minute)
 	return world{
 		name: "boards", history: h, rules: []string{rules("placement.yaml")}, record: true,
-		questions: append(whereabouts(), h.hosted()...),
+		questions: append(whereabouts(), hosted()...),
 	}
 }
 
@@ -92,7 +92,6 @@ func (h *history) charge(end time.Duration) {
 		from, to time.Duration
 	}{{trainer, 0, 2 * daily}, {server1, 4 * daily, end}, {old, 0, end}} {
 		h.linear(allocation(allocationEnergy, p.labels), p.from, p.to, 0, 100)
-		h.linear(allocation(allocationSeconds, p.labels), p.from, p.to, 0, 1)
 	}
 	h.forget(`pod="old"`, 4*daily, 6*daily)
 }
@@ -139,19 +138,12 @@ func whereabouts() []question {
 }
 
 // hosted is the questions about pods.
-func (h *history) hosted() []question {
-	ran := h.joules(allocationEnergy, span{daily, 10 * daily}, func(labels map[string]string) string {
-		if labels["serial"] != "S1" {
-			return ""
-		}
-		return some(labels, "serial", "namespace", "pod", "pod_uid")
-	})
+func hosted() []question {
 	return []question{
 		{"Which pods did a chassis host", 10 * daily, map[string]string{"chassis": "C2"}, map[string]float64{
 			some(server1, "chassis_serial", "node", "serial", "namespace", "pod", "pod_uid"): 1,
 		}},
-		{"What ran on a board, and for how many joules", 10 * daily, map[string]string{"serial": "S1", "window": "9d"}, ran},
-		{"Which pods have several series on a GPU", 10 * daily, map[string]string{"window": "9d"}, map[string]float64{}},
+		{"Pods with several series on a GPU", 10 * daily, map[string]string{"window": "9d"}, map[string]float64{}},
 	}
 }
 
@@ -171,34 +163,35 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements is two clusters in one store, with namespaces and a pod of the
-// same names. The rules of one have seen its boards only.
+// clusterStatements is two clusters in one store, with namespaces, nodes and a pod of the same names. The rules are evaluated
+// on both.
 func clusterStatements() world {
-	const end = 4 * time.Hour
+	const end = 6 * time.Hour
 	h := newHistory(time.Minute)
 	for cluster, team := range map[string]string{"east": "red", "west": "blue"} {
 		watts := map[string]float64{"east": 100, "west": 200}[cluster]
+		gpu := map[string]string{"cluster": cluster, "node": "a", "UUID": "GPU-1", "serial": "S1"}
 		labels := map[string]string{"cluster": cluster, "namespace": "alpha", "pod": "train", "pod_uid": "u1"}
-		h.linear(series(allocationEnergy, with(labels, "node", "a", "UUID", "GPU-1", "serial", "S1")), 0, end, 0, watts)
+		h.linear(series(boardEnergy, gpu), 0, end, 0, watts+50)
+		h.linear(series(allocationEnergy, with(gpu, "namespace", "alpha", "pod", "train", "pod_uid", "u1")), 0, end, 0, watts)
 		h.constant(series("gpuledger_pod_info", with(labels, "workload_kind", "Job", "workload_name", cluster)), 0, end, 1)
 		h.constant(series("kube_namespace_labels", map[string]string{"cluster": cluster, "namespace": "alpha", "label_team": team}), 0, end, 1)
 	}
-	h.constant(`gpuledger:fleet_energy_joules:increase1h{cluster="east"}`, 0, end, 3e5)
 	ask := func(title string, want map[string]float64) question {
-		return question{title, 3 * time.Hour, map[string]string{"window": "1h", "serial": "S1"}, want}
+		return question{title, 3 * time.Hour, map[string]string{"window": "2h", "serial": "S1", "price": "1"}, want}
 	}
-	return world{name: "statements of clusters", history: h, questions: []question{
-		ask("Joules of each namespace", map[string]float64{`{cluster="east",namespace="alpha"}`: 3.6e5, `{cluster="west",namespace="alpha"}`: 7.2e5}),
-		ask("Joules of each workload", map[string]float64{
-			`{cluster="east",namespace="alpha",workload_kind="Job",workload_name="east"}`: 3.6e5,
-			`{cluster="west",namespace="alpha",workload_kind="Job",workload_name="west"}`: 7.2e5,
+	return world{name: "statements of clusters", history: h, evaluate: 15 * time.Minute, questions: []question{
+		ask("Energy of each namespace", map[string]float64{`{cluster="east",namespace="alpha"}`: 7.2e5, `{cluster="west",namespace="alpha"}`: 14.4e5}),
+		ask("Energy of each workload", map[string]float64{
+			`{cluster="east",namespace="alpha",workload_kind="Job",workload_name="east"}`: 7.2e5,
+			`{cluster="west",namespace="alpha",workload_kind="Job",workload_name="west"}`: 14.4e5,
 		}),
-		ask("Joules of each team, by the label of its namespaces", map[string]float64{`{label_team="red"}`: 3.6e5, `{label_team="blue"}`: 7.2e5}),
-		ask("What ran on a board, and for how many joules", map[string]float64{
-			`{cluster="east",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 3.6e5,
-			`{cluster="west",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 7.2e5,
+		ask("Energy and cost of each team, by the label of its namespaces", map[string]float64{`{label_team="red"}`: 0.2, `{label_team="blue"}`: 0.4}),
+		ask("Pods of a board and their energy", map[string]float64{
+			`{cluster="east",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 7.2e5,
+			`{cluster="west",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 14.4e5,
 		}),
-		ask("Joules that no pod was charged for, over a month", map[string]float64{`{cluster="east"}`: 3e5}),
+		ask("Energy that no pod was charged for", map[string]float64{`{cluster="east"}`: 3.6e5, `{cluster="west"}`: 3.6e5}),
 	}}
 }
 

@@ -4,25 +4,27 @@ package rules_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
 const (
-	allocationEnergy  = "gpuledger_allocation_energy_joules_total"
-	allocationSeconds = "gpuledger_allocation_seconds_total"
-	boardEnergy       = "gpuledger_board_energy_joules_total"
+	allocationEnergy = "gpuledger_allocation_energy_joules_total"
+	allocationGPU    = "gpuledger_allocation_gpu_seconds_total"
+	boardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
-// fleet is simulated second by second: boards draw power, pods are charged for it, and
-// the record is scraped. Whatever the queries say is held against what was drawn.
+// fleet is simulated second by second: boards draw power, pods are charged for it, and the record is scraped. The answers of
+// the queries are compared with it.
 type fleet struct {
 	*history
-	boards []board
-	pods   []pod
-	off    map[string][]span // nodes that are down: their counters begin anew
-	silent map[string][]span // nodes whose exporter is away; it goes on counting
-	blind  []span            // nobody scrapes
-	second []span            // the other one of two scrapers, which scrapes at another moment
+	cluster string // the label of its series, if several clusters share a store
+	boards  []board
+	pods    []pod
+	off     map[string][]span // nodes that are down: their counters begin anew
+	silent  map[string][]span // nodes whose exporter is away; it goes on counting
+	blind   []span            // nobody scrapes
+	second  []span            // the other one of two scrapers, which scrapes at another moment
 
 	meters map[account]*meter
 	truth  truth
@@ -49,7 +51,9 @@ type board struct {
 type pod struct {
 	namespace, name, uid, board string
 	span
-	share float64 // of the board
+	share float64       // of the board
+	age   time.Duration // before the history begins
+	bare  bool          // uses the GPU without an allocation
 }
 
 // account is what a counter is of: a board on a node, or a pod on it.
@@ -57,10 +61,12 @@ type account struct{ node, board, pod string }
 
 // meter is what the record counts of a board or a pod.
 type meter struct {
-	series  string
-	seconds string // the series of the time, of a pod
+	energy  string // the series of the energy
+	gpu     string // the series of the GPU time, of a pod
+	created string // the series of the time of creation
 	joules  float64
-	held    float64
+	seconds float64 // of GPU time
+	born    time.Duration
 	ended   time.Duration // when its pod ended; 0 while it lives
 	scraped bool
 }
@@ -76,9 +82,8 @@ const (
 	scrape    = time.Minute
 )
 
-// simulate lets the fleet run. The truth is what was drawn between two moments.
-func (f *fleet) simulate(until time.Duration, counted span) {
-	random := rand.New(rand.NewPCG(1, 2))
+// simulate runs the fleet. The truth is the energy between two moments.
+func (f *fleet) simulate(until time.Duration, counted span, random *rand.Rand) {
 	f.meters = make(map[account]*meter)
 	f.truth.namespaces = make(map[string]float64)
 	for at := time.Duration(0); at < until; at += time.Second {
@@ -99,7 +104,7 @@ func (f *fleet) simulate(until time.Duration, counted span) {
 
 // draw charges the energy of a second.
 func (f *fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
-	f.meter(b, node, pod{}).joules += joules
+	f.meter(b, node, pod{}, at).joules += joules
 	if counts {
 		f.truth.board += joules
 	}
@@ -107,9 +112,11 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 		if p.board != b.uuid || !within([]span{p.span}, at) {
 			continue
 		}
-		m := f.meter(b, node, p)
+		m := f.meter(b, node, p, at)
 		m.joules += joules * p.share
-		m.held++
+		if !p.bare {
+			m.seconds += p.share
+		}
 		if at+time.Second >= p.to {
 			m.ended = p.to
 		}
@@ -119,19 +126,33 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 	}
 }
 
-// meter is that of a pod on a board, or without a pod that of the board.
-func (f *fleet) meter(b board, node string, p pod) *meter {
+// meter returns that of a pod on a board, or without a pod that of the board.
+func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	a := account{node, b.uuid, p.uid}
 	if f.meters[a] == nil {
-		labels := map[string]string{"node": node, "UUID": b.uuid, "serial": b.serial}
-		m := &meter{series: series(boardEnergy, labels)}
+		labels := map[string]string{"cluster": f.cluster, "node": node, "UUID": b.uuid, "serial": b.serial}
+		m := &meter{energy: series(boardEnergy, labels), born: at}
+		m.created = series(createdOf(boardEnergy), labels)
 		if p.uid != "" {
 			labels = with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid)
-			m.series, m.seconds = series(allocationEnergy, labels), series(allocationSeconds, labels)
+			m.energy, m.gpu = series(allocationEnergy, labels), series(allocationGPU, labels)
+			m.created = series(createdOf(allocationEnergy), labels)
+		}
+		if at == 0 { // an old pod, or an old board, which counts for as long
+			m.born = -p.age
+			m.joules, m.seconds = 100*p.age.Seconds(), p.age.Seconds()
+			if p.bare {
+				m.seconds = 0
+			}
 		}
 		f.meters[a] = m
 	}
 	return f.meters[a]
+}
+
+// createdOf returns the metric with the time of creation of a counter of the record.
+func createdOf(metric string) string {
+	return "gpuledger_" + strings.Split(metric, "_")[1] + "_created_timestamp_seconds"
 }
 
 // retire ends the series of pods that ended a while ago, of boards that left, and of
@@ -164,7 +185,7 @@ func (f *fleet) scrape(at time.Duration) {
 	if within(f.blind, at) {
 		return
 	}
-	phase := map[string]time.Duration{"a": 15 * time.Second, "b": 30 * time.Second}
+	phase := map[string]time.Duration{"a": 15 * time.Second, "b": 30 * time.Second, "c": 0}
 	for a, m := range f.meters {
 		moment := phase[a.node]
 		if within(f.second, at) {
@@ -181,17 +202,19 @@ func (f *fleet) scrape(at time.Duration) {
 			continue
 		}
 		m.scraped = true
-		f.add(m.series, at, m.joules)
-		if m.seconds != "" {
-			f.add(m.seconds, at, m.held)
+		f.add(m.energy, at, m.joules)
+		f.add(m.created, at, m.born.Seconds())
+		if m.gpu != "" {
+			f.add(m.gpu, at, m.seconds)
 		}
 	}
 }
 
-// vanish marks the end of what a meter has.
+// vanish marks the end of a meter's series.
 func (f *fleet) vanish(m *meter, at time.Duration) {
-	f.end(m.series, at)
-	if m.seconds != "" {
-		f.end(m.seconds, at)
+	f.end(m.energy, at)
+	f.end(m.created, at)
+	if m.gpu != "" {
+		f.end(m.gpu, at)
 	}
 }

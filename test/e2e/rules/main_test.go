@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +102,8 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	all := []world{statement(), statementOfDay(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
-	return slices.Concat(all, monthAtPhases(), late())
+	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+	return append(all, statementAtPhases()...)
 }
 
 func (w world) run(t *testing.T, doc promdoc.Doc) {
@@ -148,19 +147,38 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// test lets promtool evaluate the rules along the history, from a phase on, and then
-// the expressions, whose moments are counted from there.
-// Sums of floating-point numbers may be off in their last digits.
+// test lets promtool evaluate the rules along the history, from a phase on, and then the expressions, whose moments are
+// counted from there.
 func (h *history) test(t *testing.T, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
+	promtoolTest(t, evaluate, []testGroup{h.group(phase, tests)})
+}
+
+// testGroup is promtool's: a history and the expressions on it.
+type testGroup map[string]any
+
+// group returns a test that evaluates the rules until an hour after the last expression, whose joules they have then.
+func (h *history) group(phase time.Duration, tests []expressionTest) testGroup {
+	last := time.Duration(0)
+	for _, t := range tests {
+		at, err := time.ParseDuration(t.EvalTime)
+		if err != nil {
+			panic(err)
+		}
+		last = max(last, at)
+	}
+	tests = append(tests, expect("vector(1)", last+time.Hour, map[string]float64{"{}": 1}))
+	return testGroup{
+		"start_timestamp": int(phase.Seconds()),
+		"interval":        h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests,
+	}
+}
+
+// promtoolTest runs promtool. Sums of floating-point numbers may be off in their last digits.
+func promtoolTest(t *testing.T, evaluate time.Duration, groups []testGroup) {
+	t.Helper()
 	document, err := json.Marshal(map[string]any{
-		"rule_files":          glob(t, ruleFiles),
-		"evaluation_interval": evaluate.String(),
-		"fuzzy_compare":       true,
-		"tests": []any{map[string]any{
-			"start_timestamp": int(phase.Seconds()),
-			"interval":        h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests,
-		}},
+		"rule_files": glob(t, ruleFiles), "evaluation_interval": evaluate.String(), "fuzzy_compare": true, "tests": groups,
 	})
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "test.json")

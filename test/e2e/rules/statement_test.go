@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,17 +34,17 @@ var statements = sync.OnceValue(func() *fleet {
 		},
 		pods: []pod{
 			// It ends before its hour does.
-			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1},
+			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1, 0, false},
 			// It goes on after its node's reboots.
-			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 1},
-			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5},
-			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5},
-			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 1},
+			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 1, 0, false},
+			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5, 0, false},
+			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5, 0, false},
+			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 1, 0, false},
 			// They live for less than the time between two scrapes.
-			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1},
-			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1},
+			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false},
+			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false},
 			// It is born, lives and ends while nobody looks, but for its last minutes.
-			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25},
+			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25, 0, false},
 		},
 		// Twice within an hour: the second time the counters are young.
 		off:    map[string][]span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
@@ -51,7 +52,7 @@ var statements = sync.OnceValue(func() *fleet {
 		blind:  []span{{hm(6, 50), hm(7, 25)}, {hm(21, 3), hm(23, 40)}},
 		second: []span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
-	f.simulate(hm(27, 0), day)
+	f.simulate(hm(27, 0), day, rand.New(rand.NewPCG(1, 2)))
 	// Prometheus was told when this counter began.
 	f.add(series(allocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
@@ -100,11 +101,10 @@ var (
 	teamOfPod       = map[string]string{"u1": "red", "u2": "blue", "u3": "red", "u4": "green", "u6": "red", "u7": "green", "u8": "blue"}
 )
 
-// joules walks through the samples: each adds what its counter grew since the sample
-// before, or all it says if the counter began anew. Without a sample of the day before,
-// a pod has all it says if it is younger than a day, and whatever else has nothing yet.
-// The key of a series says what it belongs to; "" is nothing.
-func (h *history) joules(metric string, window span, key func(labels map[string]string) string) map[string]float64 {
+// sum walks through the samples of a counter: each adds the growth since the sample before, or its whole value if the
+// counter restarted. A series without a sample in the day before adds its first value if it was created in that day. The
+// key of a series is what it belongs to; "" is nothing.
+func (h *history) sum(metric string, window span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.series {
 		labels := parse(name)
@@ -135,12 +135,13 @@ func (h *history) joules(metric string, window span, key func(labels map[string]
 	return sums
 }
 
-// young says whether a series is of a pod that is not older than a day.
+// young reports whether a counter was created in the day before the hour of a sample.
 func (h *history) young(labels map[string]string, slot int) bool {
 	of := maps.Clone(labels)
 	delete(of, "__name__")
-	held, err := strconv.ParseFloat(h.series[series(allocationSeconds, of)][slot], 64)
-	return err == nil && held <= daily.Seconds()
+	created, err := strconv.ParseFloat(h.series[series(createdOf(labels["__name__"]), of)][slot], 64)
+	hour := (time.Duration(slot)*h.interval - 1).Truncate(time.Hour)
+	return err == nil && created >= (hour-daily).Seconds()
 }
 
 var (
@@ -168,62 +169,69 @@ func by(names ...string) func(map[string]string) string {
 	}
 }
 
-// statement is the hours of the day.
+// statement is the hours of the day, and the day.
 func statement() world {
 	f := statements()
-	w := world{name: "hours", history: f.history, evaluate: 10 * time.Minute}
-	for at := day.from + time.Hour; at <= day.to; at += time.Hour {
-		w.questions = append(w.questions, f.window(at, "1h", span{at - time.Hour, at})...)
+	w := world{name: "hours", history: f.history, evaluate: 15 * time.Minute, questions: f.totals()}
+	for to := day.from + time.Hour; to <= day.to; to += time.Hour {
+		w.questions = append(w.questions, f.energy("1h", span{to - time.Hour, to})...)
 	}
-	// promtool evaluates rules at full hours, too, where a server hardly ever does.
-	w.questions = append(w.questions, f.months()[:2]...)
 	return w
 }
 
-// statementOfDay is the day itself, and what the rules know of its hours.
-func statementOfDay() world {
-	f := statements()
-	return world{
-		name: "day", history: f.history,
-		// The joules of namespaces are those of their workloads.
-		rules:     []string{rules("energy.yaml"), rules("energy.yaml")},
-		questions: append(f.window(day.to, "1d", day), f.months()...),
-	}
-}
-
-// monthAtPhases is what the rules know when they are evaluated every 20 minutes, at
-// several moments of the hour. At 0, the hour before is told once more as it ends.
-func monthAtPhases() []world {
+// statementAtPhases evaluates the rules at several moments of the hour. At 0, promtool evaluates the hour before once more
+// as it ends.
+func statementAtPhases() []world {
 	f := statements()
 	var all []world
-	for _, phase := range []time.Duration{0, 30 * time.Second, time.Minute, 90 * time.Second} {
+	for _, phase := range []time.Duration{30 * time.Second, time.Minute, 90 * time.Second, 8 * time.Minute, 14*time.Minute + 30*time.Second} {
 		all = append(all, world{
-			name: fmt.Sprint("months at ", phase), history: f.history, phase: phase, evaluate: 20 * time.Minute, questions: f.months(),
+			name: fmt.Sprint("hours at ", phase), history: f.history, phase: phase, evaluate: 15 * time.Minute, questions: f.totals(),
 		})
 	}
 	return all
 }
 
-// window is the statements of a window.
-func (f *fleet) window(at time.Duration, window string, counted span) []question {
-	ask := func(title, metric string, key func(map[string]string) string) question {
-		return question{title, at, map[string]string{"window": window}, f.joules(metric, counted, key)}
+// energy is the statements of full hours.
+func (f *fleet) energy(window string, counted span) []question {
+	ask := func(title string, want map[string]float64) question {
+		return question{title, counted.to, map[string]string{"window": window, "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
 	}
-	questions := []question{
-		ask("Joules of each namespace", allocationEnergy, by("namespace")),
-		ask("Joules of each workload", allocationEnergy, workload("namespace", "workload_kind", "workload_name")),
-		ask("Joules of each team, by the label of its namespaces", allocationEnergy, namespaceTeam),
-		ask("Joules of each team, by the label of its pods", allocationEnergy, podTeam),
-		ask("Joules of each board", boardEnergy, by("UUID", "serial")),
+	cost := func(joules map[string]float64) map[string]float64 {
+		for team := range joules {
+			joules[team] *= 0.5 / 3.6e6
+		}
+		return joules
 	}
-	rest := f.uncharged(counted, by("UUID", "serial"))
-	return append(questions, question{"Joules of each board that no pod was charged for", at, map[string]string{"window": window}, rest})
+	hours := func(seconds map[string]float64) map[string]float64 {
+		for of := range seconds {
+			seconds[of] /= 3600
+		}
+		return seconds
+	}
+	ofWorkload := workload("namespace", "workload_kind", "workload_name")
+	return []question{
+		ask("Energy of each namespace", f.sum(allocationEnergy, counted, by("namespace"))),
+		ask("Energy of each workload", f.sum(allocationEnergy, counted, ofWorkload)),
+		ask("GPU hours of each namespace", hours(f.sum(allocationGPU, counted, by("namespace")))),
+		ask("GPU hours of each workload", hours(f.sum(allocationGPU, counted, ofWorkload))),
+		ask("Energy and cost of each team, by the label of its namespaces", cost(f.sum(allocationEnergy, counted, namespaceTeam))),
+		ask("Energy of each board", f.sum(boardEnergy, counted, by("UUID", "serial"))),
+		ask("Energy of each board that no pod was charged for", f.uncharged(counted, by("UUID", "serial"))),
+		ask("Energy that no pod was charged for", f.uncharged(counted, by())),
+		ask("Pods of a board and their energy", f.sum(allocationEnergy, counted, func(labels map[string]string) string {
+			if labels["serial"] != "S1" {
+				return ""
+			}
+			return by("serial", "namespace", "pod", "pod_uid")(labels)
+		})),
+	}
 }
 
-// uncharged is what boards used and no pod was charged for.
+// uncharged is the energy of boards less that of their pods.
 func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[string]float64 {
-	rest := f.joules(boardEnergy, counted, key)
-	for of, joules := range f.joules(allocationEnergy, counted, key) {
+	rest := f.sum(boardEnergy, counted, key)
+	for of, joules := range f.sum(allocationEnergy, counted, key) {
 		rest[of] -= joules
 	}
 	return rest
@@ -240,40 +248,20 @@ func workload(names ...string) func(map[string]string) string {
 	}
 }
 
-// months is what the rules answer about the day, half an hour later.
-func (f *fleet) months() []question {
-	const at = 25*time.Hour + 30*time.Minute
-	ask := func(title string, want map[string]float64) question {
-		return question{title, at, map[string]string{"window": "1d", "price": "0.5", "namespace": "alpha", "workload": "train"}, want}
+// totals is the statements of the day.
+func (f *fleet) totals() []question {
+	at, variables := day.to, map[string]string{"window": "1d", "price": "0.5"}
+	teams := f.sum(allocationEnergy, day, podTeam)
+	for team := range teams {
+		teams[team] *= 0.5 / 3.6e6
 	}
-	// The hour before the day is the first one of this Prometheus, and in no rule.
-	nobody := by()
-	rest := f.uncharged(day, nobody)
-	cost := func(joules map[string]float64) map[string]float64 {
-		for team := range joules {
-			joules[team] *= 0.5 / 3.6e6
-		}
-		return joules
-	}
-	return []question{
-		ask("Joules of each namespace over a month", f.joules(allocationEnergy, day, by("namespace"))),
-		ask("Joules that no pod was charged for, over a month", rest),
-		{"Joules that no pod was charged for, over a month", at, map[string]string{"window": "2d"}, rest},
-		// In one hour nobody looked.
-		ask("How many hours of the month are there", everyRule(23)),
-		ask("Joules of each board over a day", f.joules(boardEnergy, day, by("UUID", "serial"))),
-		ask("Joules of each board that no pod was charged for, over a day", f.uncharged(day, by("UUID", "serial"))),
-		ask("Energy and cost of each team over a month, by the label of its namespaces",
-			cost(f.joules(allocationEnergy, day, namespaceTeam))),
-		ask("Energy and cost of each team over a month, by the label of its pods",
-			cost(f.joules(allocationEnergy, day, podTeam))),
-		ask("Joules of a workload over all its restarts", f.joules(allocationEnergy, day, func(labels map[string]string) string {
-			if labels["namespace"] != "alpha" {
-				return ""
-			}
-			return workload("namespace", "workload_kind", "workload_name")(labels)
-		})),
-	}
+	return append(f.energy("1d", day),
+		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
+		// In one hour nothing was scraped.
+		question{"Hours that the rules have", at, variables, everyRule(23)},
+		// The hour before the day is the first one of this Prometheus, and in no rule.
+		question{"Energy that no pod was charged for", at, map[string]string{"window": "2d"}, f.uncharged(day, by())},
+	)
 }
 
 func namespaceTeam(labels map[string]string) string {
@@ -288,16 +276,16 @@ func podTeam(labels map[string]string) string {
 func TestStatementIsComplete(t *testing.T) {
 	f := statements()
 	everything := func(map[string]string) string { return "all" }
-	board := f.joules(boardEnergy, day, everything)["all"]
+	board := f.sum(boardEnergy, day, everything)["all"]
 	near(t, "boards", board, f.truth.board, 1e-3)
-	namespaces := f.joules(allocationEnergy, day, func(labels map[string]string) string { return labels["namespace"] })
+	namespaces := f.sum(allocationEnergy, day, func(labels map[string]string) string { return labels["namespace"] })
 	// The bounds of the day lie between two scrapes, and two reboots are all beta's.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.truth.namespaces[namespace], 2e-3)
 	}
 	hours := 0.0
 	for at := day.from; at < day.to; at += time.Hour {
-		hours += f.joules(boardEnergy, span{at, at + time.Hour}, everything)["all"]
+		hours += f.sum(boardEnergy, span{at, at + time.Hour}, everything)["all"]
 	}
 	near(t, "24 hours", hours, board, 1e-12)
 }
