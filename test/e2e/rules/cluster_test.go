@@ -1,0 +1,64 @@
+//go:build e2e
+
+package rules_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRulesOfCentralRuler runs the unit tests of the alerts once more with the label cluster on every series, as under a
+// central ruler, or a Prometheus that puts it on what it scrapes. Each alert must fire as before, for its cluster.
+func TestRulesOfCentralRuler(t *testing.T) {
+	var files []string
+	for _, file := range glob(t, filepath.Join(filepath.Dir(ruleTests), "alerts_*.yaml")) {
+		text, err := os.ReadFile(file)
+		check(t, err)
+		name := filepath.Join(t.TempDir(), filepath.Base(file))
+		check(t, os.WriteFile(name, []byte(inCluster(string(text), filepath.Dir(file))), 0o600))
+		files = append(files, name)
+	}
+	promtool(t, append([]string{"test", "rules"}, files...)...)
+}
+
+var (
+	ruleFile  = regexp.MustCompile(`\.\./(\w+\.yaml)`)
+	input     = regexp.MustCompile(`series: '(\w+)(\{?)`)
+	expected  = regexp.MustCompile(`exp_labels: \{`)
+	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
+)
+
+// inCluster puts the label cluster into promtool's tests of a folder, where they have none.
+func inCluster(text, folder string) string {
+	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
+	lines := strings.SplitAfter(text, "\n")
+	clusters := false // of the present alert
+	for i, line := range lines {
+		if strings.Contains(line, "cluster:") || strings.Contains(line, "cluster=") && input.MatchString(line) {
+			clusters = true
+			continue
+		}
+		clusters = clusters && !input.MatchString(line) && !expected.MatchString(line)
+		if clusters {
+			continue
+		}
+		line = input.ReplaceAllStringFunc(line, func(s string) string {
+			if strings.HasSuffix(s, "{") {
+				return s + `cluster="east", `
+			}
+			return s + `{cluster="east"}`
+		})
+		line = expected.ReplaceAllString(line, "exp_labels: {cluster: east, ")
+		lines[i] = dashboard.ReplaceAllStringFunc(line, func(s string) string {
+			joint := "?"
+			if strings.Contains(s, "?") {
+				joint = "&"
+			}
+			return strings.TrimSuffix(s, `"`) + joint + `var-cluster=east"`
+		})
+	}
+	return strings.Join(lines, "")
+}
