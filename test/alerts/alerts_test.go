@@ -112,6 +112,8 @@ func TestCases(t *testing.T) {
 		if c := cases[a.Alert]; c.Firing == 0 || c.Silent == 0 {
 			t.Errorf("%s has %d cases in which it fires and %d in which it does not", a.Alert, c.Firing, c.Silent)
 		}
+	}
+	for _, a := range all {
 		delete(cases, a.Alert)
 	}
 	if len(cases) > 0 {
