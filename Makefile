@@ -68,6 +68,7 @@ PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/serve
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 # Without the tag, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
+RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
 KUBECTL := tools/servers kubectl kubectl=.
 
 # Where the tests find them.
@@ -76,6 +77,7 @@ IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
+IN_RULERS     = GPULEDGER_E2E_RULERS=$$($(RULERS))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
@@ -166,8 +168,8 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 
 .PHONY: e2e-suites
 e2e-suites: build manifests
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
-		deploy reconciler history rules queries dashboards cluster) ./test/alerts
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+		deploy reconciler history rules rulers queries dashboards cluster) ./test/alerts
 
 # Its cluster is its own: it waits for namespaces to go, a dozen times.
 .PHONY: e2e-uninstall
@@ -177,6 +179,10 @@ e2e-uninstall:
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
+
+.PHONY: e2e-rulers
+e2e-rulers:
+	@$(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(E2E) ./test/e2e/rulers
 
 .PHONY: e2e-queries
 e2e-queries:
