@@ -66,6 +66,7 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 # Prometheus without the service discovery of clouds, which is most of it.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
+PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool
 # Without the tag, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
@@ -179,6 +180,10 @@ e2e-uninstall:
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
+
+.PHONY: check-rules-oldest
+check-rules-oldest: ## run the rules and their tests with the oldest Prometheus that is supported
+	@promtool=$$($(PROMETHEUS_OLDEST))/promtool; $$promtool check rules dashboards/rules/*.yaml && $$promtool test rules dashboards/rules/tests/*.yaml
 
 .PHONY: e2e-rulers
 e2e-rulers:

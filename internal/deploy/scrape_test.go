@@ -241,3 +241,42 @@ func without(rules []any, action string) []any {
 	}
 	return others
 }
+
+// TestClusterPodMonitoring checks that Google's collector scrapes the jobs of the PodMonitors, and keeps the labels of their
+// series.
+func TestClusterPodMonitoring(t *testing.T) {
+	text, err := os.ReadFile(manifests + "components/clusterpodmonitoring/clusterpodmonitoring.yaml")
+	check(t, err)
+	type endpoint struct {
+		Path, Interval string
+		SampleLimit    int
+	}
+	got, want := make(map[string]endpoint), make(map[string]endpoint)
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var m struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				Endpoints    []struct{ Path, Interval string }
+				TargetLabels struct{ Metadata []string }
+				Limits       struct{ Samples int }
+			}
+		}
+		check(t, syaml.Unmarshal(document, &m))
+		for _, e := range m.Spec.Endpoints {
+			got[m.Metadata.Name] = endpoint{e.Path, e.Interval, m.Spec.Limits.Samples}
+		}
+		for _, label := range m.Spec.TargetLabels.Metadata {
+			if label != "node" {
+				t.Errorf("%s: the target label %s hides that of the series", m.Metadata.Name, label)
+			}
+		}
+	}
+	for job, m := range podMonitors(t) {
+		path, _ := m.Path.(string)
+		limit, _ := m.SampleLimit.(float64)
+		want[job] = endpoint{path, m.Interval.(string), int(limit)}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("jobs (-PodMonitor +ClusterPodMonitoring):\n%s", diff)
+	}
+}
