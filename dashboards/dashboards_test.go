@@ -97,6 +97,7 @@ var uids = map[string]string{
 	"gpu-life.json": "gpuledger-gpu-life",
 	"energy.json":   "gpuledger-energy",
 	"health.json":   "gpuledger-health",
+	"fleet.json":    "gpuledger-fleet",
 }
 
 func TestDashboards(t *testing.T) {

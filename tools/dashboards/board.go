@@ -15,6 +15,7 @@ const (
 	uidLife     = "gpuledger-gpu-life"
 	uidEnergy   = "gpuledger-energy"
 	uidHealth   = "gpuledger-health"
+	uidFleet    = "gpuledger-fleet"
 )
 
 // tag marks the dashboards, and makes the links between them at the top.

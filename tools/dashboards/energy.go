@@ -16,12 +16,6 @@ func sumOfHours(rule string) string {
 // each hour is left out, in which a rule still says what the hour before that one had.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
-// atFullHour asks at the last full hour, so that what is asked over the time range is of
-// the same hours as sumOfHours, where the time range is of full hours.
-func atFullHour(expr string) string {
-	return fill(`last_over_time((EXPR)[1h:1h] offset -1m)`, "EXPR", expr)
-}
-
 // cost is what joules cost: the price of a kilowatt-hour, and what cooling and
 // distribution add.
 func cost(kilowattHours string) string { return kilowattHours + ` * $price * $pue` }
@@ -65,21 +59,27 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 	workloads := fill(`label_replace(topk(100, sum by (cluster, namespace, workload_kind, workload_name) (HOURS) > 0) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
-	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (JOULES) > 0) / KWH`, "KWH", kWh,
-		"JOULES", atFullHour(podCounted(allocationEnergy, `{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`, "1h")))
+	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (HOURS) > 0) / KWH`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:allocation_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
+	namespaceHours := fill(`sum by (cluster, namespace) (HOURS) / 3600`,
+		"HOURS", sumOfHours(`gpuledger:namespace_gpu_seconds:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
+	workloadHours := fill(`label_replace(sum by (cluster, namespace, workload_kind, workload_name) (HOURS) / 3600, "workload_name", "not known", "workload_name", "")`,
+		"HOURS", sumOfHours(`gpuledger:workload_gpu_seconds:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	return b.
 		WithPanel(rows(words{"Namespaces, full hours", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
-		}, namespaces, cost(namespaces)).SortBy(descending("Energy")).Decimals(2)).
+			{field: "Value #C", title: "GPU hours"},
+		}, namespaces, cost(namespaces), namespaceHours).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(rows(words{"Workloads, full hours", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
-		}, workloads, cost(workloads)).SortBy(descending("Energy")).Decimals(2)).
+			{field: "Value #C", title: "GPU hours"},
+		}, workloads, cost(workloads), workloadHours).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(stacked(words{
 			"Where the power goes",
 			"Power of all GPUs: what pods work with, the idle power of what they hold, and what no pod is charged for, by reason: docs/metrics.md says what each means.",
@@ -93,7 +93,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
-		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range, of the 100 that used most. Choose a namespace before you ask for many days.", "no record: is the job gpuledger-record scraped?"}, half, []column{
+		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range, of the 100 that used most. Choose a namespace before you ask for many days.", noRules}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},

@@ -15,6 +15,9 @@ const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard
 	podEnergy   = allocationEnergy + ofBoard
+
+	boardCreated = `gpuledger_board_created_timestamp_seconds` + ofBoard
+	podCreated   = `gpuledger_allocation_created_timestamp_seconds` + ofBoard
 )
 
 const noRecord = "never present in the time range, or no record"
@@ -27,7 +30,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
 		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to.", noRecord}, quarter, "kwatth",
-			fill(`sum by (serial) (JOULES) / `+kWh, "JOULES", boardJoules(boardEnergy))).Thresholds(from("text")).Decimals(2)).
+			fill(`sum by (serial) (JOULES) / `+kWh, "JOULES", counted(boardEnergy, boardCreated))).Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
 		WithPanel(number(words{"XIDs in the time range", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
@@ -54,8 +57,8 @@ func gpuLife() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU time", unit: "s"},
 			{field: "Value #D", title: "Energy", unit: "kwatth"},
 		}, append(seen(podEnergy, podLabels, ""),
-			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", podCounted(allocationSeconds, ofBoard, "1d")),
-			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", podCounted(allocationEnergy, ofBoard, "1d"))))...).
+			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofBoard, podCreated)),
+			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", counted(podEnergy, podCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
 		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").

@@ -34,6 +34,7 @@ func write(folder string) error {
 		"gpu-life": gpuLife(),
 		"energy":   energy(),
 		"health":   health(),
+		"fleet":    fleet(),
 	} {
 		d, err := builder.Build()
 		if err != nil {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"strings"
+	"regexp"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
@@ -82,19 +82,25 @@ func bands(w words, width uint32, expr, legend string, states ...dashboard.Value
 
 // now is an instant query for a number or a table.
 func now(id, expr string) *prometheus.DataqueryBuilder {
-	return prometheus.NewDataqueryBuilder().
-		RefId(id).Expr(expr).Datasource(source).Instant().Format(prometheus.PromQueryFormatTable)
+	return query(id, expr).Instant().Format(prometheus.PromQueryFormatTable)
 }
 
-// over is a query over the time range. Of the record, which is scraped once a minute,
-// Grafana is told so: else it would take rates over less than two of its samples.
+// over is a query over the time range.
 func over(id, expr, legend string) *prometheus.DataqueryBuilder {
-	query := prometheus.NewDataqueryBuilder().
-		RefId(id).Expr(expr).Datasource(source).Range().LegendFormat(legend)
-	if strings.Contains(expr, boardEnergy) || strings.Contains(expr, podEnergy) {
-		query = query.Interval("1m")
+	return query(id, expr).Range().LegendFormat(legend)
+}
+
+// ofRecord matches the counters of the record.
+var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation)_\w+_total`)
+
+// query is a query of the data source. The record is scraped once a minute: without that step Grafana would take rates over
+// less than two samples.
+func query(id, expr string) *prometheus.DataqueryBuilder {
+	q := prometheus.NewDataqueryBuilder().RefId(id).Expr(expr).Datasource(source)
+	if ofRecord.MatchString(expr) {
+		q = q.Interval("1m")
 	}
-	return query
+	return q
 }
 
 // from colours values: base below the first step, then each step's colour from its

@@ -70,35 +70,22 @@ func seen(series, labels, only string) []string {
 	return both
 }
 
-// The counters of the record that are charged to pods.
+// Counters of the record.
 const (
-	allocationEnergy  = `gpuledger_allocation_energy_joules_total`
-	allocationSeconds = `gpuledger_allocation_seconds_total`
+	allocationEnergy = `gpuledger_allocation_energy_joules_total`
+	allocationGPU    = `gpuledger_allocation_gpu_seconds_total`
 )
 
-// boardJoules is what each board's counter counted in the time range. One that was not
-// there before began elsewhere, so it counts from what it said first.
-func boardJoules(counter string) string {
-	return counted(counter, "1d", `min_over_time((min_over_time(COUNTER[1m]) unless last_over_time(COUNTER[1d] offset 1m))[$__range:1m]) or LAST`)
-}
-
-// podCounted is what each pod's counter of that name counted in the time range: joules,
-// or seconds. One that was not there before began with its pod, so all of it counts,
-// unless the pod is older than a day: such a one is only seen for the first time.
-func podCounted(name, selector, back string) string {
-	return fill(counted(name+selector, back, `(min_over_time(COUNTER[$__range]) and min_over_time(SECONDS[$__range]) > 86400) or 0 * LAST`),
-		"SECONDS", allocationSeconds+selector)
-}
-
-// counted is what each counter counted in the time range, exactly: what it says at the
-// end, less what it said before, or else first, plus what it had each time it began anew
-// after it was scraped within the time back. increase would extrapolate, and miss what
-// came before the first scrape of a short life. docs/queries.md explains each part.
-func counted(counter, back, first string) string {
+// counted is the increase of each counter of the record in the time range, exactly: its value at the end, less its value
+// before the range, plus its value before each restart. A counter without a sample in the day before the range begins at 0 if
+// it was created within that day, else at its own first sample. increase would extrapolate, and miss what came before the
+// first scrape of a short life.
+func counted(counter, created string) string {
 	return fill(`(LAST - (BEFORE or FIRST)
-    + sum_over_time((last_over_time(COUNTER[BACK] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
+    + sum_over_time((last_over_time(COUNTER[1d] offset 1m) > min_over_time(COUNTER[1m]))[$__range:1m])
   or LAST - ((BEFORE or FIRST) <= min_over_time(COUNTER[$__range]) or 0 * LAST))`,
-		"FIRST", first, "LAST", `last_over_time(COUNTER[$__range])`, "BEFORE", `last_over_time(COUNTER[1d] offset $__range)`, "BACK", back, "COUNTER", counter)
+		"FIRST", `0 * (min_over_time(CREATED[$__range]) >= time() - $__range_s - 86400) or min_over_time((min_over_time(COUNTER[1m]) unless last_over_time(COUNTER[1d] offset 1m))[$__range:1m]) or LAST`,
+		"LAST", `last_over_time(COUNTER[$__range])`, "BEFORE", `last_over_time(COUNTER[1d] offset $__range)`, "COUNTER", counter, "CREATED", created)
 }
 
 // reported counts the XIDs of the GPUs that were reported in the time range.

@@ -40,7 +40,9 @@ func (h *history) counter(series string, from, to time.Duration, start, rate flo
 }
 
 func (h *history) board(serial, gpu string, from, to time.Duration, start, watts float64) {
-	h.counter(fmt.Sprintf(`gpuledger_board_energy_joules_total{node="a",UUID="%s",serial="%s"}`, gpu, serial), from, to, start, watts)
+	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s"}`, gpu, serial)
+	h.counter("gpuledger_board_energy_joules_total"+labels, from, to, start, watts)
+	h.created("board", labels, from, to, start)
 }
 
 // pod adds what a pod is charged on a GPU that it holds. It is as old as it had seconds.
@@ -48,7 +50,13 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
 	h.counter("gpuledger_allocation_energy_joules_total"+labels, from, to, start, watts)
-	h.counter("gpuledger_allocation_seconds_total"+labels, from, to, start/100, 1)
+	h.counter("gpuledger_allocation_gpu_seconds_total"+labels, from, to, start/100, 1)
+	h.created("allocation", labels, from, to, start)
+}
+
+// created adds the time of creation of a counter that grew by 100 a second until the first sample.
+func (h *history) created(of, labels string, from, to time.Duration, start float64) {
+	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
 }
 
 func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
