@@ -47,8 +47,9 @@ func main() {
 	flag.Parse()
 	f := fleet{gpus: *gpus, days: *days, end: time.Now().Truncate(24 * time.Hour)}
 	var samples uint64
+	sizes := make(map[string]size)
 	for first := 0; first < f.days; first += blockDays {
-		n, err := f.block(*out, first, min(first+blockDays, f.days))
+		n, err := f.block(*out, first, min(first+blockDays, f.days), sizes)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "history:", err)
 			os.Exit(1)
@@ -56,7 +57,14 @@ func main() {
 		samples += n
 	}
 	fmt.Printf("%d GPUs, %d days until %s: %d samples\n", f.gpus, f.days, f.end.UTC().Format(time.RFC3339), samples)
+	fmt.Printf("\n| series | samples | bytes per sample |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		fmt.Printf("| `%s` | %d | %.2f |\n", name, sizes[name].samples, float64(sizes[name].bytes)/float64(sizes[name].samples))
+	}
 }
+
+// size is the size of the chunks of a metric.
+type size struct{ samples, bytes uint64 }
 
 // fleet is what is simulated.
 type fleet struct {
@@ -76,6 +84,7 @@ type block struct {
 	shared      map[shape][]chunks.Meta // what series of a shape have in common
 	series      []series
 	samples     uint64
+	sizes       map[string]size // by metric
 }
 
 // series is a series with its chunks.
@@ -92,10 +101,10 @@ type shape struct {
 }
 
 // block writes the block of some days and returns the number of its samples.
-func (f *fleet) block(out string, first, last int) (samples uint64, err error) {
+func (f *fleet) block(out string, first, last int, sizes map[string]size) (samples uint64, err error) {
 	id := ulid.MustNew(uint64(f.at(first*day)), rand.NewChaCha8([32]byte{byte(first)}))
 	dir := filepath.Join(out, id.String())
-	b := &block{fleet: f, first: first, last: last, shared: make(map[shape][]chunks.Meta)}
+	b := &block{fleet: f, first: first, last: last, shared: make(map[shape][]chunks.Meta), sizes: sizes}
 	for gpu := range f.gpus {
 		b.addGPU(gpu)
 	}
@@ -127,6 +136,12 @@ func (b *block) add(name string, s shape, pairs ...string) {
 		b.shared[s] = metas
 	}
 	b.samples += uint64((s.to - s.from) / s.every)
+	written := b.sizes[name]
+	for _, m := range metas {
+		written.samples += uint64(m.Chunk.NumSamples())
+		written.bytes += uint64(len(m.Chunk.Bytes()))
+	}
+	b.sizes[name] = written
 	b.series = append(b.series, series{labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), metas})
 }
 

@@ -47,10 +47,8 @@ func (f *fleet) counted(node int) int {
 // addGPU adds what the record says of a GPU.
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
-	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 20}
-	for _, rule := range []string{"gpuledger:board_energy_joules:increase1h", "gpuledger:board_charged_energy_joules:increase1h"} {
-		b.add(rule, hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
-	}
+	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 15}
+	b.add("gpuledger:board_energy_joules:increase1h", hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
 	for _, stay := range []struct {
 		place
 		from, to int
@@ -67,14 +65,34 @@ func (b *block) addGPU(gpu int) {
 		b.add("gpuledger:placement_info:present1h", shape{kind: "one", from: from, to: to, every: 60}, labels...)
 		board := []string{"cluster", cluster(n), "node", nodeName(n), "UUID", uuid(gpu), "serial", serial(gpu), "instance", nodeName(n), "job", "gpuledger-record"}
 		counted := max(from, b.counted(n)*day)
-		b.add("gpuledger_board_energy_joules_total", shape{kind: "joules", curve: gpu % curves, from: counted, to: to, every: 1}, board...)
+		b.addBoard(gpu, counted, to, board)
 		for d := max(stay.from, b.first, b.counted(n)); d < min(stay.to, b.last); d++ {
 			b.addAllocation(gpu, n, d)
+		}
+		for d := max(stay.from, b.first); d < min(stay.to, b.last); d++ {
+			b.addHours(gpu, n, d)
 		}
 	}
 }
 
-// addAllocation adds what the pod of a day used of a GPU.
+// addBoard adds the counters of a GPU.
+func (b *block) addBoard(gpu, from, to int, board []string) {
+	constant := shape{kind: "one", from: from, to: to, every: 1}
+	with := func(labels ...string) []string { return append(labels, board...) }
+	b.add("gpuledger_board_energy_joules_total", shape{kind: "joules", curve: gpu % curves, from: from, to: to, every: 1}, board...)
+	for _, reason := range []string{"gap", "host", "idle", "unknown", "unmapped"} {
+		b.add("gpuledger_board_unattributed_energy_joules_total", constant, with("reason", reason)...)
+	}
+	b.add("gpuledger_board_energy_source_info", constant, with("source", "counter", "scope", "gpu")...)
+	for _, name := range []string{"energy_resets_total", "losses_total", "created_timestamp_seconds"} {
+		b.add("gpuledger_board_"+name, constant, board...)
+	}
+	for _, kind := range []string{"correctable", "uncorrectable"} {
+		b.add("gpuledger_board_remapped_rows_total", constant, with("error", kind)...)
+	}
+}
+
+// addAllocation adds the pod of a day on a GPU.
 func (b *block) addAllocation(gpu, node, d int) {
 	from, to := d*day, (d+1)*day
 	pod := []string{
@@ -82,17 +100,32 @@ func (b *block) addAllocation(gpu, node, d int) {
 		"namespace", namespace(node), "pod", workload(node, d) + "-" + strconv.Itoa(node), "pod_uid", podUID(node, d),
 	}
 	record := append([]string{"serial", serial(gpu), "chassis_serial", chassis(node), "job", "gpuledger-record"}, pod...)
-	joules := shape{kind: "joules", curve: gpu % curves, from: from, to: to, every: 1}
-	seconds := shape{kind: "seconds", curve: gpu % curves, from: from, to: to, every: 1}
-	b.add("gpuledger_allocation_energy_joules_total", joules, record...)
-	b.add("gpuledger_allocation_seconds_total", seconds, record...)
+	of := func(kind string, curve int) shape {
+		return shape{kind: kind, curve: (gpu + curve) % curves, from: from, to: to, every: 1}
+	}
+	b.add("gpuledger_allocation_energy_joules_total", of("joules", 0), record...)
+	b.add("gpuledger_allocation_exclusive_energy_joules_total", of("joules", 0), record...)
+	b.add("gpuledger_allocation_idle_energy_joules_total", of("joules", 1), record...)
+	b.add("gpuledger_allocation_seconds_total", of("seconds", 0), record...)
+	b.add("gpuledger_allocation_gpu_seconds_total", of("seconds", 0), record...)
+	b.add("gpuledger_allocation_active_seconds_total", of("seconds", 1), record...)
+	b.add("gpuledger_allocation_created_timestamp_seconds", of("one", 0), record...)
 	if d < b.days-3 {
 		return // the exporter's other page is not kept for long
 	}
 	container := append([]string{"GPU_I_ID", "", "container", "main", "job", "gpuledger"}, pod...)
-	b.add("gpuledger_container_idle_energy_joules_total", joules, container...)
-	b.add("gpuledger_container_gpu_allocated_seconds_total", seconds, container...)
-	b.add("gpuledger_container_gpu_active_seconds_total", seconds, container...)
+	b.add("gpuledger_container_idle_energy_joules_total", of("joules", 0), container...)
+	b.add("gpuledger_container_gpu_allocated_seconds_total", of("seconds", 0), container...)
+	b.add("gpuledger_container_gpu_active_seconds_total", of("seconds", 0), container...)
+}
+
+// addHours adds the rules of the pod of a day on a GPU.
+func (b *block) addHours(gpu, node, d int) {
+	for i, of := range []string{"energy_joules", "gpu_seconds"} {
+		b.add("gpuledger:allocation_"+of+":increase1h", shape{kind: "hour", curve: (gpu + i) % curves, from: d*day + 60, to: (d+1)*day + 60, every: 15},
+			"cluster", cluster(node), "UUID", uuid(gpu), "serial", serial(gpu),
+			"namespace", namespace(node), "pod", workload(node, d)+"-"+strconv.Itoa(node), "pod_uid", podUID(node, d))
+	}
 }
 
 // addPods adds what is known of the pods beside the record.
@@ -112,7 +145,7 @@ func (b *block) addPods(node int) {
 
 // addRules adds what the rules say of every full hour.
 func (b *block) addRules() {
-	always := shape{kind: "hour", to: b.days * day, every: 20}
+	always := shape{kind: "hour", to: b.days * day, every: 15}
 	for c := range 4 {
 		always.curve++
 		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c))
@@ -121,6 +154,7 @@ func (b *block) addRules() {
 		always.curve++
 		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}
 		b.add("gpuledger:namespace_energy_joules:increase1h", always, who...)
+		b.add("gpuledger:namespace_gpu_seconds:increase1h", always, who...)
 		b.add("kube_namespace_labels", shape{kind: "one", to: b.days * day, every: 1}, append([]string{"label_team", "team-" + strconv.Itoa(ns%8)}, who...)...)
 		for w := range 10 {
 			always.curve++
@@ -128,9 +162,11 @@ func (b *block) addRules() {
 			b.add("gpuledger:workload_labels:present1h", shape{kind: "one", to: b.days * day, every: 60}, append([]string{
 				"workload_uid", namespace(ns) + name, "label_team", "team-" + strconv.Itoa(ns%8),
 			}, who...)...)
-			b.add("gpuledger:workload_energy_joules:increase1h", always, append([]string{
-				"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns) + name,
-			}, who...)...)
+			for _, of := range []string{"energy_joules", "gpu_seconds"} {
+				b.add("gpuledger:workload_"+of+":increase1h", always, append([]string{
+					"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns) + name,
+				}, who...)...)
+			}
 		}
 	}
 }

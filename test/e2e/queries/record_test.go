@@ -39,6 +39,7 @@ func TestScrapeConfig(t *testing.T) {
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
+gpuledger_node_machine_info{node="a",machine="i-1"} 1
 gpuledger_workload_info{uid="w1"} 1
 `,
 	"/kube": `kube_namespace_labels{namespace="alpha",label_team="red"} 1
@@ -83,7 +84,7 @@ func TestRecordIsSent(t *testing.T) {
 				"gpuledger_allocation_active_seconds_total": 4, "gpuledger_allocation_gpu_seconds_total": 4,
 				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,
 				"gpuledger_board_energy_resets_total": 4, "gpuledger_board_losses_total": 4, "gpuledger_board_remapped_rows_total": 8,
-				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "kube_namespace_labels": 1,
+				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "gpuledger_node_machine_info": 1, "kube_namespace_labels": 1,
 			}
 			if mode == "server" {
 				rules := filepath.Join(t.TempDir(), "hours.yaml")
