@@ -18,9 +18,6 @@ import (
 
 const folder = "../../../dashboards/rules"
 
-// patience is the time limit of a step that takes seconds on an idle machine.
-const patience = 3 * time.Minute
-
 // TestHours: both rulers make the sums of namespaces, workloads and the fleet out of the hours that they stored before.
 func TestHours(t *testing.T) {
 	rulers := map[string]func(g *program.Group, rules, store string) (path string, args []string){
@@ -61,8 +58,11 @@ func TestHours(t *testing.T) {
 			} {
 				check(t, ruler.Wait(t.Context(), func() error {
 					samples, err := prometheus.Query(t.Context(), store, expr, time.Now())
-					if err != nil || len(samples) != 1 || samples[0].Value != want {
-						return fmt.Errorf("%s: %v, %v, want %v", expr, samples, err, want)
+					if err != nil {
+						return err
+					}
+					if len(samples) != 1 || samples[0].Value != want {
+						return fmt.Errorf("%s: %v, want %v", expr, samples, want)
 					}
 					return nil
 				}))
