@@ -4,7 +4,6 @@ package history_test
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
@@ -23,7 +22,6 @@ var (
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
-	maps.Copy(all, p.months())
 	maps.Copy(all, p.waste())
 	return all
 }
@@ -39,24 +37,22 @@ func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 		return s.key(place), recent[s.labels["serial"]] == 0
 	})
 	held := []string{"chassis_serial", "chassis_slot", "tray_index", "node", "UUID", "serial", "model"}
-	ran := []string{"cluster", "serial", "namespace", "pod"}
 	pods := []string{"chassis_serial", "node", "serial", "namespace", "pod", "pod_uid"}
 	return map[string]prometheus.Answer{
-		"Where is a board, or where was it last":       {By: place, Want: now},
-		"When was a board first seen in each place":    {By: place, Want: p.moments(everything, of, false)},
-		"When was a board last seen in each place":     {By: place, Want: p.moments(everything, of, true)},
-		"Which boards were in more than one machine":   {By: []string{"serial"}, Want: p.several(boards, "system_uuid")},
-		"Which boards moved across clusters":           {By: []string{"serial"}, Want: p.several(boards, "cluster")},
-		"How many boards were there on a day":          one(len(p.present(placement, lastDay, by("serial")))),
-		"How many GPUs were there on a day":            one(len(p.present(placement, lastDay, by("UUID")))),
-		"How many boards were there, day by day":       one(len(p.present(placement, lastDay, by("serial")))),
-		"Which boards arrived in the last day":         {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
-		"Which boards departed in the last day":        {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
-		"Which boards were not seen for seven days":    {By: place, Want: old},
-		"Which boards did a chassis hold":              {By: held, Want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
-		"Which pods did a chassis host":                {By: pods, Want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
-		"What ran on a board, and for how many joules": {By: ran, Want: p.sum(allocation, lastDay, true, by(ran...).where("serial", serial))},
-		nothing: {},
+		"Where is a board, or where was it last":     {By: place, Want: now},
+		"When was a board first seen in each place":  {By: place, Want: p.moments(everything, of, false)},
+		"When was a board last seen in each place":   {By: place, Want: p.moments(everything, of, true)},
+		"Which boards were in more than one machine": {By: []string{"serial"}, Want: p.several(boards, "system_uuid")},
+		"Which boards moved across clusters":         {By: []string{"serial"}, Want: p.several(boards, "cluster")},
+		"How many boards were there on a day":        one(len(p.present(placement, lastDay, by("serial")))),
+		"How many GPUs were there on a day":          one(len(p.present(placement, lastDay, by("UUID")))),
+		"How many boards were there, day by day":     one(len(p.present(placement, lastDay, by("serial")))),
+		"Which boards arrived in the last day":       {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, dayBefore, by(gpu...)))},
+		"Which boards departed in the last day":      {By: gpu, Want: without(p.present(placement, lastDay, by(gpu...)), p.present(placement, lastHour, by(gpu...)))},
+		"Which boards were not seen for seven days":  {By: place, Want: old},
+		"Which boards did a chassis hold":            {By: held, Want: p.present(placement, everything, by(held...).where("chassis_serial", chassis))},
+		"Which pods did a chassis host":              {By: pods, Want: p.present(allocation, everything, by(pods...).where("chassis_serial", chassis))},
+		nothing:                                      {},
 	}
 }
 
@@ -113,57 +109,46 @@ var byNamespace = []string{"cluster", "namespace"}
 
 var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_name"}
 
-func (p *tape) statements(serial string) map[string]prometheus.Answer {
-	team, gpu := []string{"label_team"}, []string{"serial", "UUID"}
-	boards, pods := p.sum(board, lastDay, false, by(gpu...)), p.sum(allocation, lastDay, true, by(gpu...))
-	nobody := make(map[string]float64)
-	for k, joules := range boards {
-		nobody[k] = joules - pods[k]
-	}
-	return map[string]prometheus.Answer{
-		"Joules of each namespace":                            {By: byNamespace, Want: p.sum(allocation, lastDay, true, by(byNamespace...))},
-		"Joules of each workload":                             {By: byWorkload, Want: p.sum(allocation, lastDay, true, workload)},
-		"Joules of each team, by the label of its namespaces": {By: team, Want: p.sum(allocation, lastDay, true, namespaceTeam)},
-		"Joules of each team, by the label of its pods":       {By: team, Want: p.sum(allocation, lastDay, true, podTeam)},
-		"Joules of each board":                                {By: gpu, Want: boards},
-		"Joules of each board that no pod was charged for":    {By: gpu, Want: nobody},
-	}
-}
-
 // price is that of a kilowatt hour.
 const price = 0.25
 
-func (p *tape) months() map[string]prometheus.Answer {
-	all := p.sum(allocation, lastDay, true, by("cluster"))
-	nobody := p.sum(board, lastDay, false, by("cluster"))
-	for k := range nobody {
-		nobody[k] -= all[k]
+func (p *tape) statements(serial string) map[string]prometheus.Answer {
+	ran := []string{"cluster", "serial", "namespace", "pod", "pod_uid"}
+	gpu := []string{"cluster", "UUID", "serial"}
+	answer := func(of []string, want map[string]float64) prometheus.Answer {
+		return prometheus.Answer{By: of, Want: want}
 	}
-	byBoard := []string{"serial", "UUID"}
-	boards, idle, charged := p.sum(board, lastDay, false, by(byBoard...)), p.sum(board, lastDay, false, by(byBoard...)), p.sum(allocation, lastDay, true, by(byBoard...))
-	for k := range idle {
-		idle[k] -= charged[k]
-	}
-	cost := func(k key) map[string]float64 {
-		joules := p.sum(allocation, lastDay, true, k)
-		for team := range joules {
-			joules[team] *= price / 3.6e6
+	energy := func(k key) map[string]float64 { return p.sum(allocation, lastDay, true, k) }
+	hours := func(k key) map[string]float64 { return scaled(p.sum(gpuSeconds, lastDay, true, k), 1.0/3600) }
+	cost := func(k key) map[string]float64 { return scaled(energy(k), price/3.6e6) }
+	unattributed := func(k key) map[string]float64 {
+		rest, charged := p.sum(board, lastDay, true, k), energy(k)
+		for of := range rest {
+			rest[of] -= charged[of]
 		}
-		return joules
+		return rest
 	}
 	return map[string]prometheus.Answer{
-		"How many hours of the month are there":                                     {By: []string{"cluster", "rule"}, Want: p.hours()},
-		"Joules of each namespace over a month":                                     {By: byNamespace, Want: p.sum(allocation, lastDay, true, by(byNamespace...))},
-		"Joules that no pod was charged for, over a month":                          {By: []string{"cluster"}, Want: nobody},
-		"Joules of each board over a day":                                           {By: byBoard, Want: boards},
-		"Joules of each board that no pod was charged for, over a day":              {By: byBoard, Want: idle},
-		"Energy and cost of each team over a month, by the label of its namespaces": {By: []string{"label_team"}, Want: cost(namespaceTeam)},
-		"Energy and cost of each team over a month, by the label of its pods":       {By: []string{"label_team"}, Want: cost(podTeam)},
-		"Joules of a workload over all its restarts": {By: byWorkload, Want: p.sum(allocation, window{0, end}, true, func(s *line) (string, bool) {
-			k, _ := workload(s)
-			return k, strings.HasSuffix(k, " research Job nightly")
-		})},
+		"Energy of each namespace":                                     answer(byNamespace, energy(by(byNamespace...))),
+		"Energy of each workload":                                      answer(byWorkload, energy(workload)),
+		"GPU hours of each namespace":                                  answer(byNamespace, hours(by(byNamespace...))),
+		"GPU hours of each workload":                                   answer(byWorkload, hours(workload)),
+		"Energy and cost of each team, by the label of its namespaces": answer([]string{"label_team"}, cost(namespaceTeam)),
+		"Energy and cost of each team, by the label of its pods":       answer([]string{"label_team"}, cost(podTeam)),
+		"Energy of each board":                                         answer(gpu, p.sum(board, lastDay, true, by(gpu...))),
+		"Energy of each board that no pod was charged for":             answer(gpu, unattributed(by(gpu...))),
+		"Energy that no pod was charged for":                           answer([]string{"cluster"}, unattributed(by("cluster"))),
+		"Pods of a board and their energy":                             answer(ran, energy(by(ran...).where("serial", serial))),
+		"Hours that the rules have":                                    answer([]string{"cluster", "rule"}, p.hours()),
 	}
+}
+
+// scaled multiplies every value by a factor.
+func scaled(values map[string]float64, factor float64) map[string]float64 {
+	for k := range values {
+		values[k] *= factor
+	}
+	return values
 }
 
 // hours counts the hours of the last day in which each rule had something to add up.

@@ -12,6 +12,7 @@ import (
 const (
 	placement  = "gpuledger_placement_info"
 	allocation = "gpuledger_allocation_energy_joules_total"
+	gpuSeconds = "gpuledger_allocation_gpu_seconds_total"
 	board      = "gpuledger_board_energy_joules_total"
 )
 

@@ -99,7 +99,7 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 }
 
 // nothing is the question that a sound record answers with nothing.
-const nothing = "Which pods have several series on a GPU"
+const nothing = "Pods with several series on a GPU"
 
 // askAll asks every question of the history, and every answer is to a question.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {

@@ -41,7 +41,8 @@ type line struct {
 // The families on the tape.
 var families = []string{
 	"gpuledger_placement_info", "gpuledger_board_energy_joules_total",
-	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total",
+	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total", "gpuledger_allocation_gpu_seconds_total",
+	"gpuledger_board_created_timestamp_seconds", "gpuledger_allocation_created_timestamp_seconds",
 	"gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total",
 }
 
@@ -61,6 +62,9 @@ func (p *tape) play(t *testing.T, l *leg) {
 			labels["instance"], labels["job"] = sc.Node, "gpuledger-record"
 			s := p.line(name, l.node.Cluster, labels)
 			from, to := exposition.Value(m), exposition.Value(end)
+			if strings.HasSuffix(name, "_created_timestamp_seconds") {
+				from, to = float64(p.at(l.from).Unix()), float64(p.at(l.from).Unix())
+			}
 			for minute := l.from; minute <= last; minute++ {
 				s.add(minute, from+(to-from)*float64(minute-l.from)/float64(last-l.from))
 			}
