@@ -24,9 +24,9 @@ func main() {
 	defer stop()
 	var d demo
 	d.programs.Flags()
-	flag.StringVar(&d.listen, "listen", "127.0.0.1:9090", "`address` of the Prometheus that knows all clusters")
-	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "`pattern` of the rule files")
-	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "`time` between two scrapes")
+	flag.StringVar(&d.listen, "listen", "127.0.0.1:9090", "`address` of the Prometheus of all clusters")
+	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "glob `pattern` of the rule files")
+	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "scrape `interval`")
 	flag.DurationVar(&d.move, "move", time.Minute, "`time` after which a board is moved")
 	flag.Parse()
 	if err := d.run(ctx); err != nil && ctx.Err() == nil {
@@ -44,10 +44,11 @@ type demo struct {
 	fleet  *fleet.Fleet
 	nodes  []fleet.Node // the first two can exchange boards
 	booted []*program.Program
+
+	servers []fleet.Prometheus // of the clusters
 }
 
-// run starts everything, and waits until it is interrupted or something ends that
-// should not.
+// run starts everything, and waits for an interrupt or the end of a node.
 func (d *demo) run(ctx context.Context) (err error) {
 	if d.rules, err = filepath.Abs(d.rules); err != nil {
 		return err
@@ -107,11 +108,12 @@ func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error
 			p.Nodes = append(p.Nodes, n)
 		}
 	}
+	d.servers = append(d.servers, p)
 	_, err = d.fleet.StartPrometheus(ctx, p)
 	return err
 }
 
-// moveBoard moves a board from the first node to the second, and says so.
+// moveBoard moves a board from the first node to the second, and prints it.
 func (d *demo) moveBoard(ctx context.Context) error {
 	from, err := d.nodes[0].Simulated()
 	if err != nil {
@@ -129,7 +131,7 @@ func (d *demo) moveBoard(ctx context.Context) error {
 	return nil
 }
 
-// watch waits until a node ends, or the context.
+// watch waits for the end of a node or of the context.
 func (d *demo) watch(ctx context.Context) error {
 	ended := make(chan string, len(d.booted))
 	for _, p := range d.booted {
