@@ -110,7 +110,7 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	for _, window := range windows(q) {
 		text, err := q.Fill(map[string]string{
 			"serial": "1653900000000", "chassis": "1820900000000", "namespace": "team-0", "workload": "train-0", "price": "0.25",
-			"window": window,
+			"window": window, "cluster": "cluster-0",
 		})
 		if err != nil {
 			return err

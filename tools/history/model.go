@@ -48,7 +48,9 @@ func (f *fleet) counted(node int) int {
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
 	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 15}
-	b.add("gpuledger:board_energy_joules:increase1h", hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
+	for _, of := range []string{"energy", "unattributed_energy"} {
+		b.add("gpuledger:board_"+of+"_joules:increase1h", hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
+	}
 	for _, stay := range []struct {
 		place
 		from, to int

@@ -57,7 +57,7 @@ func (l *life) askHistory(t *testing.T) {
 	sc, err := old.node.Simulated()
 	check(t, err)
 	p.askAll(t, p.store(t, l.fleet), map[string]string{
-		"serial": l.serial(nodeC, traveller), "chassis": sc.GPUs[0].Place.Chassis, "window": "1d", "price": fmt.Sprint(price),
+		"serial": l.serial(nodeC, traveller), "chassis": sc.GPUs[0].Place.Chassis, "window": "1d", "cluster": ".*", "price": fmt.Sprint(price),
 		"namespace": "research", "workload": "nightly",
 	})
 }

@@ -54,7 +54,7 @@ func TestHours(t *testing.T) {
 				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:             3600 * 100,
 				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train"})`:               3600 / 2,
 				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                                       3600 * 350,
-				`sum (gpuledger:board_energy_joules:increase1h) - sum (gpuledger:allocation_energy_joules:increase1h)`: 3600 * 50,
+				`sum without (ruler) (gpuledger:board_unattributed_energy_joules:increase1h{UUID="GPU-1"})`: 3600 * 50,
 			} {
 				check(t, ruler.Wait(t.Context(), func() error {
 					samples, err := prometheus.Query(t.Context(), store, expr, time.Now())

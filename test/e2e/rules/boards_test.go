@@ -178,7 +178,7 @@ func clusterStatements() world {
 		h.constant(series("kube_namespace_labels", map[string]string{"cluster": cluster, "namespace": "alpha", "label_team": team}), 0, end, 1)
 	}
 	ask := func(title string, want map[string]float64) question {
-		return question{title, 3 * time.Hour, map[string]string{"window": "2h", "serial": "S1", "price": "1"}, want}
+		return question{title, 3 * time.Hour, map[string]string{"window": "2h", "serial": "S1", "price": "1", "cluster": "west"}, want}
 	}
 	return world{name: "statements of clusters", history: h, evaluate: 15 * time.Minute, questions: []question{
 		ask("Energy of each namespace", map[string]float64{`{cluster="east",namespace="alpha"}`: 7.2e5, `{cluster="west",namespace="alpha"}`: 14.4e5}),
@@ -191,6 +191,8 @@ func clusterStatements() world {
 			`{cluster="east",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 7.2e5,
 			`{cluster="west",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 14.4e5,
 		}),
+		ask("Energy of each board", map[string]float64{`{UUID="GPU-1",cluster="west",serial="S1"}`: 18e5}),
+		ask("Energy of each board that no pod was charged for", map[string]float64{`{UUID="GPU-1",cluster="west",serial="S1"}`: 3.6e5}),
 		ask("Energy that no pod was charged for", map[string]float64{`{cluster="east"}`: 3.6e5, `{cluster="west"}`: 3.6e5}),
 	}}
 }

@@ -51,7 +51,7 @@ func lateQuestions() []question {
 		for labels, m := range minutes {
 			want[labels] = m * minute
 		}
-		return question{title, to, map[string]string{"window": window}, want}
+		return question{title, to, map[string]string{"window": window, "cluster": ".*"}, want}
 	}
 	minutes := map[string]float64{
 		"new":      1 + 1610, // with its energy before the first scrape

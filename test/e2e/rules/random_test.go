@@ -62,14 +62,21 @@ func randomHistory(seed uint64) (*history, []question) {
 				want[labels] = sum / scale
 			}
 		}
-		return question{title, of.to, map[string]string{"window": (of.to - of.from).String()}, want}
+		return question{title, of.to, map[string]string{"window": (of.to - of.from).String(), "cluster": ".*"}, want}
 	}
 	hour := span{counted.to - time.Hour, counted.to}
+	unattributed := ask("Energy of each board that no pod was charged for", counted, boardEnergy, 1, "cluster", "UUID", "serial")
+	for _, f := range fleets {
+		for labels, joules := range f.sum(allocationEnergy, counted, by("cluster", "UUID", "serial")) {
+			unattributed.want[labels] -= joules
+		}
+	}
 	return all, []question{
 		ask("Energy of each namespace", counted, allocationEnergy, 1, "cluster", "namespace"),
 		ask("Energy of each namespace", hour, allocationEnergy, 1, "cluster", "namespace"),
 		ask("GPU hours of each namespace", counted, allocationGPU, 3600, "cluster", "namespace"),
 		ask("Energy of each board", counted, boardEnergy, 1, "cluster", "UUID", "serial"),
+		unattributed,
 	}
 }
 

@@ -195,7 +195,7 @@ func statementAtPhases() []world {
 // energy is the statements of full hours.
 func (f *fleet) energy(window string, counted span) []question {
 	ask := func(title string, want map[string]float64) question {
-		return question{title, counted.to, map[string]string{"window": window, "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
+		return question{title, counted.to, map[string]string{"window": window, "cluster": ".*", "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
 	}
 	cost := func(joules map[string]float64) map[string]float64 {
 		for team := range joules {
