@@ -17,8 +17,12 @@ const (
 	familyContainer = "Containers"
 	familyProcess   = "Processes"
 	familyGauges    = "Gauges of GPUs"
-	familyHealth    = "Health"
-	familyRecord    = "Placement and allocations"
+	familyHealth    = "Health of GPUs"
+	familyStages    = "Stages"
+	familyMapping   = "Mapping of processes"
+	familyPlacement = "Placement"
+	familyPods      = "Allocations"
+	familyBoards    = "Boards"
 )
 
 // metricID indexes the catalogue.
@@ -298,123 +302,123 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
 	},
 	stageUp: {
-		Family: familyHealth, Name: "gpuledger_stage_up", Type: gauge,
+		Family: familyStages, Name: "gpuledger_stage_up", Type: gauge,
 		Labels: []string{"stage"},
 		Help:   "1 if the last attempt of the stage succeeded, else 0.",
 	},
 	stageDuration: {
-		Family: familyHealth, Name: "gpuledger_stage_duration_seconds", Type: gauge, Unit: "seconds",
+		Family: familyStages, Name: "gpuledger_stage_duration_seconds", Type: gauge, Unit: "seconds",
 		Labels: []string{"stage"},
 		Help:   "Duration of the stage's last attempt.",
 	},
 	stageFailures: {
-		Family: familyHealth, Name: "gpuledger_stage_failures_total", Type: counter,
+		Family: familyStages, Name: "gpuledger_stage_failures_total", Type: counter,
 		Labels: []string{"stage"},
 		Help:   "Failed attempts of the stage.",
 	},
 	stageOversized: {
-		Family: familyHealth, Name: "gpuledger_stage_oversized_total", Type: counter,
+		Family: familyStages, Name: "gpuledger_stage_oversized_total", Type: counter,
 		Labels: []string{"stage"},
 		Help:   "Failed attempts of the stage because an input exceeded a limit of the exporter; the whole input is ignored.",
 	},
 	stageLastSuccess: {
-		Family: familyHealth, Name: "gpuledger_stage_last_success_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Family: familyStages, Name: "gpuledger_stage_last_success_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: []string{"stage"},
 		Help:   "Time of the stage's last success, in seconds since the Unix epoch.",
 	},
 	processCount: {
-		Family: familyHealth, Name: "gpuledger_processes", Type: gauge,
+		Family: familyMapping, Name: "gpuledger_processes", Type: gauge,
 		Labels: []string{"mapped"},
 		Help:   "Processes on GPUs; a process on two GPUs counts twice.",
 	},
 	gpuStrays: {
-		Family: familyHealth, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
+		Family: familyMapping, Name: "gpuledger_gpu_processes_without_allocation", Type: gauge,
 		Labels: ofGPU,
 		Help:   "Processes of pods on a GPU that is not allocated to their pod; absent while this is unknown.",
 	},
 	gpuUnused: {
-		Family: familyHealth, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
+		Family: familyMapping, Name: "gpuledger_gpu_allocations_without_process", Type: gauge,
 		Labels: ofGPU,
 		Help:   "Allocations of a GPU without a process of their pod; absent while this is unknown.",
 	},
 
 	placement: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_placement_info", Type: gauge,
+		Page: RecordPage, Family: familyPlacement, Name: "gpuledger_placement_info", Type: gauge,
 		Labels: []string{"node", "system_uuid", "UUID", "serial", "chassis_serial", "chassis_slot", "tray_index", "pci_bus_id", "model"},
 		Help:   "Placement of a GPU that is present.",
 	},
 	allocationEnergy: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
 		Help:   "Energy of a GPU charged to a pod, summed over the pod's containers, MIG instances and methods.",
 	},
 	allocationSeconds: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time a pod held a GPU, summed over its containers and MIG instances; 0 for a pod that uses the GPU without an allocation.",
 	},
 	allocationExclusive: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
 		Help:   "Part of a pod's energy that was measured while no other owner held or used the GPU.",
 	},
 	allocationIdle: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_idle_energy_joules_total", Type: counter, Unit: "joules",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_idle_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
 		Help:   "Part of a pod's energy that is idle energy of the GPU.",
 	},
 	allocationActive: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time a pod worked on a GPU, summed over its containers and MIG instances; 0 where the driver does not report activity by process.",
 	},
 	allocationGPUTime: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time a pod held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods it never exceeds the clock.",
 	},
 	allocationCreated: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardEnergy: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofBoard,
 		Help:   "Energy of a GPU, equal to gpuledger_gpu_energy_joules_total.",
 	},
 	boardUnattributed: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofBoard, "reason"),
 		Help:   "Energy of a GPU that no pod is charged for.",
 	},
 	boardEnergySource: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_source_info", Type: gauge,
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_source_info", Type: gauge,
 		Labels: plus(ofBoard, "source", "scope"),
 		Help:   "Source and scope of the energy readings of a GPU.",
 	},
 	boardEnergyResets: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_energy_resets_total", Type: counter,
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_resets_total", Type: counter,
 		Labels: ofBoard,
 		Help:   "Resets of the energy counter of a GPU, by a reset of the GPU or a reload of its driver.",
 	},
 	boardCreated: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofBoard,
 		Help:   "Time when the energy counters of a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardXIDErrors: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_xid_errors_total", Type: counter,
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_xid_errors_total", Type: counter,
 		Labels: plus(ofBoard, "xid"),
 		Help:   "XID errors of a GPU by code, since the node booted.",
 	},
 	boardLosses: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_losses_total", Type: counter,
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_losses_total", Type: counter,
 		Labels: ofBoard,
 		Help:   "Times that the driver lost the GPU since the node booted.",
 	},
 	boardRemappedRows: {
-		Page: RecordPage, Family: familyRecord, Name: "gpuledger_board_remapped_rows_total", Type: counter,
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_remapped_rows_total", Type: counter,
 		Labels: plus(ofBoard, "error"),
 		Help:   "Rows of the GPU's memory that were remapped over the life of the board.",
 	},

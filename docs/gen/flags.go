@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/app"
@@ -14,7 +15,7 @@ const flagsHead = `# Flags
 
 <!-- Written by go generate ./docs. Do not edit. -->
 
-Flags of both programs, as printed by ` + "`--help`" + `. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
+Flags as printed by ` + "`--help`" + `. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
 `
 
 // flagsPage returns docs/flags.md.
@@ -23,19 +24,34 @@ func flagsPage() ([]byte, error) {
 	exporter, _ := app.Flags(environment)
 	status, _ := app.StatusFlags()
 	cluster, _ := reconciler.Flags(environment)
+	inBoth := func(row string) bool {
+		return slices.Contains(rows(exporter), row) && slices.Contains(rows(cluster), row)
+	}
+	onlyIn := func(flags *flag.FlagSet) []string { return slices.DeleteFunc(rows(flags), inBoth) }
+	shared := slices.DeleteFunc(rows(exporter), func(row string) bool { return !inBoth(row) })
 	out := bytes.NewBufferString(flagsHead)
-	for _, program := range []struct {
+	for _, table := range []struct {
 		title, about string
-		flags        *flag.FlagSet
+		rows         []string
 	}{
-		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", exporter},
-		{"gpuledger status", "Prints the state of the node from a running exporter.", status},
-		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", cluster},
+		{"Both programs", "`gpuledger` and `gpuledger-reconciler` share these.", shared},
+		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
+		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
+		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
 	} {
-		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", program.title, program.about)
-		program.flags.VisitAll(func(f *flag.Flag) { fmt.Fprintln(out, row(f)) })
+		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
+		for _, r := range table.rows {
+			fmt.Fprintln(out, r)
+		}
 	}
 	return out.Bytes(), nil
+}
+
+// rows returns the rows of all flags, sorted by name.
+func rows(flags *flag.FlagSet) []string {
+	var all []string
+	flags.VisitAll(func(f *flag.Flag) { all = append(all, row(f)) })
+	return all
 }
 
 // row returns the row of a flag. Back quotes in the usage mark the kind of its value.

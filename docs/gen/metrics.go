@@ -17,8 +17,12 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
+// family is a table of metrics. Labels and flag that all of them have are above the table
+// instead of in each row.
 type family struct {
 	Name    string
+	Labels  []string
+	Flag    string
 	Metrics []metric.Metric
 }
 
@@ -68,7 +72,9 @@ func pageOf(p metric.Page) exporterPage {
 func parts() []part {
 	var ps []part
 	for _, p := range reconciler.Catalogue() {
-		ps = append(ps, part{families(p.Metrics), p.Labels})
+		if p.Metrics[0].Name != serve.Metric.Name { // the same on both programs
+			ps = append(ps, part{families(p.Metrics), p.Labels})
+		}
 	}
 	return ps
 }
@@ -82,7 +88,30 @@ func families(metrics []metric.Metric) []family {
 		f := &fs[len(fs)-1]
 		f.Metrics = append(f.Metrics, m)
 	}
+	for i := range fs {
+		if len(fs[i].Metrics) > 1 {
+			fs[i].share()
+		}
+	}
 	return fs
+}
+
+// share moves the labels and the flag of all metrics to the family.
+func (f *family) share() {
+	f.Labels, f.Flag = slices.Clone(f.Metrics[0].Labels), f.Metrics[0].Flag
+	for _, m := range f.Metrics[1:] {
+		f.Labels = slices.DeleteFunc(f.Labels, func(l string) bool { return !slices.Contains(m.Labels, l) })
+		if m.Flag != f.Flag {
+			f.Flag = ""
+		}
+	}
+	for i := range f.Metrics {
+		m := &f.Metrics[i]
+		m.Labels = slices.DeleteFunc(slices.Clone(m.Labels), func(l string) bool { return slices.Contains(f.Labels, l) })
+		if f.Flag != "" {
+			m.Flag = ""
+		}
+	}
 }
 
 func costs(metrics []metric.Metric) []cost {
