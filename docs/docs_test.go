@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
@@ -44,25 +45,46 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// maxReadme is the length of the README in words: its first screens must be enough to decide.
-const maxReadme = 1200
+const (
+	// maxReadme is the maximum number of words in the README: its first screens must be enough to decide.
+	maxReadme = 1200
+	// maxDocs is the maximum number of words in the README and docs/*.md: each fact is stated once.
+	maxDocs = 32000
+	// maxHeading is the maximum number of characters in a heading.
+	maxHeading = 80
+)
 
-// TestLengths checks the length of the README, and of all headings.
+// TestLengths checks the lengths of the README, of all documents together, and of headings.
 func TestLengths(t *testing.T) {
-	if n := len(strings.Fields(read(t, "../README.md"))); n > maxReadme {
-		t.Errorf("the README has %d words, at most %d", n, maxReadme)
-	}
+	total := 0
 	for name, text := range pages(t) {
+		if name == "../README.md" || filepath.Dir(name) == "." {
+			total += words(text)
+		}
 		for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 			if n := len([]rune(match[1])); n > maxHeading {
 				t.Errorf("%s: a heading of %d characters, at most %d: %s", name, n, maxHeading, match[1])
 			}
 		}
 	}
+	if n := words(read(t, "../README.md")); n > maxReadme {
+		t.Errorf("the README has %d words, at most %d", n, maxReadme)
+	}
+	if total > maxDocs {
+		t.Errorf("the README and docs/*.md have %d words, at most %d: state each fact once", total, maxDocs)
+	}
 }
 
-// maxHeading is the length of a heading in characters.
-const maxHeading = 80
+// words returns the number of fields with a letter or a digit.
+func words(text string) int {
+	n := 0
+	for field := range strings.FieldsSeq(text) {
+		if strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
 
 // TestLinks: every link within the repository leads to a file that there is, and to a
 // heading of it.
