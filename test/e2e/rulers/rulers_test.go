@@ -48,12 +48,12 @@ func TestHours(t *testing.T) {
 			ruler, err := g.Start(name, path, args...)
 			check(t, err)
 			for expr, want := range map[string]float64{
-				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="alpha"})`:                3600 * 100,
-				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="beta"})`:                 3600 * 200,
-				`sum without (ruler) (gpuledger:namespace_gpu_seconds:increase1h{namespace="beta"})`:                   3600 / 2,
-				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:             3600 * 100,
-				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train"})`:               3600 / 2,
-				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                                       3600 * 350,
+				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="alpha"})`:     3600 * 100,
+				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="beta"})`:      3600 * 200,
+				`sum without (ruler) (gpuledger:namespace_gpu_seconds:increase1h{namespace="beta"})`:        3600 / 2,
+				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:  3600 * 100,
+				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train"})`:    3600 / 2,
+				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                            3600 * 350,
 				`sum without (ruler) (gpuledger:board_unattributed_energy_joules:increase1h{UUID="GPU-1"})`: 3600 * 50,
 			} {
 				check(t, ruler.Wait(t.Context(), func() error {
