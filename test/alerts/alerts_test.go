@@ -191,6 +191,31 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert
+// of two rules is listed with that of its first.
+func TestRunbookIndex(t *testing.T) {
+	text, err := os.ReadFile(runbooks + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, row := range regexp.MustCompile(`(?m)^\| (\[.*\)) \| (\w+) \|`).FindAllStringSubmatch(string(text), -1) {
+		for _, file := range regexp.MustCompile(`\(([^)]+)\)`).FindAllStringSubmatch(row[1], -1) {
+			got[file[1]] = row[2]
+		}
+	}
+	want := make(map[string]string)
+	all, _ := read(t)
+	for _, a := range all {
+		if file := alerts.Runbook(a.Alert); want[file] == "" {
+			want[file] = a.Labels["severity"]
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("severities in the table of runbooks (-alerts +table):\n%s", diff)
+	}
+}
+
 func TestRunbookName(t *testing.T) {
 	tests := map[string]string{
 		"GPULedgerGPULost": "gpuledger-gpu-lost.md", "GPULedgerXID": "gpuledger-xid.md", "GPULedgerDuplicateGPU": "gpuledger-duplicate-gpu.md",
