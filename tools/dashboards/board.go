@@ -5,10 +5,10 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is that of Grafana 10; later ones migrate a file when they load it.
+// schemaVersion is Grafana 10's; later versions migrate the file.
 const schemaVersion = 39
 
-// The dashboards' uids, which are public: alerts and bookmarks name them.
+// Uids of the dashboards. Alerts and bookmarks use them.
 const (
 	uidIncident = "gpuledger-incident"
 	uidChassis  = "gpuledger-chassis"
@@ -18,19 +18,18 @@ const (
 	uidFleet    = "gpuledger-fleet"
 )
 
-// tag marks the dashboards, and makes the links between them at the top.
+// tag marks the dashboards; the links at the top use it.
 const tag = "gpuledger"
 
-// every is the value of a variable for which nothing was chosen. It matches a label
-// that is not there, too.
+// every is the value of a variable without a selection. It also matches a missing label.
 const every = ".*"
 
-// source is the data source that the variable names.
+// source is the data source in the variable.
 var source = common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasource}")}
 
 func ptr[T any](v T) *T { return &v }
 
-// board starts a dashboard with what all have: data source and cluster come first.
+// board returns a dashboard with the settings and variables that all share.
 func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 	return dashboard.NewDashboardBuilder(title).
 		Uid(uid).
@@ -46,7 +45,7 @@ func board(uid, title, description, from string) *dashboard.DashboardBuilder {
 		WithVariable(variable("cluster", "Cluster", `label_values(gpuledger_gpu_info, cluster)`))
 }
 
-// variable is one of whose values one is chosen, or none.
+// variable returns a variable with an optional selection of one value.
 func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 	return one(name, label, query).
 		IncludeAll(true).
@@ -57,7 +56,7 @@ func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 		})
 }
 
-// one is a variable of whose values exactly one is chosen.
+// one returns a variable with exactly one selected value.
 func one(name, label, query string) *dashboard.QueryVariableBuilder {
 	return dashboard.NewQueryVariableBuilder(name).
 		Label(label).
@@ -67,7 +66,7 @@ func one(name, label, query string) *dashboard.QueryVariableBuilder {
 		Sort(dashboard.VariableSortNaturalAsc)
 }
 
-// text is a variable that is typed in.
+// text returns a variable for free text.
 func text(name, label, value string) *dashboard.TextBoxVariableBuilder {
 	return dashboard.NewTextBoxVariableBuilder(name).
 		Label(label).

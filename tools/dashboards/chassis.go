@@ -5,46 +5,45 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed are the GPUs of the chassis. A GPU that does not know its chassis is in its
-// machine's.
+// housed selects the GPUs of the chassis. For a GPU that reports no chassis, it is the machine's.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h])))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`)))
 
-// housings are the chassis that housed can be asked for.
+// housings returns the values of the chassis variable.
 const housings = `query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""}))`
 
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))
-	return board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis, tray by tray: which are there, and who has them.", "now-6h").
+	return board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis by tray, with their holders.", "now-6h").
 		WithVariable(one("chassis_serial", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
-		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that their driver no longer answers for.", "no GPU in this chassis"}, quarter, "short",
+		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that the driver lost.", "no GPU in this chassis"}, quarter, "short",
 			fill(`count(STATES == 0) or 0 * count(HOUSED)`, "STATES", states(housed), "HOUSED", housed)).
 			Thresholds(from("green", step(1, "red"))).ColorMode(common.BigValueColorModeBackground)).
-		WithPanel(number(words{"GPUs present", "GPUs of the chassis that their driver answers for.", "no GPU in this chassis"}, quarter, "short",
+		WithPanel(number(words{"GPUs present", "GPUs of the chassis that the driver lists.", "no GPU in this chassis"}, quarter, "short",
 			fill(`count(STATES == 1) or 0 * count(HOUSED)`, "STATES", states(housed), "HOUSED", housed)).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs that nobody holds", "GPUs of the chassis that are present and that no pod holds or uses.", "none"}, quarter, "short",
-			fill(`count((HELD) * on (cluster, node, UUID) group_left () (HOLDERS and on (holder) label_replace(vector(1), "holder", "nobody", "", ""))) or 0 * count(HOUSED)`,
+		WithPanel(number(words{"GPUs free", "Present GPUs of the chassis that no pod holds or uses.", "none"}, quarter, "short",
+			fill(`count((HELD) * on (cluster, node, UUID) group_left () (HOLDERS and on (holder) label_replace(vector(1), "holder", "free", "", ""))) or 0 * count(HOUSED)`,
 				"HELD", fill(`STATES == 1`, "STATES", states(housed)), "HOLDERS", holders(inCluster), "HOUSED", housed)).Thresholds(from("text"))).
-		WithPanel(number(words{"Power", "Power of all GPUs of the chassis, from their energy counters.", "no energy was read"}, quarter, "watt",
+		WithPanel(number(words{"Power", "Power of all GPUs of the chassis, from their energy counters.", "no energy readings"}, quarter, "watt",
 			fill(`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]) and on (cluster, node, UUID) HOUSED)`, "HOUSED", housed)).
 			Thresholds(from("text"))).
 		WithPanel(rows(words{
-			"Who has which GPU",
-			"One row for each tray, one column for each GPU in it: the pod that holds or uses it, or what is wrong with it.",
+			"Holders",
+			"A row for each tray and a column for each GPU, with the pod that holds or uses it, or its fault.",
 			"no GPU in this chassis",
 		}, full, []column{{field: "tray", title: "Tray"}, {field: "place", title: "Place"}, {field: "holder", title: "Holder"}}, fill(`label_replace(label_replace(label_join(
-  label_replace(STATES == 0, "holder", "LOST", "", "") or label_replace(STATES == -1, "holder", "silent", "", "") or HELD,
+  label_replace(STATES == 0, "holder", "LOST", "", "") or label_replace(STATES == -1, "holder", "not scraped", "", "") or HELD,
   "tray", " ", "tray_index", "node"), "place", "$1", "pci_bus_id", "[^:]*:(.*)"), "place", "module $1", "module_id", "(.+)")`,
 			"STATES", states(housed), "HELD", held)).
 			WithTransformation(transformation("sortBy", map[string]any{"sort": []map[string]any{{"field": "Place"}}})).
 			WithTransformation(transformation("groupingToMatrix", map[string]any{"columnField": "Place", "rowField": "Tray", "valueField": "Holder", "emptyValue": "empty"})).
 			SortBy(ascending("Tray")).
 			Mappings([]dashboard.ValueMapping{
-				state("LOST", "LOST", "red"), state("silent", "silent", "orange"), state("nobody", "nobody", "blue"),
+				state("LOST", "LOST", "red"), state("not scraped", "not scraped", "orange"), state("free", "free", "blue"),
 			}).
 			CellOptions(common.TableCellOptions{TableColorTextCellOptions: common.NewTableColorTextCellOptions()})).
-		WithPanel(rows(words{"Trays", "The trays of the chassis, by their place.", "no GPU in this chassis"}, half, []column{
+		WithPanel(rows(words{"Trays", "Trays of the chassis by their place.", "no GPU in this chassis"}, half, []column{
 			{field: "tray_index", title: "Tray", width: 70},
 			{field: "chassis_slot", title: "Slot", width: 70},
 			{field: "node", title: "Node", link: toNode},
@@ -56,7 +55,7 @@ func chassis() *dashboard.DashboardBuilder {
 			fill(`count by (cluster, node) (group by (cluster, node, pod_uid) (gpuledger_container_gpu_info{cluster=~"$cluster"} and on (cluster, node, UUID) HOUSED)) or 0 * group by (cluster, node) (HOUSED)`, "HOUSED", housed),
 			fill(`sum by (cluster, node) (rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]) and on (cluster, node, UUID) HOUSED)`, "HOUSED", housed)).
 			SortBy(ascending("Tray"))).
-		WithPanel(lines(words{"GPUs present over time", "GPUs that answered, tray by tray. A step down is a loss, or a board that was taken out.", "no GPU in this chassis"}, half, "short",
+		WithPanel(lines(words{"GPUs present over time", "Present GPUs of each tray. A step down is a lost GPU or a removed board.", "no GPU in this chassis"}, half, "short",
 			fill(`sum by (node, tray_index) (gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_left (tray_index) HOUSED)`, "HOUSED", housed),
 			"{{node}} tray {{tray_index}}").Decimals(0))
 }

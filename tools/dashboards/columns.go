@@ -14,15 +14,15 @@ const (
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )
 
-// presence is what the values of states mean.
+// presence maps the values of states.
 var presence = []dashboard.ValueMapping{
 	state("1", "present", "green"),
 	state("0", "LOST", "red"),
-	state("-1", "silent", "orange"),
-	state("-2", "gone", "orange"),
+	state("-1", "not scraped", "orange"),
+	state("-2", "removed", "orange"),
 }
 
-// xids are the XIDs that a board is sent back for, or a node drained.
+// xids maps the XIDs that lead to a drained node or a returned board.
 var xids = []dashboard.ValueMapping{
 	state("31", "31: memory page fault of an application", "orange"),
 	state("46", "46: stopped processing", "red"),
@@ -49,7 +49,7 @@ var xids = []dashboard.ValueMapping{
 	state("158", "158: fatal timeout", "red"),
 }
 
-// place are the columns that say what state a GPU is in, where it is and who has it.
+// place returns the columns for state, place and holder of a GPU.
 func place() []column {
 	return []column{
 		{field: "Value", title: "State", states: presence, width: 90},
@@ -65,7 +65,7 @@ func place() []column {
 	}
 }
 
-// placed are the columns of a place in the record, from when until when.
+// placed has the columns of a place in the record, with its first and last time.
 var placed = []column{
 	{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
 	{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},

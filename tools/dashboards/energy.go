@@ -5,19 +5,18 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours that ended in the time range. An hour's joules are
-// known in the next one, hence the offset; of its minutes one is for Grafana, in which a
-// time range of full hours ends a millisecond before it should.
+// sumOfHours adds up the full hours that ended in the time range. The offset is there because
+// the joules of an hour are known in the next one; it is a minute shorter because Grafana's
+// time ranges of full hours end a millisecond early.
 func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour is what a rule said of the hour before, asked at a full hour. The first minute of
-// each hour is left out, in which a rule still says what the hour before that one had.
+// hour returns a rule's value for the previous hour at a full hour. In the first minute of an
+// hour the rule still has the value of the hour before that.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
-// cost is what joules cost: the price of a kilowatt-hour, and what cooling and
-// distribution add.
+// cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.
 func cost(kilowattHours string) string { return kilowattHours + ` * $price * $pue` }
 
 const noRules = "no full hour yet, or the rules are not loaded"
@@ -25,7 +24,7 @@ const noRules = "no full hour yet, or the rules are not loaded"
 func energy() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`), "KWH", kWh)
-	b := board(uidEnergy, "gpuledger / Energy and cost", "How many kilowatt-hours, whose, what they cost, and what was wasted. It is the boards' energy: not CPUs, network, or losses, but for the PUE.", "now-24h/h").
+	b := board(uidEnergy, "gpuledger / Energy and cost", "Energy, GPU hours and cost by namespace, workload and pod, and the idle part. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-24h/h").
 		Time("now-24h/h", "now-1h/h").
 		Refresh("5m").
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}, namespace)`)).
@@ -33,27 +32,27 @@ func energy() *dashboard.DashboardBuilder {
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}, pod)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
-		WithPanel(number(words{"Energy of all GPUs, full hours", "What all boards used in the full hours of the time range, whoever it is charged to.", noRules}, quarter, "kwatth", boards).
+		WithPanel(number(words{"Energy of all GPUs, full hours", "Energy of all boards in the full hours of the time range.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Charged to pods, full hours", "What the pods of the chosen namespaces are charged for. With all namespaces chosen, the rest of the energy of all GPUs is idle, or used from outside of pods.", noRules}, quarter, "kwatth", charged).
+		WithPanel(number(words{"Charged to pods, full hours", "Energy charged to pods of the selected namespaces. With all namespaces, the rest of the GPUs' energy is idle or used outside of pods.", noRules}, quarter, "kwatth", charged).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Cost of the pods, full hours", "The charged energy at the price and with the PUE at the top, in the price's currency.", noRules}, quarter, "none", cost(charged)).
+		WithPanel(number(words{"Cost of the pods, full hours", "Charged energy × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules know; of several clusters, in the one with the fewest. Fewer than the time range has: an hour is missing in all energy here but that of single pods, see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules have; of several clusters, the lowest. If it is less than the time range, hours are missing from all panels except Pods: see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
-		WithPanel(number(words{"Power", "What all GPUs draw together, at the end of the time range.", "no energy was read"}, third, "watt",
+		WithPanel(number(words{"Power", "Power of all GPUs at the end of the time range.", "no energy readings"}, third, "watt",
 			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
-		WithPanel(number(words{"Held and idle", "Part of that power that is idle power of GPUs which pods of the chosen namespaces hold: what these would draw with nothing running on them.", "no pod holds a GPU"}, third, "percentunit",
+		WithPanel(number(words{"Held and idle", "Share of that power that is idle power of GPUs held by pods of the selected namespaces.", "no pod holds a GPU"}, third, "percentunit",
 			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
-		WithPanel(number(words{"Held by nobody", "Part of that power that goes to GPUs which nobody holds or uses.", "no energy was read"}, third, "percentunit",
+		WithPanel(number(words{"Free", "Share of that power that GPUs without holder or user draw.", "no energy readings"}, third, "percentunit",
 			`sum(rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)
 }
 
-// energyWhose adds who used it, and who wasted it.
+// energyWhose adds energy and idle power by owner.
 func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	namespaces := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
@@ -72,7 +71,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Cost"},
 			{field: "Value #C", title: "GPU hours"},
 		}, namespaces, cost(namespaces), namespaceHours).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads, full hours", "Energy and cost of each workload in the full hours of the time range, of the 100 that used most. Without the reconciler no workload is known: see the pods below.", noRules}, 14, []column{
+		WithPanel(rows(words{"Workloads, full hours", "Energy and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, 14, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
@@ -81,25 +80,25 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 		}, workloads, cost(workloads), workloadHours).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(stacked(words{
-			"Where the power goes",
-			"Power of all GPUs: what pods work with, the idle power of what they hold, and what no pod is charged for, by reason: docs/metrics.md says what each means.",
-			"no energy was read",
+			"Power by use",
+			"Power of all GPUs: work of pods, idle power of pods, and unattributed power by reason (docs/metrics.md).",
+			"no energy readings",
 		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
 			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
-		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods that are charged most idle power, of those with 10 W or more: whom to ask first.", "no pod holds an idle GPU"}, half, []column{
+		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, from 10 W.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
-		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range, of the 100 that used most. Choose a namespace before you ask for many days.", noRules}, half, []column{
+		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range; the 100 with the most energy. Select a namespace before a range of many days.", noRules}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, pods, cost(pods)).SortBy(descending("Energy")).Decimals(3)).
-		WithPanel(stacked(words{"Power by namespace", "Power that the pods of each namespace are charged for.", "no pod holds or uses a GPU"}, full, "watt",
+		WithPanel(stacked(words{"Power by namespace", "Power charged to the pods of each namespace.", "no pod holds or uses a GPU"}, full, "watt",
 			`sum by (namespace) (rate(gpuledger_container_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))`, "{{namespace}}").
 			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)))
 }

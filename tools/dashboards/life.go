@@ -7,7 +7,7 @@ import (
 // kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects what the record has of one board.
+// ofBoard selects the record of one board.
 const ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 
 // The record of one board.
@@ -23,28 +23,28 @@ const (
 const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
-	return board(uidLife, "gpuledger / GPU life", "The life of one board: where it was, who used it, and for how much energy.", "now-7d").
+	return board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and their energy.", "now-7d").
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
-		WithPanel(number(words{"Places it had", "Slots that the board had in the time range. More than one: it was moved.", noRecord}, quarter, "short",
+		WithPanel(number(words{"Places", "Slots of the board in the time range; more than one means that it was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
-		WithPanel(number(words{"Energy", "All that the board's GPUs used in the time range, whoever it is charged to.", noRecord}, quarter, "kwatth",
+		WithPanel(number(words{"Energy", "Energy of the board's GPUs in the time range.", noRecord}, quarter, "kwatth",
 			fill(`sum by (serial) (JOULES) / `+kWh, "JOULES", counted(boardEnergy, boardCreated))).Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Pods", "Pods that held or used a GPU of the board in the time range.", "no pod"}, quarter, "short",
 			fill(`count(group by (pod_uid) (present_over_time(ENERGY[$__range])))`, "ENERGY", podEnergy)).Thresholds(from("text"))).
-		WithPanel(number(words{"XIDs in the time range", "Kinds of errors that the driver reported for the board's GPUs in the time range, where it is now.", "not reported by the driver"}, quarter, "short",
+		WithPanel(number(words{"XIDs in the time range", "Distinct XIDs of the board's GPUs that the driver reported in the time range, at its current place.", "not reported by the driver"}, quarter, "short",
 			reported(`gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)).
 			Thresholds(from("green", step(1, "red")))).
-		WithPanel(bands(words{"Where it was", "One band for each place that a GPU of the board had; a gap means that it was lost, or that nothing was scraped.", noRecord}, full,
+		WithPanel(bands(words{"Places over time", "A band for each place of a GPU of the board; a gap means that the GPU was lost or not scraped.", noRecord}, full,
 			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
 			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
-		WithPanel(rows(words{"Places", "From when until when each GPU of the board was where, as far as the time range goes, the newest first.", noRecord}, full, placed,
+		WithPanel(rows(words{"Stays", "First and last time of each GPU of the board at each place in the time range, newest first.", noRecord}, full, placed,
 			seen(boardPlace, "cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", "")...).
 			Interval("1m").SortBy(descending("From")).Height(7)).
 		WithPanel(rows(words{
-			"Who used it",
-			"Every pod that held or used a GPU of the board in the time range, the last one first. GPU time counts each GPU that it held. Without the reconciler the pod stands for its workload.",
+			"Pods and workloads",
+			"Pods that held or used a GPU of the board in the time range, latest first. GPU time is weighted by the share of the GPU. Without the reconciler the workload is the pod.",
 			"no pod used it",
 		}, full, []column{
 			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
@@ -60,11 +60,11 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofBoard, podCreated)),
 			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", counted(podEnergy, podCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
-		WithPanel(stacked(words{"Power by pod", "What the board draws, and for whom. The rest belongs to nobody: it was idle, or used from outside of pods.", noRecord}, full, "watt",
+		WithPanel(stacked(words{"Power by pod", "Power of the board by pod. The unattributed rest was idle or used outside of pods.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,
-				"BOARD", boardEnergy, "ENERGY", podEnergy), "nobody")))
+				"BOARD", boardEnergy, "ENERGY", podEnergy), "unattributed")))
 }
 
-// podLabels tell a pod's use of a node apart.
+// podLabels identify a pod on a node.
 const podLabels = "cluster, node, namespace, pod, pod_uid"

@@ -1,8 +1,7 @@
 // Dashboards writes the Grafana dashboards into a folder, one JSON file each.
 //
-// They are written by a program so that a panel of one kind looks the same everywhere,
-// and so that an expression that several panels ask is there once. Grafana's own types
-// see to it that no panel has an option that Grafana does not know.
+// Generated panels of one kind look the same everywhere, and expressions of several panels
+// exist once. Grafana's own types rule out unknown options.
 package main
 
 import (

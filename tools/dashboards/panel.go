@@ -15,12 +15,12 @@ import (
 // The grid is 24 wide.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
-// words is what a panel says of itself.
+// words are the texts of a panel.
 type words struct {
 	title string
-	// about says what is seen, and what it means.
+	// about is the description.
 	about string
-	// none is shown where there is no data.
+	// none is shown if there is no data.
 	none string
 }
 
@@ -53,7 +53,7 @@ func lines(w words, width uint32, unit, expr, legend string) *timeseries.PanelBu
 		WithTarget(over("A", expr, legend))
 }
 
-// stacked draws the series on top of each other: for what adds up.
+// stacked draws the series on top of each other, for values that add up.
 func stacked(w words, width uint32, unit, expr, legend string) *timeseries.PanelBuilder {
 	return lines(w, width, unit, expr, legend).
 		FillOpacity(60).
@@ -93,8 +93,8 @@ func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 // ofRecord matches the counters of the record.
 var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation)_\w+_total`)
 
-// query is a query of the data source. The record is scraped once a minute: without that step Grafana would take rates over
-// less than two samples.
+// query returns a query of the data source. The record is scraped once a minute; with a shorter step Grafana would compute
+// rates over less than two samples.
 func query(id, expr string) *prometheus.DataqueryBuilder {
 	q := prometheus.NewDataqueryBuilder().RefId(id).Expr(expr).Datasource(source)
 	if ofRecord.MatchString(expr) {
@@ -103,8 +103,7 @@ func query(id, expr string) *prometheus.DataqueryBuilder {
 	return q
 }
 
-// from colours values: base below the first step, then each step's colour from its
-// value on.
+// from colours values: base below the first step, then the colour of each step.
 func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().
 		Mode(dashboard.ThresholdsModeAbsolute).
@@ -115,7 +114,7 @@ func step(value float64, color string) dashboard.Threshold {
 	return dashboard.Threshold{Value: &value, Color: color}
 }
 
-// state says in words, and in a colour, what a value means.
+// state maps a value to a text and a colour.
 func state(value, text, color string) dashboard.ValueMapping {
 	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 		Type:    dashboard.MappingTypeValueToText,

@@ -13,16 +13,15 @@ type column struct {
 	field string
 	title string
 	unit  string
-	// link is the dashboard that a click leads to.
+	// link is the URL of the cell.
 	link string
-	// states says what the values mean.
+	// states maps the values to texts.
 	states []dashboard.ValueMapping
 	width  int
 }
 
-// rows shows the answers of instant queries as one table: the columns in their order,
-// and no others. Answers of several queries are put together by the labels that they
-// have in common.
+// rows shows the results of instant queries as one table with the given columns. Results of
+// several queries are joined by their common labels.
 func rows(w words, width uint32, columns []column, exprs ...string) *table.PanelBuilder {
 	p := table.NewPanelBuilder().
 		Title(w.title).Description(w.about).NoValue(w.none).

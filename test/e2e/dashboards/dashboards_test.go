@@ -21,20 +21,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// excused are the panels that need not have anything to show on these nodes, by file and
-// title.
+// excused lists the panels that may be empty on these nodes, by file and title.
 var excused = map[string][]string{
 	// No full hour has passed; TestMoney checks their values.
 	"energy": {"Energy of all GPUs, full hours", "Charged to pods, full hours", "Cost of the pods, full hours", "Hours counted", "Namespaces, full hours", "Workloads, full hours", "Pods, full hours"},
 	// There is no reconciler, and every stage works, unless the machine is busy.
 	"health": {
-		"Nodes without exporter", "Nodes that should have an exporter", "What the reconciler thinks of the exporters", "Writes of node labels per hour",
-		"Stages that do not work",
+		"Nodes without exporter", "Nodes that should have an exporter", "States of the inventories", "Writes of node labels per hour",
+		"Failed stages",
 	},
 	// No full hour has passed, and nothing fails.
 	"fleet": {"Most allocated in an hour", "Allocated share", "GPUs present and allocated", "Boards to return or inspect", "Failures by model", "Failures by slot"},
-	// Every GPU is picked, so none is beside them.
-	"incident": {"Beside them"},
+	// Every GPU is selected, so none is beside them.
+	"incident": {"GPUs beside them"},
 }
 
 // dashboard is what the test reads of a dashboard.

@@ -134,7 +134,7 @@ func TestLife(t *testing.T) {
 			"an old board and pod", "S1", end,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.2 + 0.2 + 6000/3.6e6}},
-				"Who used it": {
+				"Pods and workloads": {
 					2: {"alpha/old": 7200, "alpha/young": 7200 + 60},
 					3: {"alpha/old": 0.12, "alpha/young": 0.2 + 6000/3.6e6},
 				},
@@ -145,7 +145,7 @@ func TestLife(t *testing.T) {
 			"a board whose GPUs have one pod", "S2", 4 * time.Hour,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.4}},
-				"Who used it": {
+				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600},
 					3: {"beta/both": 0.4},
 				},
@@ -156,7 +156,7 @@ func TestLife(t *testing.T) {
 			"a board of which half is used", "S2", 5 * time.Hour,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.5}},
-				"Who used it": {
+				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3570},
 					3: {"beta/both": 0.4, "beta/left": 0.05},
 				},
@@ -167,7 +167,7 @@ func TestLife(t *testing.T) {
 			"a board of which half is lost", "S2", end,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.55}},
-				"Who used it": {
+				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7170},
 					3: {"beta/both": 0.4, "beta/left": 0.1},
 				},
