@@ -6,7 +6,7 @@ import (
 )
 
 // sumOfHours adds up the full hours that ended in the time range. The offset is there because
-// the joules of an hour are known in the next one; it is a minute shorter because Grafana's
+// the joules of an hour are known in the next one; it is a minute longer because Grafana's
 // time ranges of full hours end a millisecond early.
 func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
