@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// account returns an owner's account, opened at zero if there is none. The accounts of a
-// book are kept in the order of their keys.
+// account returns an owner's account, and opens it at zero if necessary. A book keeps its accounts
+// sorted by key.
 func (b *book) account(key gpu.AccountKey, opened time.Time) *gpu.Account {
 	i, found := slices.BinarySearchFunc(b.Accounts, key, func(a gpu.Account, k gpu.AccountKey) int {
 		return compareAccount(a.AccountKey, k)
@@ -25,9 +25,9 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens the accounts of new holders at once, before they are charged
-// anything: a counter that Prometheus first sees above zero loses its beginning. They live
-// now, however far the book is behind.
+// openHolders opens the accounts of new holders before anything is charged to them, because
+// Prometheus omits the first value of a counter that starts above zero. The accounts live from now
+// on, even if the book is behind.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range live(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -35,10 +35,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive notes the accounts whose owner was on the GPU in the interval, on
-// whatever instance, or whose end cannot be told: an allocation that is still listed,
-// though its pod does not seem to live, and whoever held a GPU while the kubelet does not
-// answer.
+// markAlive marks the accounts whose owner was on the GPU in the interval, on any instance, or may
+// still hold it: an allocation that is still listed although its pod seems dead, and every holder
+// while the kubelet does not respond.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -55,10 +54,10 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process in its owner's account. A held
-// account of an earlier process with that PID is closed: both would be one series.
-// A process whose PID a later one has already, by a list that was not renewed, goes
-// to the owner's folded account, as does one for which there is no room.
+// openProcess returns the account of a process in its owner's account. An account of an earlier
+// process with the same PID is closed, because both would be one series. The owner's folded account
+// is used if a later process already has the PID, according to an outdated list, or if there is no
+// room.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -84,15 +83,16 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 		return foldedProcess(a, opened)
 	}
 	st.room--
-	// A name may hold any bytes. It is made valid here, once, since it is part of
-	// the series' key and must come back from the state file as it was.
+	// A name may contain any bytes. It is made valid here, once, because it is part of the series'
+	// key and must be unchanged after a restore.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// processAccounts counts the accounts that take room: the folded ones do not.
+// processAccounts returns the number of process accounts, without the folded ones, which are not
+// limited.
 func (b *book) processAccounts() int {
 	n := 0
 	for i := range b.Accounts {
@@ -113,18 +113,17 @@ func foldedProcess(a *gpu.Account, opened time.Time) *gpu.ProcessAccount {
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// dropProcesses drops all accounts of processes, the folded ones too. What they hold is
-// part of their owner's.
+// dropProcesses drops all process accounts, including the folded ones. Their amounts are part of
+// their owner's account.
 func (b *book) dropProcesses() {
 	for i := range b.Accounts {
 		b.Accounts[i].Processes = nil
 	}
 }
 
-// retire drops the accounts of processes that ended longer ago than the retention
-// time, and moves the amounts of groups whose accounts all ended to Retired. The accounts of
-// a group retire together, so that its sums never fall while it lives. A folded account lives
-// as long as the account that it is in.
+// retire drops the accounts of processes that ended before the retention time, and moves the
+// amounts of groups to Retired once all their accounts ended. The accounts of a group retire
+// together, so that its sums never fall before. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	alive := make(map[gpu.Owner]bool)

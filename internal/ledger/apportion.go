@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// apportion divides an amount by weights so that the parts sum to it exactly:
-// whole millijoules first, then the largest remainders; ties go to the earlier
-// one, so callers order by account key. A weight of zero gets nothing. The amount
-// must not be negative and some weight must not be zero.
+// apportion divides an amount by weights so that the parts sum to it exactly: whole millijoules
+// first, then the largest remainders. Ties go to the earlier part, so callers order by account key.
+// A weight of zero gets nothing. The amount must not be negative, and at least one weight must be
+// positive.
 func apportion[T ~int64](amount T, weights []uint64) []T {
 	var total uint64
 	for _, w := range weights {

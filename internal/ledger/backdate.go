@@ -8,10 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// backdate gives intervals before an observation, which wait for it, what they have of
-// its activity, and returns the rest: the last samples of an interval come with the
-// next look. A process that left meanwhile did all its work before that; if the samples
-// begin only afterwards it has come back.
+// backdate adds activity of an observation to earlier intervals that wait for it, and returns the
+// rest: the last samples of an interval come with the next observation. A process that left did all
+// its work before that. If its samples begin later, it has returned.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -29,10 +28,9 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread gives waiting intervals their part of an activity, which is spread evenly over
-// its time, and returns the sum of these. That is right to divide energy by, but proves
-// no work in an interval, unless it is nearly all of it. A process that was not seen in
-// an interval did not work there.
+// spread adds to waiting intervals their part of an activity, evenly over its time, and returns the
+// sum of these parts. The parts divide energy; they prove no work in an interval unless they fill
+// nearly all of it. A process that was absent from an interval did not work in it.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -50,8 +48,8 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// bury gives the last activity of a process that has left to the intervals that it was
-// in and that still wait.
+// bury adds the last activity of a process that left to the waiting intervals in which it was
+// present.
 func (b *book) bury(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)
@@ -65,8 +63,7 @@ func (b *book) bury(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft remembers which processes had left at a mark, for as long as samples of them
-// may come.
+// noteLeft records the processes that had left at a mark, while samples of them may still arrive.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)
@@ -81,8 +78,8 @@ func (b *book) noteLeft(m Mark) {
 	}
 }
 
-// countUnsampled notes the time between what the samples covered last and what they
-// cover now, if they were known then.
+// countUnsampled counts the time between the end of the previous samples and the start of the
+// current ones, if both are known.
 func (b *book) countUnsampled(o *Observation) {
 	if !o.ActivityKnown {
 		b.sampled = 0

@@ -9,27 +9,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A book is the account book of one GPU. Accepted readings form a chain of marks;
-// each two neighbours bound one interval, and the intervals are settled in order.
+// A book is the account book of one GPU. Accepted readings are marks; two consecutive marks bound
+// an interval. Intervals are settled in order.
 type book struct {
 	gpu.Book
-	// handedOut is set while the accounts are also those of a state that was handed out.
+	// handedOut is set while a returned state shares the accounts.
 	handedOut bool
 	// last is the newest mark, nil before the first.
 	last *Mark
-	// pending are the intervals not settled yet, oldest first.
+	// pending has the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since gathers what was seen after last, or after pendingReset if there is one.
+	// since has the observations after last, or after pendingReset if there is one.
 	since        sighting
 	pendingReset *pendingReset
-	// restored marks a book whose last mark was made by an earlier exporter.
+	// restored is set if the last mark is from an earlier exporter.
 	restored bool
-	// list is the newest list of processes; listed is the boot clock of that
-	// observation, seen that of the newest one.
+	// list is the newest list of processes, listed the boot clock of its observation, seen that of
+	// the newest observation.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the time up to which utilisation samples were told, 0 if the last look
-	// had none; left are the processes that had left at a mark lately. Boot clock.
+	// sampled is the boot clock up to which utilisation samples were reported, 0 if the last
+	// observation had none; left has the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
 	// meter learns the GPU's idle power; limit is the GPU's power limit.
@@ -39,8 +39,8 @@ type book struct {
 	rest float64
 }
 
-// A Mark is one accepted reading of the board's counter, with who was on the GPU at
-// that moment.
+// A Mark is one accepted reading of the board's counter, with the processes on the GPU at that
+// time.
 type Mark struct {
 	At        gpu.Instant      `json:"at"`
 	Energy    gpu.Millijoules  `json:"energy"`
@@ -49,44 +49,44 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// part is the GPU's part of the energy since the last mark; 0 means undivided.
 	part float64
-	// listed is set if the processes were known then.
+	// listed is set if the processes were known.
 	listed bool
-	// took is by how much the counter may have been read earlier; less than a gap.
+	// took is the time by which the counter may have been read earlier; less than a gap.
 	took time.Duration
 }
 
-// has reports whether a process was there.
+// has reports whether a process was present.
 func (m *Mark) has(id gpu.ProcessID) bool {
 	_, found := slices.BinarySearchFunc(m.Processes, id, compareProcess)
 	return found
 }
 
-// A pendingReset is a reading that is not plausible after the last mark. The next one
-// decides whether it was a glitch or the counter really starts anew.
+// A pendingReset is a reading that is implausible after the last mark. The next reading decides
+// whether it was a glitch or a reset of the counter.
 type pendingReset struct {
 	Mark
 	before sighting // what was seen between the last mark and this reading
 }
 
-// An interval lies between two marks and has one fate.
+// An interval lies between two marks and is settled as a whole.
 type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	sighting
-	// gap is set if nobody was looking in between.
+	// gap is set if there was no observation in between.
 	gap bool
-	// reset is set if the counter started anew at its end.
+	// reset is set if the counter was reset at its end.
 	reset bool
 }
 
-// span returns the interval's time.
+// span returns the start and end of the interval.
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
 	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
 }
 
-// copyOnWrite makes the accounts the book's copyOnWrite, before it changes them.
+// copyOnWrite copies the accounts before a change if a returned state shares them.
 func (b *book) copyOnWrite() {
 	if b.handedOut {
 		b.Book, b.handedOut = clone(b.Book), false
@@ -96,7 +96,7 @@ func (b *book) copyOnWrite() {
 // open reports whether counting has begun.
 func (b *book) open() bool { return b.last != nil }
 
-// base returns the mark up to which the book is settled.
+// base returns the last settled mark.
 func (b *book) base() Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].from
@@ -124,7 +124,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// sinceWhen returns the moment from which on since gathers.
+// sinceWhen returns the time at which since starts.
 func (b *book) sinceWhen() gpu.Instant {
 	if b.pendingReset != nil {
 		return b.pendingReset.At
@@ -132,8 +132,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, and whether that list can be
-// trusted. If the driver did not say, its last list still counts, for a while.
+// present returns the processes on the GPU now, and whether the list is valid. Without a new list
+// the last one is valid for a while.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -144,7 +144,7 @@ func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	return b.list, true
 }
 
-// identities returns the processes' names for ever, sorted.
+// identities returns the ids of the processes, sorted.
 func identities(processes []*gpu.Process) []gpu.ProcessID {
 	ids := make([]gpu.ProcessID, 0, len(processes))
 	for _, p := range processes {
@@ -154,9 +154,9 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn takes over what the kubelet says: new holders get their accounts, and
-// intervals that wait for its word get it. A book that stands still, since its counter
-// tells nothing, opens none: as nothing retires there, it would gather every pod to come.
+// learn records allocations: new holders get accounts, and intervals that wait for allocations get
+// them. A book whose counter cannot be read opens no accounts, because it retires none and would
+// collect every future pod.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
 		return
@@ -172,15 +172,13 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// accept checks a reading. ΔE must lie between 0 and 1.5 × the maximum power × Δt, which
-// is longer where the first reading took its time: its value may be that much older, but
-// by no more than a gap, after which nobody can be charged for it.
-// A counter that stands still was not refreshed, since a board that is on draws power:
-// such a reading is as good as none, and what the counter then catches up is of all the
-// time since it moved.
-// A reading outside is held back. If the next one is plausible after the last mark,
-// it was a glitch; if not, but plausible after the pending reset, the counter really
-// started anew, and what was consumed between the two is not known: nothing is added.
+// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
+// duration of the first reading, whose value may be that much older, but at most a gap. A counter
+// that stands still was not refreshed, because a powered board draws power: such a reading is
+// ignored, and what the counter adds later belongs to all the time since it last moved. An
+// implausible reading is held back. If the next reading is plausible after the last mark, it was a
+// glitch; if it is plausible after the held reading, the counter was reset, and the unknown energy
+// between the two is not added.
 func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -208,7 +206,7 @@ func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 	}
 }
 
-// discardOutlier drops a pending reset that was a glitch.
+// discardOutlier drops a held reading that was a glitch.
 func (b *book) discardOutlier() {
 	if b.pendingReset == nil {
 		return
@@ -218,18 +216,18 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// stillFor is how long a counter may stand still until that counts: so long that the next
-// look, a fifth of a gap later at most, comes before the gap.
+// stillFor returns how long a counter may stand still before that counts. The next observation, at
+// most a fifth of a gap later, then still comes before the gap.
 func stillFor(gapAfter time.Duration) time.Duration { return gapAfter - gapAfter/5 }
 
-// counterStep is how often the board refreshes its counter: a difference may
-// hold that much more than the time between two readings.
+// counterStep is the interval at which the board refreshes its counter: a difference may contain
+// that much more time than lies between two readings.
 const counterStep = 100 * time.Millisecond
 
-// assumedMaxPower bounds a counter whose maximum power is not known.
+// assumedMaxPower bounds a counter with unknown maximum power.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a on one counter.
+// plausible reports whether b can follow a on the same counter.
 func plausible(a, b Mark, maxPower gpu.Watts) bool {
 	if a.Counter != b.Counter && a.Counter != "" && b.Counter != "" {
 		return false
@@ -265,14 +263,13 @@ func (b *book) ownPart(energy gpu.Millijoules, part float64) gpu.Millijoules {
 	return own
 }
 
-// begin makes m the start of the next interval.
+// begin starts the next interval at m.
 func (b *book) begin(m Mark) {
 	b.noteLeft(m)
 	b.last, b.since = &m, b.after(m)
 }
 
-// after returns a sighting that begins at m: with those who were there, if that is
-// known.
+// after returns a sighting that starts at m, with the processes present there if they are known.
 func (b *book) after(m Mark) sighting {
 	s := newSighting(b.since.presentOf(m.Processes))
 	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
@@ -281,7 +278,7 @@ func (b *book) after(m Mark) sighting {
 	return s
 }
 
-// settle charges the intervals whose fate is certain.
+// settle charges the complete intervals.
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]

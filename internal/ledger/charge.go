@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// charge gives the energy of an interval to accounts. A gap stays with an owner
+// charge charges the energy of an interval to accounts. The energy of a gap stays with an owner
 // only if nothing changed across it.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv)
@@ -87,7 +87,7 @@ func (b *book) billWork(p *part) {
 	b.bill(p.byService(), p, amounts[1], gpu.Allocated)
 }
 
-// bill divides an amount over several owners, or charges it to nobody.
+// bill divides an amount over several owners, or leaves it unattributed.
 func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:

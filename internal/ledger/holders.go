@@ -7,15 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations in the order of their accounts, which is how
-// ties are broken.
+// inOrder returns a copy of the allocations sorted by account key, which breaks ties.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
 	return sorted
 }
 
-// liveHolders are the allocations that count, if the kubelet said any.
+// liveHolders returns the allocations that count, if the kubelet reported any.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
 	if !iv.holdersKnown {
 		return live(nil)
@@ -23,7 +22,7 @@ func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
 	return live(iv.holders)
 }
 
-// live are the allocations that count: fresh, and of a pod known by its UID to be alive.
+// live returns the allocations that count: fresh, and of a pod with a known UID that is alive.
 func live(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {

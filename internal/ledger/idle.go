@@ -10,8 +10,8 @@ import (
 // load is the power and the use of a GPU over an interval.
 type load struct {
 	power float64 // W, the mean
-	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled.
-	// Both are valid only if known is set.
+	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled. Both
+	// require known.
 	busy         float64
 	quiet, known bool
 	// open is set if a process had a context.

@@ -11,27 +11,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// settleTimeout is how long an interval waits for a process to be resolved or for the
-// kubelet's word, and how long a list of processes counts that is not renewed. After
-// that what is missing is final.
+// settleTimeout is the maximum time that an interval waits for owners and allocations, and the
+// validity of a list of processes. After that, missing data are final.
 const settleTimeout = 10 * time.Second
 
-// Config sets the ledger's rules that are not fixed.
+// Config sets the variable rules of the ledger.
 type Config struct {
 	// Tick is the usual time between two observations.
 	Tick time.Duration
-	// Retention is how long accounts are kept after their owner is gone.
+	// Retention is the time that accounts are kept after their owner ended.
 	Retention time.Duration
-	// MaxProcesses bounds the process accounts over all GPUs. Beyond it, a new
-	// process shares one folded account of its owner. 0 means no bound.
+	// MaxProcesses limits the process accounts of all GPUs. Further processes share one folded
+	// account per owner. 0 means no limit.
 	MaxProcesses int
 }
 
-// gapAfter is the length from which on an interval is a gap: nobody was looking.
+// gapAfter is the length from which an interval is a gap.
 func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
 
-// Ledger holds the books of all GPUs of a node. It is not safe for concurrent
-// use; its owner is the sampler.
+// Ledger has the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns
+// it.
 type Ledger struct {
 	cfg   Config
 	books map[string]*book // by UUID
@@ -42,63 +41,61 @@ func New(cfg Config) *Ledger {
 	return &Ledger{cfg: cfg, books: make(map[string]*book)}
 }
 
-// Observation is one look at one GPU.
+// Observation is one reading of one GPU.
 type Observation struct {
 	UUID string
 	At   gpu.Instant
-	// Took is by how much the counter may have been read before At.
+	// Took is the time by which the counter may have been read before At.
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
 	// Part is the GPU's part of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
 	Part float64
-	// Counter names the counter that Energy is of, where the board has several; may be
-	// empty. Two of them count from different moments, or different things.
+	// Counter is the name of the counter that Energy is from, if the board has several; may be
+	// empty. Different counters have different origins or scopes.
 	Counter string
-	// MaxPower is the most that the counter's scope can draw; 0 if unknown.
+	// MaxPower is the maximum power of the counter's scope; 0 if unknown.
 	MaxPower gpu.Watts
-	// PowerLimit is the highest power limit of the GPU alone; 0 if unknown.
+	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
 	PowerLimit gpu.Watts
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
-	// Processes hold a context on the GPU. They are meaningful only if
-	// ProcessesKnown; otherwise the last list still counts, for ten seconds.
+	// Processes have a context on the GPU. They are valid only if ProcessesKnown; otherwise the
+	// last list is valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// MIG is how the GPU is divided, nil if it is not. Places says on which
-	// instance each process is.
+	// MIG is the partitioning of the GPU, nil without MIG. Places has the instance of each process.
 	MIG    *gpu.Partitioning
 	Places map[gpu.ProcessID]string
 
-	// Activity is what the driver sampled, complete over Sampled, which may end
-	// before this moment. Without a signal (ActivityKnown false) owners are not
-	// told apart by activity.
+	// Activity is the sampled activity, complete over Sampled, which may end before At. If
+	// ActivityKnown is false, activity does not distinguish owners.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// Instances is how long each MIG instance was busy since that was last known.
-	// Without a signal (InstancesKnown false) instances are not told apart by it.
+	// Instances is the time that each MIG instance was busy since its last known value. If
+	// InstancesKnown is false, it does not distinguish instances.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are those of this GPU, meaningful only if AllocationsKnown.
+	// Allocations are those of this GPU, valid only if AllocationsKnown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 }
 
-// Activity is how long one process was busy within a time, which is more than 0.
+// Activity is the busy time of one process within a positive span.
 type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set for a part of the work of an MPS server with clients of several
-	// owners. Which client did it is not known: what they hold decides.
+	// Served is set for work of an MPS server with clients of several owners. The client is
+	// unknown, so the work is divided by allocations.
 	Served bool
 }
 
-// presence returns the process, with a part of what it did.
+// presence returns the process with a part of its activity.
 func (a *Activity) presence(busy time.Duration, active bool) presence {
 	p := presence{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -107,8 +104,8 @@ func (a *Activity) presence(busy time.Duration, active bool) presence {
 	return p
 }
 
-// Observe adds one look at one GPU. Nothing is charged until [Ledger.Settle].
-// Observations of a GPU that are not newer than the last one are ignored.
+// Observe adds one observation of one GPU. Nothing is charged until [Ledger.Settle]. Observations
+// that are not newer than the last one are ignored.
 func (l *Ledger) Observe(o Observation) {
 	b := l.books[o.UUID]
 	if b == nil {
@@ -119,20 +116,19 @@ func (l *Ledger) Observe(o Observation) {
 	b.observe(o, l.cfg.gapAfter())
 }
 
-// Owners resolves a process that was observed before; its answer may change from
-// [gpu.OwnerPending] to a final one, never back.
+// Owners resolves an observed process. Its result may change from [gpu.OwnerPending] to a final
+// owner, never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
 // settlement is one call of Settle.
 type settlement struct {
 	now    gpu.Instant
 	owners Owners
-	// room is how many more process accounts may be opened.
+	// room is the number of process accounts that may still be opened.
 	room int
 }
 
-// Settle charges every interval that is complete at the given moment and retires
-// what has ended.
+// Settle charges every complete interval and retires ended accounts.
 func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	st := &settlement{now: now, owners: owners, room: l.room()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
@@ -143,10 +139,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops what nothing can be charged to any more, and what would take the room of
-// the living until the node boots: the book of a GPU that is not known any more, since
-// another is in its place, and the process accounts in a book that is not shown any more,
-// since its GPU is lost for long. The rest of such a book goes on when its GPU returns.
+// Tidy drops data to which nothing can be charged until the node boots: the book of a GPU that was
+// replaced, and the process accounts of a GPU that has been lost for long. The rest of such a book
+// continues when its GPU returns.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -160,7 +155,7 @@ func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	}
 }
 
-// room returns how many more process accounts may be opened.
+// room returns the number of process accounts that may still be opened.
 func (l *Ledger) room() int {
 	if l.cfg.MaxProcesses <= 0 {
 		return math.MaxInt32
@@ -172,22 +167,22 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// State is what survives a restart of the exporter within one boot of the node. It is
-// saved as [State.Records].
+// State survives a restart of the exporter within one boot of the node. It is saved as
+// [State.Records].
 type State struct {
 	Books map[string]*BookState // by UUID
 }
 
-// BookState is the settled part of one GPU's book. Intervals that were not
-// settled yet are not part of it: after a restart they belong to the gap.
+// BookState is the settled part of one GPU's book. Intervals that are not settled are omitted;
+// after a restart they belong to the gap.
 type BookState struct {
 	gpu.Book
-	// Base is the mark up to which the book is settled.
+	// Base is the last settled mark.
 	Base Mark `json:"base"`
 }
 
-// State returns the settled state of all GPUs, also of those that are gone: what is saved,
-// and what is shown. It does not change when the ledger goes on, and must not be changed.
+// State returns the settled state of all GPUs, including lost ones. It is saved and published. It
+// does not change when the ledger continues, and must not be modified.
 func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
@@ -200,9 +195,8 @@ func (l *Ledger) State() State {
 }
 
 // Check reports whether the state can be continued at a time on the boot clock: every book
-// balances, no amount is negative, the accounts stand in order, and the base is where the
-// book ends, which is not in the future. What the board counted from a base of nowhere on
-// would be charged to somebody, and a book would stand still until its base is reached.
+// balances, no amount is negative, the accounts are sorted, and the base is the end of the book and
+// not in the future. With another base, energy would be charged twice or the book would stop.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
@@ -246,8 +240,8 @@ func check(b *gpu.Book) error {
 	return nil
 }
 
-// Restore returns a ledger that continues a saved state. The time since the
-// saved marks is a gap, however short.
+// Restore returns a ledger that continues a saved state. The time since the saved marks is a gap of
+// any length.
 func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
@@ -259,7 +253,7 @@ func Restore(cfg Config, s State) *Ledger {
 	return l
 }
 
-// clone copies a book deeply enough that neither side sees the other's changes.
+// clone copies a book so that neither copy sees changes of the other.
 func clone(b gpu.Book) gpu.Book {
 	b.Accounts = slices.Clone(b.Accounts)
 	for i := range b.Accounts {

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// divide resolves the processes of an interval to their owners, and divides it into
-// its parts: one, or one for each MIG instance and one for what is free.
+// divide resolves the owners of an interval's processes and divides it into parts: one, or one per
+// MIG instance and one for the free slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	if iv.mig == nil {
@@ -60,11 +60,11 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices is more slices than any GPU or instance has. The weights are times multiplied
-// by slices, and drivers fill numbers that they do not know with ones.
+// maxSlices exceeds the slices of any GPU or instance. Weights are times multiplied by slices, and
+// drivers fill unknown numbers with ones.
 const maxSlices = 64
 
-// sliceWeights returns the slices of each instance, and at the end the free ones.
+// sliceWeights returns the slices of each instance, and the free slices last.
 func sliceWeights(m *gpu.Partitioning) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
@@ -82,7 +82,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance a process is on, empty if the GPU has no such one.
+// place returns the instance of a process, empty if the GPU does not have it.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {
@@ -91,7 +91,7 @@ func (iv *interval) place(id gpu.ProcessID) string {
 	return place
 }
 
-// sameLayout reports whether a GPU is divided as it was.
+// sameLayout reports whether the partitioning of a GPU is unchanged.
 func sameLayout(a, b *gpu.Partitioning) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -8,29 +8,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A part is what one MIG instance, or a whole GPU, has of an interval.
+// A part is the share of one MIG instance, or of a whole GPU, in an interval.
 type part struct {
 	*interval
-	// instance is empty for a whole GPU, and for what is free of a divided one.
+	// instance is empty for a whole GPU and for free slices.
 	instance string
-	// slices are the instance's, and active is how long it was busy.
+	// slices is the size of the instance, active its busy time.
 	slices uint64
 	active time.Duration
-	// idle and busy are its energy, set by price; method is that of an instance's busy part.
+	// idle and busy are its energy, set by price; method is the method of an instance's busy part.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
 	// worked is set if work was sampled.
 	worked bool
 	who    parties
-	// holders are its live allocations, allocated tells whether there are any,
-	// live or not.
+	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
 	// holding divides energy that is charged for holding.
 	holding shares
 }
 
-// resolve asks again for the owners of processes that had none yet.
+// resolve looks up the owners of processes that had none yet.
 func (iv *interval) resolve(owners Owners) {
 	for i := range iv.processes {
 		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {
@@ -39,8 +38,7 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part gathers who is on an instance. Who holds the whole GPU holds each of its
-// instances.
+// part returns the part of an instance. A holder of the whole GPU holds each of its instances.
 func (iv *interval) part(instance string) part {
 	p := part{interval: iv, instance: instance}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
@@ -79,15 +77,15 @@ func (p *part) owning() []*gpu.Allocation {
 	return slices.DeleteFunc(p.holders, func(h *gpu.Allocation) bool { return !used[of(h)] })
 }
 
-// isOf reports whether an allocation is of the part.
+// isOf reports whether an allocation belongs to the part.
 func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A pending process counts as unmapped,
-// which is what it becomes if time runs out. One of which only the group is known belongs to
-// the part of the group that holds the GPU. One that vanished before /proc was read belongs
-// to the group that holds the GPU exclusively.
+// payer returns the owner that pays for a process. A pending process counts as unmapped, its owner
+// if the timeout expires. A process with a known group belongs to the container of the group that
+// holds the GPU. A process that vanished before /proc was read belongs to the group that holds the
+// GPU exclusively.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -105,8 +103,7 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the part of a group that holds the GPU, or the group if none or several
-// do.
+// holderOf returns the container of a group that holds the GPU, or the group if none or several do.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -121,8 +118,8 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// exclusiveHolder returns the owner that holds the part if its group is the only one that
-// may, else none. Allocations of groups that are known to be dead do not count.
+// exclusiveHolder returns the owner that holds the part if no other group can, else none.
+// Allocations of dead groups do not count.
 func (p *part) exclusiveHolder() gpu.Owner {
 	var group gpu.Owner
 	for i := range p.interval.holders {
@@ -183,7 +180,7 @@ func (p *part) sole() *party {
 	return sole
 }
 
-// contested reports whether several may hold or work.
+// contested reports whether several owners may hold or work.
 func (p *part) contested() bool {
 	for _, s := range p.holding {
 		if len(p.who.list) > 1 || len(p.who.list) == 1 && s.party != &p.who.list[0] {
@@ -218,8 +215,7 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns how long all owners worked, and for how long MPS servers did for
-// several of them.
+// activity returns the work of all owners, and the work of MPS servers for several of them.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

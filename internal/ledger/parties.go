@@ -10,19 +10,19 @@ import (
 // A party is one owner in an interval, with its processes.
 type party struct {
 	owner gpu.Owner
-	// vanished is set for the processes that vanished without a name from a GPU that the
-	// owner's group holds exclusively. They are a party of their own.
+	// vanished is set for processes that vanished before they were identified, on a GPU that the
+	// owner's group holds exclusively. They are a separate party.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // the part of activity that is MPS servers' work
 	active    bool          // seen to work
 	processes []member
-	// energy is what it owes for the interval, idle the part of that for idle power.
+	// energy is the party's bill for the interval, idle its part for idle power.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
 }
 
-// A member is one process of a party, and what it owes.
+// A member is one process of a party, with its bill.
 type member struct {
 	*gpu.Process
 	activity time.Duration
@@ -32,11 +32,11 @@ type member struct {
 // parties are the owners present in an interval.
 type parties struct {
 	list []party
-	// pending is set while some process has no final owner.
+	// pending is set while a process has no final owner.
 	pending bool
 }
 
-// add puts a process to the party of an owner.
+// add adds a process to the party of an owner.
 func (ps *parties) add(p presence, owner gpu.Owner, vanished bool) {
 	i := slices.IndexFunc(ps.list, func(o party) bool { return o.owner == owner && o.vanished == vanished })
 	if i < 0 {
@@ -50,12 +50,12 @@ func (ps *parties) add(p presence, owner gpu.Owner, vanished bool) {
 	o.processes = append(o.processes, member{Process: p.Process, activity: p.activity})
 }
 
-// sort orders the parties by account key, which is how ties are broken.
+// sort orders the parties by account key, which breaks ties.
 func (ps *parties) sort() {
 	slices.SortFunc(ps.list, func(a, b party) int { return compareParty(&a, &b) })
 }
 
-// compareParty orders by owner, those that vanished last.
+// compareParty orders by owner, vanished processes last.
 func compareParty(a, b *party) int {
 	switch {
 	case a.vanished == b.vanished:
@@ -66,7 +66,7 @@ func compareParty(a, b *party) int {
 	return -1
 }
 
-// worked reports whether a party was seen to work.
+// worked reports whether the party was active.
 func (o *party) worked() bool { return o.active || o.activity > 0 }
 
 // has reports whether an owner is one of the parties.

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Record is a piece of the saved state: the book of a GPU without its accounts, the
-// account of an owner in the book before it without its processes, or that of a process in
-// the account before it. However large a book is, its records are small.
+// A Record is a piece of the saved state: the book of a GPU without its accounts, the account of an
+// owner in the preceding book without its processes, or the account of a process in the preceding
+// account. Records are small even if a book is large.
 type Record struct {
 	UUID    string              `json:"uuid,omitempty"` // of the book's GPU
 	Book    *BookState          `json:"book,omitempty"`
@@ -20,7 +20,7 @@ type Record struct {
 	Process *gpu.ProcessAccount `json:"process,omitempty"`
 }
 
-// Records returns the pieces of the state, in the order in which they make it again.
+// Records returns the pieces of the state in the order that Builder needs.
 func (s State) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {
@@ -49,7 +49,7 @@ func (b *BookState) records(uuid string, yield func(Record) bool) bool {
 	return true
 }
 
-// A Builder makes a state of its records.
+// A Builder restores a state from its records.
 type Builder struct {
 	State State
 	book  *BookState // the newest

@@ -22,7 +22,7 @@ func (s shares) weights() []uint64 {
 	return weights
 }
 
-// add gives a party more weight.
+// add increases the weight of a party.
 func (s *shares) add(o *party, weight uint64) {
 	if i := slices.IndexFunc(*s, func(t share) bool { return compareParty(t.party, o) == 0 }); i >= 0 {
 		(*s)[i].weight += weight
@@ -85,12 +85,12 @@ func (p *part) byService() (s shares) {
 	return s
 }
 
-// divisible is what one replica weighs: up to twelve owners can have equal parts.
+// divisible is the weight of one replica: up to twelve owners can have equal parts.
 const divisible = 27720
 
-// users returns the positions of the parties that hold an allocation. Those of a claim
-// that several parts of a group have hold it together, and a group holds what its parts do.
-// Where the part that holds it is not there, the group's others are its users.
+// users returns the indices of the parties that hold an allocation. Containers of a pod that share
+// a claim hold it together, and a group holds what its containers hold. If the holding container
+// has no process, the other containers of its group are the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i, o := range p.who.list {

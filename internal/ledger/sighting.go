@@ -8,28 +8,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A sighting is what was seen on a GPU over some time.
+// A sighting summarises the observations of a GPU over some time.
 type sighting struct {
 	processes []presence // in the order of their names
-	// sampled is up to when the activity of the processes is known. Boot clock.
+	// sampled is the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
-	// mig is how the GPU was divided at the last look, places where processes were.
+	// mig is the partitioning at the last observation, places the instances of processes.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
-	// instances is how long each MIG instance was busy, told at every look if
-	// divided is set, which had the same instances.
+	// instances is the busy time of each MIG instance. It is complete if divided is set, and all
+	// observations had the same instances.
 	instances map[string]time.Duration
 	divided   bool
-	// listed is set if the processes were known at its start and at every look.
+	// listed is set if the processes were known at its start and at every observation.
 	listed bool
-	// signal is set if the driver told activity at every look.
+	// signal is set if every observation had activity.
 	signal bool
-	// busy is set if the GPU was seen to work, measured if that could be told at every
-	// look. utilization is the sum over the looks.
+	// busy is set if the GPU was active, measured if every observation had its utilisation.
+	// utilization is the sum over the observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
-	// holders and holdersKnown are the kubelet's word at the last look.
+	// holders and holdersKnown are the allocations of the last observation.
 	holders      []gpu.Allocation
 	holdersKnown bool
 }
@@ -37,20 +37,20 @@ type sighting struct {
 // A presence is one process of a sighting.
 type presence struct {
 	*gpu.Process
-	// active is set if it was told to have worked, activity is how long it did, and
-	// served how much of that is MPS servers' work.
+	// active is set if it worked, activity is its busy time, and served the part of that for
+	// clients of an MPS server.
 	activity, served time.Duration
 	active           bool
 }
 
-// did adds what the process did.
+// did adds activity of the process.
 func (p *presence) did(more presence) {
 	p.activity += more.activity
 	p.served += more.served
 	p.active = p.active || more.active
 }
 
-// newSighting begins with the processes that were there at its start.
+// newSighting starts with the processes that were present at its start.
 func newSighting(processes []presence) sighting {
 	return sighting{
 		processes: processes,
@@ -60,7 +60,7 @@ func newSighting(processes []presence) sighting {
 	}
 }
 
-// add notes what one observation saw. The list of processes may be older than it.
+// add adds one observation. Its list of processes may be older.
 func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
 		s.addPresence(presence{Process: p})
@@ -86,7 +86,7 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
 }
 
-// addPresence adds what a process did, and takes over what is known of it now.
+// addPresence adds the activity of a process and updates its data.
 func (s *sighting) addPresence(p presence) {
 	i, found := s.find(p.ID)
 	if !found {
@@ -98,13 +98,13 @@ func (s *sighting) addPresence(p presence) {
 	seen.did(p)
 }
 
-// find returns the position of a process, and whether it was there.
+// find returns the index of a process, and whether it is present.
 func (s *sighting) find(id gpu.ProcessID) (int, bool) {
 	return slices.BinarySearchFunc(s.processes, id, func(p presence, id gpu.ProcessID) int { return compareProcess(p.ID, id) })
 }
 
-// sampledUntil returns the moment, on the boot clock, up to which an observation
-// makes activity known. If it tells none there will be no more than is known.
+// sampledUntil returns the boot clock up to which an observation has activity. Without activity, no
+// later samples can arrive.
 func sampledUntil(o Observation) time.Duration {
 	if !o.ActivityKnown {
 		return o.At.Boot
@@ -112,7 +112,7 @@ func sampledUntil(o Observation) time.Duration {
 	return o.Sampled.To
 }
 
-// merge adds what was seen later.
+// merge adds later observations.
 func (s *sighting) merge(later sighting) {
 	for _, p := range later.processes {
 		s.addPresence(p)
@@ -131,7 +131,7 @@ func (s *sighting) merge(later sighting) {
 	s.holders, s.holdersKnown = later.holders, later.holdersKnown
 }
 
-// presentOf returns the given processes, which are in order, as they were seen.
+// presentOf returns the given processes, which are sorted, with their activity.
 func (s *sighting) presentOf(ids []gpu.ProcessID) []presence {
 	out := make([]presence, 0, len(ids))
 	for _, id := range ids {
@@ -142,7 +142,7 @@ func (s *sighting) presentOf(ids []gpu.ProcessID) []presence {
 	return out
 }
 
-// end returns what was seen at the mark that ends the sighting.
+// end returns the state at the mark that ends the sighting.
 func (s *sighting) end(m Mark) sighting {
 	e := newSighting(s.presentOf(m.Processes))
 	e.mig, e.places = s.mig, s.places

@@ -7,13 +7,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// devices are the GPUs the driver lists, by which the kubelet's names of devices are
-// understood.
+// devices are the GPUs of the driver. They resolve the kubelet's device names.
 type devices []gpu.Device
 
-// lookUp returns the allocations with the GPU and the MIG instance they are of. One
-// whose device the driver does not list is of no GPU, its UUID stays empty, unless it
-// names a GPU by UUID: that one may be lost.
+// lookUp returns the allocations with their GPU and MIG instance. The UUID of an unlisted device
+// stays empty, unless the device name is the UUID of a GPU, which may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
 	for _, a := range list {
@@ -29,14 +27,13 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holding is what one owner holds. If it holds that in two ways, such as by two
-// claims, it is no more than one.
+// holding is an allocation of one owner. Two claims of the same device count once.
 type holding struct {
 	uuid, instance string
 	owner          gpu.Owner
 }
 
-// find returns the GPU and the MIG instance of a name, empty if there is no such device.
+// find returns the GPU and the MIG instance of a device name, empty if there is no such device.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
 		return ds.findInstance(func(i gpu.Partition) bool {
@@ -56,7 +53,7 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	return ds[i : i+1].findInstance(meant(name.MIG))
 }
 
-// named reports whether a name is that of a GPU.
+// named reports whether a device name is the GPU's.
 func named(d gpu.Device, name gpu.DeviceName) bool {
 	switch {
 	case name.UUID != "":
@@ -71,7 +68,7 @@ func named(d gpu.Device, name gpu.DeviceName) bool {
 	return false
 }
 
-// findInstance returns the first instance that is meant.
+// findInstance returns the first instance that matches.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
 		if d.MIG == nil {
@@ -84,7 +81,7 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant returns a test for the instance that a name is of.
+// meant returns a function that matches the instance of a partition name.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A gpuList holds every GPU seen in this boot. Identity outlives presence: when a
-// board has died, its serial number is what its operator needs.
+// A gpuList has every GPU seen since the boot. A lost GPU keeps its identity, because its operator
+// needs the serial number.
 type gpuList struct {
 	entries map[string]entry // by UUID
-	// keep is how long the book of a lost GPU is shown.
+	// keep is the time that the book of a lost GPU is shown.
 	keep time.Duration
 }
 
@@ -20,12 +20,13 @@ type gpuList struct {
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
-	// Lost is when the GPU was last missed first, on the boot clock.
+	// Lost is the boot clock at which the GPU was lost, 0 if it is present.
 	Lost time.Duration `json:"lost,omitempty"`
-	// Replaced is set once another GPU answers at this one's PCI address.
+	// Replaced is set once another GPU is at this one's PCI address.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
-	// Renamed is when a serial number was learnt or changed, zero if at first sight.
+	// Renamed is the time at which the serial number became known or changed; zero if it was known
+	// from the start.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	XIDs    gpu.DriverEvents `json:"xids"`
 }
@@ -34,8 +35,8 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore takes over what an earlier exporter knew of this boot's GPUs: those that
-// are unknown here, and the errors counted so far of those that are not.
+// restore adds the GPUs that an earlier exporter saw since the boot, and the errors that it counted
+// for the others.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
@@ -48,8 +49,8 @@ func (r *gpuList) restore(saved map[string]entry) {
 	}
 }
 
-// update notes which GPUs are present. One that its vendor's driver does not list stays as
-// lost until it returns, or until another GPU answers at its PCI address.
+// update records which GPUs are present. A GPU that its vendor's driver does not list is lost until
+// it returns or another GPU is at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -81,14 +82,14 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// answers reports whether the driver of a vendor is one of those that answered.
+// answers reports whether the driver of a vendor is in the list.
 func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// remember fills in serial numbers that were known and could not be read this time:
-// after the driver is loaded again, it may not tell at once. They are the board's and
-// the chassis's, and label counters.
+// remember fills in serial numbers that were known before and could not be read this time: a driver
+// that was just loaded may not report them. They belong to the board and the chassis, and label
+// counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -98,8 +99,8 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// markMissing notes that a GPU is not there. Once it is replaced it is forgotten, but not
-// before its book was shown for long enough.
+// markMissing records that a GPU is absent. A replaced GPU is dropped after its book was shown for
+// the retention time.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
@@ -112,8 +113,8 @@ func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Insta
 	}
 }
 
-// showsBook reports whether the book of a GPU is shown: while the GPU is there, and
-// for the retention time after it was lost.
+// showsBook reports whether the book of a GPU is shown: while it is present, and for the retention
+// time after that.
 func (r *gpuList) showsBook(e entry, now gpu.Instant) bool {
 	return e.Present || now.Boot-e.Lost <= r.keep
 }
@@ -126,8 +127,8 @@ func (r *gpuList) edit(uuid string, change func(*entry)) {
 	}
 }
 
-// devices lists all GPUs, those present first: an index or a minor number of a lost
-// GPU may be another one's by now.
+// devices returns all GPUs, present ones first: another GPU may have the index or minor number of a
+// lost one.
 func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {

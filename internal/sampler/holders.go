@@ -8,26 +8,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// usage is who holds a GPU, and who uses it.
+// usage has the holders and users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // live
 	users []gpuProcess     // processes of containers
-	// known is set while the kubelet says who was given what.
+	// known is set while allocations are known.
 	known bool
-	// unlisted reports whether the kubelet was not asked since a container came.
+	// unlisted reports whether a container is newer than the last request to the kubelet.
 	unlisted func(gpu.Owner) bool
-	// unplaced are the allocations of which it cannot be told what GPU they are of.
+	// unplaced are the allocations of unknown GPUs.
 	unplaced []gpu.Allocation
 }
 
-// uses reports whether a container's process is on what its pod was given.
+// uses reports whether a container's process uses an allocation of its pod.
 func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
 
-// usage compares the processes on a GPU with its allocations. Of the kubelet's last
-// word, when that is not known to be true any more, the allocations of those pods count
-// that use them: they live, and a pod keeps for life what it was given.
+// usage compares the processes on a GPU with its allocations. If the last allocations are outdated,
+// those count whose pods use them: these pods are alive, and a pod keeps its allocations until it
+// ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.givenKnown, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -44,7 +44,7 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	return u
 }
 
-// holdsGPU reports whether the kubelet gave a pod some GPU, by its last word.
+// holdsGPU reports whether a pod holds any GPU according to the last allocations.
 func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	for _, list := range s.given {
 		if slices.ContainsFunc(list, func(a gpu.Allocation) bool {
@@ -56,18 +56,18 @@ func (s *Sampler) holdsGPU(c gpu.Owner) bool {
 	return false
 }
 
-// used reports whether the pod of an allocation is on what it was given.
+// used reports whether the pod of an allocation uses it.
 func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen are when each container was first seen on a GPU, and last (boot clock).
+// ownersSeen has the first and last time at which each container was on a GPU (boot clock).
 type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is how long an owner is remembered that uses no GPU, so that one that
-// comes and goes is not new each time.
+// rememberOwners is the time that an owner without a GPU is kept, so that an owner that returns is
+// not new.
 const rememberOwners = 10 * time.Minute
 
 // update records first and last use per owner and expires old entries.
@@ -87,7 +87,7 @@ func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	maps.DeleteFunc(t, func(_ gpu.Owner, seen seenSpan) bool { return now-seen.last > rememberOwners })
 }
 
-// byGPU returns the allocations of each GPU, and under "" those of no GPU that is known.
+// byGPU returns the allocations of each GPU; those of unknown GPUs are under "".
 func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	out := make(map[string][]gpu.Allocation)
 	for _, a := range list {
@@ -96,10 +96,9 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders lists the containers that hold the GPU, and those that only use it. The
-// latter share what another container of their pod holds, if one does: the kubelet
-// may not list what init containers were given. A pod whose container is not known is
-// not listed beside what it holds.
+// holders returns the containers that hold the GPU and those that only use it. A user shares the
+// allocation of another container of its pod, if there is one: the kubelet may not list allocations
+// of init containers. A pod with an unknown container is not listed beside its allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -128,18 +127,18 @@ func (u *usage) holders() []gpu.Holder {
 	return out
 }
 
-// heldByPod returns the position of an allocation of the process's pod, or -1.
+// heldByPod returns the index of an allocation of the process's pod, or -1.
 func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the process's pod was given something that may be what it uses, or
-// may have been since the kubelet was asked.
+// mayHold reports whether the process's pod has an allocation that may be the GPU, or may have got
+// one since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
-// strays counts the processes whose pod does not hold what they use.
+// strays returns the number of processes whose pod does not hold the GPU.
 func (u *usage) strays() int {
 	n := 0
 	for _, t := range u.users {
@@ -150,7 +149,7 @@ func (u *usage) strays() int {
 	return n
 }
 
-// unused counts the allocations that no process of their pod uses.
+// unused returns the number of allocations without a process of their pod.
 func (u *usage) unused() int {
 	n := 0
 	for _, a := range u.held {

@@ -2,10 +2,10 @@ package sampler
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// modules divides module counters over GPUs: the driver reports the module's whole energy
-// on each of them.
+// modules divides module counters over GPUs: the driver reports the module's whole energy for each
+// of its GPUs.
 type modules struct {
-	// parts holds each GPU's last part of its module's energy, 0 to 1.
+	// parts has each GPU's last part of its module's energy, 0 to 1.
 	parts map[string]float64 // by UUID
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// mpsServer is the name of nvidia-cuda-mps-server, through which the clients of MPS
-// work, as the kernel cuts it. Samples may name it instead of them.
+// mpsServer is the kernel's truncated name of nvidia-cuda-mps-server, which runs the work of MPS
+// clients. Samples may have the server instead of the clients.
 const mpsServer = "nvidia-cuda-mps"
 
-// passOn gives the work of MPS servers to their clients, and leaves the servers out
-// that have some. holds reports whether a pod was given a GPU.
+// passOn moves the work of MPS servers to their clients, and removes servers with clients. holds
+// reports whether a pod holds a GPU.
 func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
 	if len(clients) == 0 {
@@ -29,10 +29,10 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	who.activity = activity
 }
 
-// clientsOf returns the clients of an MPS server, none for any other process. A process
-// chooses its name, so the name alone proves nothing: a server in a pod with clients
-// serves these, and serves the clients of other pods only if it is the host's or its pod
-// was given no GPU, as the control daemon of the device plugin.
+// clientsOf returns the clients of an MPS server, none for any other process. Processes choose
+// their names, so the name proves nothing: a server in a pod with clients serves these. It serves
+// clients of other pods only if it is the host's or its pod holds no GPU, as the control daemon of
+// the device plugin.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil
@@ -52,9 +52,8 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 	return nil
 }
 
-// shareOut divides the work of a server equally over its clients. Where they belong to
-// several pods the ledger divides it by what these hold. Work without clients is the
-// process's own.
+// shareOut divides the work of a server equally over its clients. For clients of several pods the
+// ledger divides it by their allocations. Work without clients belongs to the process.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {

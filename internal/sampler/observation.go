@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// observation is a reading as the ledger takes it.
+// observation converts a reading for the ledger.
 func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.processes[r.UUID]
 	o := ledger.Observation{
@@ -28,8 +28,8 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// counter names the counter that the energy of a GPU is read from: a sum of power, the
-// GPU's own, or the board's, of which a driver may say or not that it is the module's.
+// counter returns the name of the counter that a GPU's energy is read from: a sum of power, the
+// GPU's own counter, or the board's, with or without a known scope.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -40,7 +40,7 @@ func counter(d gpu.Device) string {
 	return "board"
 }
 
-// instances returns how long each MIG instance was busy.
+// instances returns the busy time of each MIG instance.
 func instances(r gpu.Reading) map[string]time.Duration {
 	busy := make(map[string]time.Duration, len(r.Instances))
 	for _, i := range r.Instances {
@@ -49,9 +49,8 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// maxPower returns what the counter of a GPU can be expected to count at most. One
-// that does not count the GPU alone may include a second die and a CPU: three
-// times the GPU's own limit.
+// maxPower returns the maximum power of the scope of a GPU's counter. A counter that is not the
+// GPU's alone may include a second die and a CPU: three times the GPU's limit.
 func maxPower(d gpu.Device) gpu.Watts {
 	if d.EnergyScope == gpu.ScopeGPU {
 		return d.MaxPower

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// processes turns the driver's PIDs into processes. The driver may still name one
-// that is gone, so those seen lately are remembered. There may be thousands: all who
-// speak of a process refer to the one that is remembered here.
+// processes resolves the driver's PIDs. The driver may list a PID that has ended, so recent
+// processes are kept. There may be thousands, so all users share the pointers.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -21,11 +20,11 @@ type remembered struct {
 }
 
 const (
-	// memory is how long a process is remembered: well over the driver's ring of
-	// utilisation samples.
+	// memory is the time that a process is kept, much longer than the driver's ring of utilisation
+	// samples.
 	memory = 30 * time.Second
-	// lately is how long before a sample its process may have been seen last: a list of
-	// processes that is not renewed counts as long.
+	// lately is the maximum time between a sample and the last list with its process: the validity
+	// of an outdated list.
 	lately = 10 * time.Second
 )
 
@@ -33,7 +32,7 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage lists the processes on one GPU at one reading, and their activity.
+// processUsage has the processes on one GPU at one reading, and their activity.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity
@@ -72,7 +71,7 @@ func (p *processes) resolvePresent(pid uint32, at gpu.Instant) *gpu.Process {
 	return &gpu.Process{ID: gpu.ProcessID{PID: pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 }
 
-// remember notes that a process was seen.
+// remember records that a process was seen.
 func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process {
 	pid := process.ID.PID
 	known := p.seen[pid].Process
@@ -83,8 +82,8 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// resolveSampled resolves the PID of a sample. Its process may have ended, so one that was lately
-// seen on a GPU is meant rather than a new one.
+// resolveSampled resolves the PID of a sample. Its process may have ended, so a process recently
+// seen on a GPU takes precedence over a new one.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -92,7 +91,7 @@ func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	return p.resolvePresent(s.PID, at)
 }
 
-// recall returns a process as it was last seen, with the latest word on its owner.
+// recall returns a recent process with its current owner.
 func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	r, seen := p.seen[pid]
 	if !seen {
@@ -101,7 +100,7 @@ func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	return p.remember(*r.OwnedBy(p.owners.Owner(r.ID)), r.at), true
 }
 
-// forget drops the processes that were not seen for a while.
+// forget drops the processes that have not been seen for a while.
 func (p *processes) forget(now gpu.Instant) {
 	for pid, a := range p.seen {
 		if now.Boot-a.at > memory {
@@ -110,8 +109,8 @@ func (p *processes) forget(now gpu.Instant) {
 	}
 }
 
-// liveProcesses returns the processes on a GPU with what they use of it, which samples of no
-// time do not tell.
+// liveProcesses returns the processes on a GPU with their utilisation, which is unknown for samples
+// of zero length.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -127,9 +126,8 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 	return out
 }
 
-// utilization returns a process's utilisation; a process without a sample did
-// nothing. The driver gives one row per process, already averaged over the time
-// since the last reading; of several rows the newest counts.
+// utilization returns a process's utilisation; 0 without a sample. The driver returns one row per
+// process, averaged over the time since the last reading; of several rows the newest counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

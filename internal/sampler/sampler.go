@@ -14,35 +14,35 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. An error means that no driver answers, and the report has a field
-// page at most; a GPU that does not answer is missing from the report.
+// Source reads the GPUs. An error means that no driver responds; the report then has a field page
+// at most. A GPU that does not respond is missing from the report.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
 // Owners resolves the owners of processes.
 type Owners interface {
-	// Process returns what is known of a process that is alive.
+	// Process returns the data of a running process.
 	Process(pid uint32) (gpu.Process, bool)
-	// Owner returns the owner of a process that Process returned before, as it is known now.
+	// Owner returns the current owner of a process that Process returned before.
 	Owner(id gpu.ProcessID) gpu.Owner
 }
 
-// Mapper lists which container holds which device.
+// Mapper returns the devices that containers hold.
 type Mapper interface {
-	// Allocations names devices as the kubelet does.
+	// Allocations returns the allocations with the kubelet's device names.
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are those of our /proc.
 	SeesHost() bool
 }
 
-// Config wires a sampler.
+// Config has the dependencies and settings of a sampler.
 type Config struct {
 	Source Source
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// PCIClasses are the GPUs on the PCI bus that the source reads.
+	// PCIClasses match the GPUs on the PCI bus that the source reads.
 	PCIClasses []gpu.PCIClass
 	// NodeName is the name of the Kubernetes node; may be empty.
 	NodeName string
@@ -54,11 +54,11 @@ type Config struct {
 	Stages    *stage.Set
 }
 
-// hostEvery is how often the machine itself is read again.
+// hostEvery is the interval between two readings of the machine.
 const hostEvery = 10 * time.Second
 
-// Sampler owns the ledger. Tick and Run must not be called concurrently; Latest
-// may be called by anyone.
+// Sampler owns the ledger. Tick and Run must not be called concurrently; Latest may be called at
+// any time.
 type Sampler struct {
 	cfg       Config
 	gpus      gpuList
@@ -70,8 +70,7 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // when the two were last read
 
-	// given is who was given what, by UUID, by the kubelet's last word, for which it was
-	// asked at a time on the boot clock.
+	// given has the last allocations by UUID, and the boot clock of the request to the kubelet.
 	given map[string][]gpu.Allocation
 	asked time.Duration
 	seen  ownersSeen
@@ -79,7 +78,7 @@ type Sampler struct {
 	latest atomic.Pointer[gpu.Snapshot]
 }
 
-// New returns a sampler that has not looked at anything yet.
+// New returns a sampler. It reads nothing before the first tick.
 func New(cfg Config) *Sampler {
 	return &Sampler{
 		cfg:       cfg,
@@ -152,9 +151,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind drops what the driver says of processes. In a PID namespace of our own it
-// leaves out the processes of other pods, and what it does say is then misleading:
-// nobody can be known to be alone on a GPU.
+// blind removes the driver's process lists. In a PID namespace of our own they lack the processes
+// of other pods, so no process can count as alone on a GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -162,7 +160,7 @@ func blind(readings []gpu.Reading) {
 	}
 }
 
-// view is what one tick saw.
+// view has the inputs of one tick.
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
@@ -173,8 +171,7 @@ type view struct {
 	processes        map[string]processUsage // by UUID
 }
 
-// charge passes the readings to the ledger, unless another exporter keeps the
-// books of this node.
+// charge passes the readings to the ledger, unless another exporter keeps the books of this node.
 func (s *Sampler) charge(v view) {
 	l := s.store.ledger
 	if l == nil {
@@ -190,7 +187,7 @@ func (s *Sampler) charge(v view) {
 	})
 }
 
-// readHost reads the machine's identity and its PCI bus, now and then.
+// readHost reads the machine's identity and its PCI bus, every hostEvery.
 func (s *Sampler) readHost(now gpu.Instant) {
 	if !s.hostAt.IsZero() && now.Sub(s.hostAt) < hostEvery {
 		return
@@ -214,7 +211,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 	}
 }
 
-// snapshot puts together what a scrape will show.
+// snapshot returns the snapshot of a tick.
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
 	snap.Drivers = v.report.Drivers
@@ -231,7 +228,7 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	return snap
 }
 
-// gpu puts together what is known of one GPU.
+// gpu returns one GPU of the snapshot.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)
@@ -252,9 +249,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	return g
 }
 
-// keepBooks adds the books. While the state can be neither saved nor removed, or its file
-// system does not answer, a restart would continue from an older one: then what a restart
-// would count back is shown as it was shown last, books and errors, or not at all.
+// keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
+// file system hangs, a restart would continue from an older state. Then the books and errors stay
+// as last shown, or are omitted.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	for i := range snap.GPUs {
@@ -273,7 +270,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	}
 }
 
-// shownOf returns a GPU as it was shown, or nil.
+// shownOf returns a GPU of the last snapshot, or nil.
 func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
 	if last == nil {
 		return nil
@@ -285,6 +282,5 @@ func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
 	return &last.GPUs[i]
 }
 
-// Close gives the state directory free for another exporter. Run must have
-// returned.
+// Close releases the state directory for another exporter. Run must have returned.
 func (s *Sampler) Close() error { return s.store.close() }

@@ -17,38 +17,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store keeps the ledger and its file together. The file system may never answer, so
-// every call of it runs in a lane.
+// store has the ledger and its file. The file system may hang, so every call on it runs in a lane.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
 	saving  lane.Lane[error]
 	dir     *state.Dir // nil while the directory is not held
-	// failures counts the attempts to take the directory before books were begun.
+	// failures counts the failed attempts to open the directory before the books started.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node, and until the
-	// directory was tried.
+	// ledger is nil while another exporter keeps the books of this node, and before the directory
+	// was tried.
 	ledger *ledger.Ledger
-	// stale is set while the file holds an older state than the books, or may hold one: a
-	// restart would continue from it.
+	// stale is set while the file has or may have an older state than the books: a restart would
+	// continue from it.
 	stale bool
 }
 
 const (
-	// answerTimeout is how long a tick waits for the file system. Later ticks only look
-	// whether the answer is there.
+	// answerTimeout is the time that a tick waits for the file system. Later ticks do not wait.
 	answerTimeout = 2 * time.Second
-	// closeTimeout is how long the end of the program waits for it.
+	// closeTimeout is the same for the end of the program.
 	closeTimeout = 250 * time.Millisecond
 )
 
-// record is what a line of the file holds: a GPU, or a piece of the books.
+// record is a line of the file: a GPU, or a piece of the books.
 type record struct {
 	GPU *entry `json:"gpu,omitempty"`
 	ledger.Record
 }
 
-// content is what was read of the file.
+// content is the data in the file.
 type content struct {
 	gpus  map[string]entry // by UUID
 	books ledger.Builder
@@ -71,7 +69,7 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records are the lines of the file. Each is the same variable with another value.
+// records returns the lines of the file. It reuses one variable for all of them.
 func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -89,11 +87,11 @@ func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
 	}
 }
 
-// openAttempts is how many times the directory is tried before books are begun without
-// it: a good file that is late by a moment should be continued.
+// openAttempts is the number of attempts to open the directory before the books start without it,
+// so that a file that is late is still continued.
 const openAttempts = 3
 
-// opened is a state directory that was taken, with what was read of its file.
+// opened is an opened state directory with the content of its file.
 type opened struct {
 	dir     *state.Dir
 	err     error // of the directory
@@ -101,7 +99,7 @@ type opened struct {
 	unread  error // of the file
 }
 
-// open takes the state directory and, if wanted, reads its file. It runs in a lane.
+// open opens the state directory and, if read is set, reads its file. It runs in a lane.
 func open(cfg Config, read bool) (o opened) {
 	boot, err := cfg.Host.BootID()
 	if err != nil {
@@ -114,12 +112,12 @@ func open(cfg Config, read bool) (o opened) {
 	return o
 }
 
-// acquire takes the state directory if it is free. It returns the GPUs that an
-// earlier exporter knew, when it just continued that one's books.
+// acquire opens the state directory if it is free. It returns the GPUs of an earlier exporter, if
+// it has just continued its books.
 //
-// A directory that another exporter holds keeps this one from charging, and so does one
-// that does not answer: its file may be good. One that cannot be used at all does not, but
-// then the counters start anew at the next restart.
+// If another exporter holds the directory, or if it hangs and its file may be valid, this exporter
+// charges nothing. If the
+// directory cannot be used at all, it charges, and its counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -152,14 +150,14 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	return s.restore(began, o.content, o.unread)
 }
 
-// take waits for the answer of a lane as long as a tick may.
+// take waits for the result of a lane, at most the time of a tick.
 func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return l.Take(ctx)
 }
 
-// observe records the outcome of reading or writing the file.
+// observe records the result of reading or writing the file.
 func (s *store) observe(began gpu.Instant, err error) {
 	if errors.Is(err, state.ErrOversized) {
 		err = fmt.Errorf("%w: %w", err, stage.ErrOversized)
@@ -167,7 +165,7 @@ func (s *store) observe(began gpu.Instant, err error) {
 	s.cfg.Stages.Observe(stage.State, began, err)
 }
 
-// late records that the file system does not answer, unless the program ends.
+// late records that the file system hangs, unless the program ends.
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
@@ -176,9 +174,8 @@ func (s *store) late(ctx context.Context, began gpu.Instant) {
 	}
 }
 
-// restore continues the books of an earlier exporter. Whatever is wrong with the
-// file, the answer is a clean start: no joule is invented. The identity of GPUs is
-// kept even if the books are no good.
+// restore continues the books of an earlier exporter. An invalid file leads to empty books, never
+// to invented energy. The identity of GPUs is kept even if the books are invalid.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +196,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns what was settled, nothing while another exporter keeps the books.
+// books returns the settled state, empty while another exporter keeps the books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}
@@ -207,8 +204,8 @@ func (s *store) books() ledger.State {
 	return s.ledger.State()
 }
 
-// save writes the state, before anything of it is shown. A directory that was
-// removed or replaced is given up, to be taken again at the next tick.
+// save writes the state before it is published. A directory that was removed or replaced is closed,
+// and opened again at the next tick.
 func (s *store) save(ctx context.Context, gpus map[string]entry, books ledger.State) {
 	if s.dir == nil {
 		return
@@ -228,7 +225,7 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, books ledger.St
 	s.finish(ctx, began)
 }
 
-// finish takes in the outcome of a save, and reports whether the lane is idle.
+// finish records the result of a save, and reports whether the lane is idle.
 func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	if !s.saving.Busy() {
 		return true
@@ -246,7 +243,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	return true
 }
 
-// copied returns a copy of the GPUs, which change while a late save still writes them.
+// copied returns a copy of the GPUs, because a late save may still read them.
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {
@@ -256,8 +253,7 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close frees the directory. A call that hangs is left behind; its lock ends with the
-// process.
+// close releases the directory. A call that hangs is abandoned; its lock ends with the process.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

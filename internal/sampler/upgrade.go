@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 has the fields by which files of version 2 name a container of a pod. Version 3
-// names owners of all kinds.
+// pod2 has the fields that name a container of a pod in files of version 2. Version 3 has owners of
+// all kinds.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -19,7 +19,7 @@ func (p pod2) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Namespace, Name: p.Pod, UID: p.PodUID, Part: p.Container}
 }
 
-// upgrade sets the owners in a record of version 2, which were not decoded yet.
+// upgrade sets the owners in a record of version 2, which decoding omitted.
 func (r *record) upgrade(line json.RawMessage) error {
 	var old struct {
 		Account pod2 `json:"account"`

@@ -15,19 +15,19 @@ import (
 
 // A Source reads the boards of one vendor. It is used by one goroutine at a time.
 type Source interface {
-	// Read returns the latest readings. An error means that the driver as a whole does
-	// not answer; a GPU that does not answer has no reading.
+	// Read returns the latest readings. An error means that the driver as a whole does not respond;
+	// a GPU that does not respond has no reading.
 	Read(ctx context.Context) (gpu.Report, error)
-	// Close waits for calls in flight, and leaves the driver as it is if they do not
-	// return in time. The source cannot be read afterwards.
+	// Close waits for calls in flight, and leaves the driver open if they do not return in time.
+	// The source cannot be read afterwards.
 	Close(wait time.Duration) error
 }
 
 // An Enricher adds values of another program to a report of the same boards, and changes no
 // value in it. It is used by one goroutine at a time.
 type Enricher interface {
-	// Enrich adds to the report, which is empty while no source answers. With an error it
-	// added less than there may be.
+	// Enrich adds to the report, which is empty while no source responds. After an error the
+	// additions may be incomplete.
 	Enrich(ctx context.Context, report *gpu.Report) error
 	Close(wait time.Duration) error
 }
@@ -57,7 +57,7 @@ type Group struct {
 	readers []*reader
 }
 
-// A reader reads one member. Its lane holds one Read, which may hang.
+// A reader reads one member. Its lane has one Read, which may hang.
 type reader struct {
 	Member
 	lane  lane.Lane[outcome]
@@ -69,7 +69,7 @@ type outcome struct {
 	err error
 }
 
-// NewGroup returns a group that has not read anything yet.
+// NewGroup returns a group. It reads nothing before the first Read.
 func NewGroup(cfg Config) *Group {
 	g := &Group{cfg: cfg}
 	for _, m := range cfg.Members {
@@ -80,9 +80,9 @@ func NewGroup(cfg Config) *Group {
 
 var errLate = errors.New("source call timed out, still waiting for it to return")
 
-// Read returns one report of all sources that answer. An error means that none does; the
-// report then has a field page at most. The report of a source that was late is returned
-// by the Read after it: its readings have their own times.
+// Read returns one report of all sources that respond. An error means that none does; the report
+// then has a field page at most. The report of a late source is returned by the next Read: its
+// readings have their own times.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Embedded is the address of an engine within this process.
+// Embedded is the address of an engine in this process.
 const Embedded = "embedded"
 
-// defaultPort is the one that nv-hostengine listens on.
+// defaultPort is nv-hostengine's default.
 const defaultPort = "5555"
 
-// An Address is where a host engine answers.
+// An Address is the address of a host engine.
 type Address struct {
 	text string
 	kind kind
-	// target is what the library is told: a path, host:port, or a URI.
+	// target is the library's argument: a path, host:port, or a URI.
 	target string
 }
 
@@ -32,8 +32,8 @@ const (
 	embedded
 )
 
-// ParseAddress reads an address: the path of a unix socket, host:port, a URI that
-// begins with unix://, tcp:// or vsock://, or [Embedded].
+// ParseAddress parses an address: the path of a unix socket, host:port, a URI with unix://, tcp://
+// or vsock://, or [Embedded].
 func ParseAddress(s string) (Address, error) {
 	a := Address{text: s, target: s}
 	scheme, rest, isURI := strings.Cut(s, "://")
@@ -83,7 +83,7 @@ func (a Address) Port() uint16 {
 	return uint16(port)
 }
 
-// check says of a socket that is not there what the library would not.
+// check returns an error for a missing socket, because the library's error does not name it.
 func (a Address) check() error {
 	if a.kind != socket {
 		return nil

@@ -6,14 +6,14 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// latest asks for the newest values that the engine keeps of fields that are watched.
+// latest reads the newest values of watched fields from the engine's cache.
 func (e *engine) latest(of []entity, fields []field) (values, error) {
 	return e.ask("dcgmEntitiesGetLatestValues", of, fields, 0)
 }
 
-// readLive lets the engine ask the driver. It fails as a whole over one value that there
-// is none of: then every entity is asked alone, and then for each field alone. An
-// error means that the engine is gone, or knows no such question.
+// readLive makes the engine read the driver. The engine rejects the whole request if one value does
+// not exist. Then every entity is read separately, and then each field. An error means that the
+// engine is lost or does not support the request.
 func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
 	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)
@@ -45,7 +45,7 @@ func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	return merged, nil
 }
 
-// maxFields is how many fields the library takes in one question.
+// maxFields is the library's maximum number of fields in a request.
 const maxFields = 128
 
 func (e *engine) ask(name string, of []entity, fields []field, flags uint) (values, error) {

@@ -9,7 +9,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// The return codes that mean something here (dcgm_structs.h, dcgmReturn_t).
+// Return codes that are handled (dcgm_structs.h, dcgmReturn_t).
 const (
 	codeUninitialized = -10
 	codeNoData        = -14
@@ -21,7 +21,7 @@ const (
 // lane uses it.
 type engine struct {
 	open bool
-	// library and version are those of the client library and of the engine.
+	// library and version are the versions of the client library and of the engine.
 	library, version string
 }
 
@@ -38,8 +38,8 @@ func (e *engine) do(name string, call func() error) (err error) {
 	return nil
 }
 
-// guarded makes a call. go-dcgm panics where the library contradicts itself, such as
-// on a number of MIG instances that no machine has.
+// guarded makes a call. go-dcgm panics if the library contradicts itself, for example with an
+// impossible number of MIG instances.
 func guarded(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -49,7 +49,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// code returns the library's return code, or 0 if the binding tells only its text.
+// code returns the library's return code, or 0 if the binding returns only its text.
 func code(err error) int {
 	if e, ok := errors.AsType[*godcgm.Error](err); ok {
 		return int(e.Code)
@@ -62,8 +62,7 @@ func gone(err error) bool {
 	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
 }
 
-// connect loads the library and connects. The versions of both sides are known
-// afterwards.
+// connect loads the library, connects, and reads both versions.
 func (e *engine) connect(library string, a Address) error {
 	if err := load(library); err != nil {
 		return err
@@ -89,14 +88,14 @@ func (e *engine) connect(library string, a Address) error {
 	return nil
 }
 
-// close disconnects. The binding forgets the connection whatever this returns.
+// close disconnects. The binding drops the connection whatever this returns.
 func (e *engine) close() error {
 	err := e.do("dcgmDisconnect", godcgm.Shutdown)
 	e.open = false
 	return err
 }
 
-// meta returns what the library knows of a field.
+// meta returns the library's description of a field.
 func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	err := e.do("DcgmFieldGetById", func() (err error) {
 		meta, err = godcgm.FieldGetByID(f)
@@ -105,7 +104,7 @@ func (e *engine) meta(f field) (meta godcgm.FieldMeta, ok bool) {
 	return meta, err == nil
 }
 
-// build returns the version in a row of key:value pairs, or nothing.
+// build returns the version in a list of key:value pairs, or an empty string.
 func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (version string) {
 	_ = e.do(name, func() error {
 		info, err := get()
@@ -119,8 +118,8 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 	return version
 }
 
-// skewed reports whether the library is of a newer minor version than the engine,
-// which need not know its requests then: of 4.6, none for values.
+// skewed reports whether the library has a newer minor version than the engine, which may then
+// reject its requests: those of 4.6 for values, all of them.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)
@@ -134,7 +133,7 @@ func minor(version string) (n int, ok bool) {
 	return major*1000 + second, err == nil
 }
 
-// explain adds to an error what is known to be behind it.
+// explain adds the known cause to an error.
 func (e *engine) explain(err error) error {
 	if code(err) == codeNoFunction {
 		return fmt.Errorf("%w (libdcgm %s is newer than the host engine, %s, which does not support its requests: install the library of the engine's version)",

@@ -17,10 +17,9 @@ import (
 // Config is the configuration of an [Enricher].
 type Config struct {
 	Address Address
-	// LibraryPath is the client library; empty means libdcgm.so.4 by the loader's
-	// search path.
+	// LibraryPath is the client library; empty means libdcgm.so.4 in the loader's search path.
 	LibraryPath string
-	// CallTimeout is how long Enrich waits. It must be positive.
+	// CallTimeout is the time that Enrich waits. It must be positive.
 	CallTimeout time.Duration
 	// Tick is the usual time between two calls of Enrich.
 	Tick time.Duration
@@ -66,14 +65,14 @@ type addition struct {
 	activity map[string][]gpu.InstanceSample
 }
 
-// New returns an enricher that has not loaded the library yet.
+// New returns an enricher. It does not load the library before the first Enrich.
 func New(cfg Config) *Enricher {
 	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
-// Enrich connects first if needed. It takes about [Config.CallTimeout] at most. Of an
-// answer that comes later only the field page is kept. The last page is served for a while,
-// so that an answer that is late or missing leaves no gap.
+// Enrich connects first if necessary. It takes about [Config.CallTimeout] at most. Of a late result
+// only the field page is kept. The last page is served for a while, so that a late or missing
+// result leaves no gap.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,8 +128,8 @@ func enrichDrivers(report *gpu.Report, e *engine) {
 	}
 }
 
-// enrichReadings adds the activity of MIG instances to the readings that have none. All
-// instances of a GPU are measured, or none counts.
+// enrichReadings adds the activity of MIG instances to readings without it. All instances of a GPU
+// must be measured.
 func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample) {
 	for i := range report.Readings {
 		r := &report.Readings[i]
@@ -142,19 +141,19 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether there is a sample for each instance, and for no other one: the
-// driver and the engine may have listed the instances at different times.
+// measured reports whether the samples are those of exactly these instances: driver and engine may
+// have listed them at different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
 		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })
 	})
 }
 
-// pageKept is how long a field page is served without a newer one. Values on it are dropped
-// at the same age.
+// pageKept is the time that a field page is served without a newer one. Its values expire at the
+// same age.
 const pageKept = 30 * time.Second
 
-// keep replaces the last page by a newer one, if there is one, and drops it at its age.
+// keep replaces the last page by a newer one, if there is one, and drops it when it expires.
 func (e *Enricher) keep(latest *gpu.FieldPage) {
 	now := e.cfg.Now().Boot
 	switch {
@@ -165,8 +164,8 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 	}
 }
 
-// turn connects if need be, and reads. A connection that was lost is tried again at
-// once, and then with increasing pauses. It runs in the lane.
+// turn connects if necessary, and reads. A lost connection is retried at once, and then with
+// increasing pauses. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {
@@ -180,7 +179,7 @@ func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	return e.readSession(d, devices)
 }
 
-// readSession reads, and disconnects from an engine that is gone or does not know the requests.
+// readSession reads, and disconnects if the engine is lost or rejects the requests.
 func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	more, err := d.read(devices)
 	if err == nil {
@@ -194,7 +193,7 @@ func (e *Enricher) readSession(d *session, devices []gpu.Device) answer {
 	return answer{err: err}
 }
 
-// accept takes over the session of an answer, and returns its error.
+// accept applies the session of a result, and returns its error.
 func (e *Enricher) accept(a answer) error {
 	e.session = a.session
 	if a.session == nil {
@@ -225,9 +224,8 @@ func (b *backoff) fail(now time.Duration) {
 	b.next = now + b.pause
 }
 
-// Close waits for the call in flight, gives back what the engine holds for us, and
-// disconnects. If the call does not return in time it leaves everything as it is: the
-// engine cleans up when this process is gone.
+// Close waits for the call in flight, removes our groups from the engine, and disconnects. If the
+// call does not return in time, the engine cleans up after the end of the process.
 func (e *Enricher) Close(wait time.Duration) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

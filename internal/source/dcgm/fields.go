@@ -13,7 +13,7 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// DefaultFields is the file of fields that comes with the program.
+// DefaultFields is the built-in file of fields.
 //
 //go:embed fields.csv
 var DefaultFields string
@@ -28,7 +28,7 @@ type Field struct {
 	id field
 }
 
-// FieldType is what a field is shown as.
+// FieldType is the type of a field on the page.
 type FieldType string
 
 // The types of fields.
@@ -38,9 +38,9 @@ const (
 	Label   FieldType = "label"
 )
 
-// ParseFields reads a file of fields in the format of dcgm-exporter: lines of name, type
-// and help, and comments that begin with #. Lines that are of no use do not spoil the
-// others: the error, which is one line, names all of them.
+// ParseFields parses a file of fields in the format of dcgm-exporter: lines of name, type and help,
+// and comments that start with #. Invalid lines do not affect the others: the error, which is one
+// line, lists all of them.
 func ParseFields(r io.Reader) ([]Field, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -73,8 +73,7 @@ func ParseFields(r io.Reader) ([]Field, error) {
 	return fields, nil
 }
 
-// parseField reads a line. It is parsed alone, so that a quote that is not closed takes no
-// other line along.
+// parseField parses a line on its own, so that an unterminated quote affects no other line.
 func parseField(line string) (Field, error) {
 	columns := csv.NewReader(strings.NewReader(line))
 	columns.TrimLeadingSpace = true

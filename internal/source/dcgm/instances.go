@@ -19,8 +19,7 @@ type instances struct {
 	watch   *watch // of their activity; nil if that is not measured
 }
 
-// An instance is a GPU instance. The engine numbers its entities itself; id is the driver's
-// number.
+// An instance is a GPU instance. The engine has its own entity numbers; id is the driver's number.
 type instance struct {
 	entity    entity
 	gpu       entity
@@ -28,18 +27,18 @@ type instance struct {
 	profile   string // its name, by the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is when the engine last read its activity, boot clock; 0 for never.
+	// read is the boot clock at which the engine last read its activity; 0 for never.
 	read time.Duration
 }
 
-// same reports whether two lists have one instance. Ids are reused soon.
+// same reports whether two lists have the same instance. Ids are reused.
 func (i instance) same(o instance) bool {
 	i.profile, i.read = o.profile, o.read
 	return i == o
 }
 
-// listInstances updates the instances of the GPUs that are in MIG mode by the report. If the
-// engine cannot list them they stay as they were.
+// listInstances updates the instances of the GPUs that are in MIG mode in the report. If the engine
+// cannot list them, they stay unchanged.
 func (d *session) listInstances(devices []gpu.Device) error {
 	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
 		return nil
@@ -82,7 +81,7 @@ func device(devices []gpu.Device, uuid string) *gpu.Device {
 	return &devices[i]
 }
 
-// hierarchy lists the GPU instances. Their profiles have the driver's names.
+// hierarchy lists the GPU instances with the driver's profile names.
 func (d *session) hierarchy(devices []gpu.Device) (list []instance, err error) {
 	err = d.engine.do("dcgmGetGpuInstanceHierarchy", func() error {
 		h, err := godcgm.GetGPUInstanceHierarchy()
@@ -115,12 +114,12 @@ func entities(list []instance) (out []entity) {
 	return out
 }
 
-// activity is the part of an instance's time in which its multiprocessors had a warp,
-// as the library's GPM has it too. Whether it is in relation to the instance, as is
-// assumed here, or to the GPU has not been seen on hardware.
+// activity is the part of an instance's time in which its multiprocessors had a warp, as in the
+// driver's GPM. It is assumed, and not verified on hardware, that it is relative to the instance
+// and not to the GPU.
 const activity = godcgm.DCGM_FI_PROF_SM_UTIL_RATIO
 
-// watchInstances lets the engine measure the activity of all instances, if configured.
+// watchInstances makes the engine measure the activity of all instances, if configured.
 func (d *session) watchInstances() {
 	if !d.cfg.Profiling {
 		return
@@ -156,9 +155,9 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 	return out, nil
 }
 
-// busy returns the activity of the instances of a GPU, if the engine measured all of them
-// since the last turn, or else nothing. The engine measures over the time from one update
-// to the next; the newest value stands for all updates since, for the longest time at most.
+// busy returns the activity of the instances of a GPU if the engine measured all of them since the
+// last turn, else nothing. The engine measures from one update to the next; the newest value stands
+// for all updates since the last turn, within a limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {
 		k := key{i.entity, activity}

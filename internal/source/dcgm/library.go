@@ -14,11 +14,11 @@ import (
 	"unsafe"
 )
 
-// defaultLibrary is the name that go-dcgm loads.
+// defaultLibrary is go-dcgm's default.
 const defaultLibrary = "libdcgm.so.4"
 
-// symbols are the functions that are called, but for the one that connects by URI,
-// which go-dcgm looks up itself.
+// symbols are the functions that are called, except for connecting by URI, which go-dcgm looks up
+// itself.
 var symbols = []string{
 	"errorString", "dcgmInit", "dcgmShutdown", "dcgmConnect_v2", "dcgmDisconnect", "dcgmStartEmbedded", "dcgmStopEmbedded",
 	"dcgmVersionInfo", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
@@ -27,9 +27,8 @@ var symbols = []string{
 	"DcgmFieldGetById",
 }
 
-// load loads the library for the whole process, and looks whether it has what is
-// called. go-dcgm then finds it loaded by its soname, wherever it lies. It is never
-// unloaded: calls that were bound lazily keep it.
+// load loads the library for the whole process, and checks that it has the symbols. go-dcgm then
+// finds it by its soname at any path. It is never unloaded, because lazily bound calls need it.
 func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)

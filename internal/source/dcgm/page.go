@@ -12,18 +12,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pageEvery is how often the engine reads the fields of the page.
+// pageEvery is the interval at which the engine reads the fields of the page.
 const pageEvery = 10 * time.Second
 
-// maxAsks limits how often labels are asked for that the engine cannot return in full. The
-// engine writes a line to its log for every field that a driver does not know.
+// maxAsks limits the requests for labels that the engine cannot return in full. The engine logs a
+// line for every field that a driver does not support.
 const maxAsks = 3
 
-// page is the field page while a session lasts.
+// page is the state of the field page in a session.
 type page struct {
 	sorted bool
-	// metrics and labels are the fields that can be had, unserved those that cannot and
-	// why, until that was told.
+	// metrics and labels are the available fields, unserved the others with the reason, until it
+	// was logged.
 	metrics, labels []Field
 	unserved        []string
 	whole           *watch         // of GPUs
@@ -34,7 +34,7 @@ type page struct {
 	latest          *gpu.FieldPage
 }
 
-// watchPage has the fields of the page watched, once the GPUs and instances are known.
+// watchPage watches the fields of the page, once the GPUs and instances are known.
 func (d *session) watchPage() {
 	if len(d.cfg.Fields) == 0 || len(d.gpus) == 0 {
 		return
@@ -57,8 +57,7 @@ func (d *session) watchPage() {
 	p.latest, p.asks = nil, maxAsks
 }
 
-// ids returns the numbers of fields, each once: an old name and a new one may mean the
-// same.
+// ids returns the distinct numbers of fields: an old and a new name may be the same field.
 func ids(fields []Field) (out []field) {
 	for _, f := range fields {
 		if !slices.Contains(out, f.id) {
@@ -68,13 +67,13 @@ func ids(fields []Field) (out []field) {
 	return out
 }
 
-// perInstance reports whether the engine has a field for each MIG instance too.
+// perInstance reports whether the engine has the field for each MIG instance, too.
 func (d *session) perInstance(f field) bool {
 	meta, ok := d.engine.meta(f)
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
 }
 
-// sortFields tells metrics from labels, and leaves out what is not a GPU's, or no number.
+// sortFields separates metrics from labels, and drops fields that are not of a GPU or not numeric.
 func (d *session) sortFields() {
 	p := &d.page
 	for _, f := range d.cfg.Fields {
@@ -95,8 +94,8 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse leaves out the metrics of a field that the engine does not take. It must not be
-// asked for either: an engine that does not know a field refuses a whole question.
+// refuse drops the metrics of a field that the engine rejects. It must not be requested either: an
+// engine rejects a whole request with an unknown field.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
@@ -107,11 +106,11 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by another one of as many of its fields as the engine takes:
-// it refuses all over one. Where there is no room, no field is to blame.
+// watchAll replaces a watch by one of as many of its fields as the engine accepts: it rejects all
+// of them because of one. If there is no room, all fields stay.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// What one entity has no field of, usually none has.
+	// A field that one entity lacks is usually missing for all.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
 			break
@@ -132,8 +131,8 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	return next
 }
 
-// readTexts reads the labels, which do not change. What fails may be asked for again, a few
-// times; a blank is an answer.
+// readTexts reads the labels, which do not change. Failures are retried a few times; a blank is a
+// valid value.
 func (d *session) readTexts() error {
 	p := &d.page
 	if p.asks == 0 {
@@ -172,7 +171,7 @@ func (d *session) readTexts() error {
 	return nil
 }
 
-// labelsOf returns what the labels say of a GPU.
+// labelsOf returns the labels of a GPU.
 func (p *page) labelsOf(g entity) (out []string) {
 	for _, f := range p.labels {
 		out = append(out, p.texts[key{g, f.id}])
@@ -191,7 +190,7 @@ func (v value) show() string {
 	return ""
 }
 
-// readPage returns the page, which is renewed as often as the engine reads it.
+// readPage returns the page, at the interval at which the engine reads it.
 func (d *session) readPage() (*gpu.FieldPage, error) {
 	p, now := &d.page, d.cfg.Now()
 	if !p.sorted || p.latest != nil && now.Boot-p.read < pageEvery {
@@ -232,7 +231,7 @@ func (d *session) readPage() (*gpu.FieldPage, error) {
 	return out, nil
 }
 
-// row returns the values of an entity that there are, and that were read lately.
+// row returns the current values of an entity.
 func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) bool) gpu.FieldRow {
 	row := gpu.FieldRow{Values: make([]*float64, len(d.page.metrics))}
 	for i, f := range d.page.metrics {
@@ -254,8 +253,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 // on the GPU, so an instance without errors of its own has none rather than 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
-	// There is no data before the first error, nor ever of a GPU that the driver reports no
-	// events of.
+	// There is no data before the first error, and never for a GPU without events.
 	if v.status == codeNoData {
 		n, ok = 0, true
 	}

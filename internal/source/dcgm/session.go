@@ -11,11 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recount is how often the engine is asked which GPUs there are, and how long what
-// failed for one is left alone.
+// recount is the interval between two lists of the engine's GPUs, and the pause after a failure for
+// one of them.
 const recount = 10 * time.Second
 
-// A session is the state from one connection to its end. It is used in the lane only.
+// A session is the state from one connection to its end. It is used only in the lane.
 type session struct {
 	cfg    Config
 	engine *engine
@@ -23,7 +23,7 @@ type session struct {
 	gpus    []entity
 	uuids   map[entity]string // of the GPUs; those without one are asked again
 	watches []*watch
-	// unserved names the watches that failed, as they were logged.
+	// unserved has the failed watches that were logged.
 	unserved  map[string]bool
 	moments   moments
 	counted   time.Duration // when the GPUs were last counted, boot clock
@@ -45,8 +45,7 @@ func open(cfg Config) (*session, error) {
 	return d, nil
 }
 
-// close gives back what the engine holds for us and disconnects. A lost connection took
-// everything with it.
+// close removes our groups from the engine and disconnects. A lost connection has removed them.
 func (d *session) close() error {
 	if _, err := d.count(); gone(err) {
 		_ = d.engine.close() // so that the binding forgets it too
@@ -62,7 +61,7 @@ func (d *session) leave() {
 	}
 }
 
-// begin finds the GPUs and has the fields of the page watched.
+// begin lists the GPUs and watches the fields of the page.
 func (d *session) begin() (err error) {
 	if d.gpus, err = d.count(); err != nil {
 		return err
@@ -72,7 +71,8 @@ func (d *session) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	// Without a driver the version is blank and its status good, or it is -56 (DCGM_ST_NVML_NOT_LOADED).
+	// Without a driver the version is blank with a good status, or the status is -56
+	// (DCGM_ST_NVML_NOT_LOADED).
 	if _, known := vs[key{system, godcgm.DCGM_FI_SYSTEM_DRIVER_VERSION}].word(); !known && len(d.gpus) == 0 {
 		return errors.New("the host engine reports no driver")
 	}
@@ -99,7 +99,7 @@ func (d *session) count() (gpus []entity, err error) {
 	return gpus, err
 }
 
-// identify asks live for the UUIDs that are not known yet.
+// identify reads missing UUIDs.
 func (d *session) identify() error {
 	unknown := slices.DeleteFunc(slices.Clone(d.gpus), func(g entity) bool { return d.uuids[g] != "" })
 	if len(unknown) == 0 {
@@ -114,11 +114,10 @@ func (d *session) identify() error {
 	return err
 }
 
-// errChanged is the reason for another session.
+// errChanged is the reason for a new session.
 var errChanged = errors.New("the GPUs of the host engine changed")
 
-// renew checks at intervals whether there are other GPUs than before, and tries again what
-// failed.
+// renew checks at intervals whether the GPUs changed, and retries failures.
 func (d *session) renew() error {
 	if d.cfg.Now().Boot-d.counted < recount {
 		return nil
@@ -137,8 +136,8 @@ func (d *session) renew() error {
 	return nil
 }
 
-// read returns what the engine adds to a report of these devices. With an error it is less
-// than there may be.
+// read returns what the engine adds to a report of these devices. After an error it may be
+// incomplete.
 func (d *session) read(devices []gpu.Device) (addition, error) {
 	if err := d.renew(); err != nil {
 		return addition{}, err

@@ -17,14 +17,14 @@ type entity = godcgm.GroupEntityPair
 // field is the number of a field.
 type field = godcgm.Short
 
-// Blanks stand for values that there are none of, and come with a good status
-// (dcgm_structs.h, DCGM_INT64_BLANK and the like). What is greater says why.
+// Blanks stand for missing values, with a good status (dcgm_structs.h, DCGM_INT64_BLANK and
+// similar). Greater values are the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0
 	blankNumber  = 140737488355328.0
 )
 
-// A value is what a field of an entity says.
+// A value is the value of a field of an entity.
 type value struct {
 	status int
 	kind   uint
@@ -47,13 +47,13 @@ func (v value) integer() (int64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
 }
 
-// count returns the value of an integer field that has no negative ones.
+// count returns the value of an integer field that is never negative.
 func (v value) count() (int64, bool) {
 	n, ok := v.integer()
 	return n, ok && n >= 0
 }
 
-// number returns the value of a field of numbers.
+// number returns the value of a numeric field.
 func (v value) number() (float64, bool) {
 	if v.kind == godcgm.DCGM_FT_INT64 || v.kind == godcgm.DCGM_FT_TIMESTAMP {
 		n := int64(v.bits)
@@ -63,25 +63,24 @@ func (v value) number() (float64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_DOUBLE && math.Abs(n) < blankNumber
 }
 
-// word returns the value of a field of text.
+// word returns the value of a text field.
 func (v value) word() (string, bool) {
 	blank := strings.HasPrefix(v.text, "<<<") && strings.Contains(v.text, ">>>")
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank
 }
 
-// key is what a value is found by: never by its place, which the engine changes.
+// key identifies a value; its position may change.
 type key struct {
 	entity
 	field
 }
 
-// values are the answers of one question.
+// values are the results of one request.
 type values map[key]value
 
-// moments remember the values that the engine dates after now, and when each was first
-// seen, which is when it was read as far as can be told. The engine keeps values in the
-// order of their times: once the wall clock was set back, its newest one is that of before
-// until the clock comes there again.
+// moments has the values with a time in the future, and when each was first seen, the best estimate
+// of when it was read. The engine sorts values by time: after the wall clock was set back, its
+// newest value stays an old one until the clock reaches that time again.
 type moments map[key]glimpse
 
 type glimpse struct {
@@ -89,7 +88,7 @@ type glimpse struct {
 	first gpu.Instant
 }
 
-// readAt returns when the engine read a value.
+// readAt returns the time at which the engine read a value.
 func (m moments) readAt(k key, v value, now gpu.Instant) gpu.Instant {
 	if !time.UnixMicro(v.at).After(now.Wall) {
 		delete(m, k)

@@ -11,9 +11,8 @@ import (
 	godcgm "github.com/NVIDIA/go-dcgm/pkg/dcgm"
 )
 
-// A watch lets the engine read fields of some entities now and then, and keep what it
-// read. Each needs one of the 64 groups and one of the 64 groups of fields that an
-// engine has for all its clients.
+// A watch makes the engine read fields of some entities at intervals and keep the values. It needs
+// one of the engine's 64 groups and one of its 64 field groups, which all clients share.
 type watch struct {
 	name   string // for people who list the engine's groups
 	of     []entity
@@ -23,8 +22,7 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held is what the engine holds for the watch, and how it is given back: the last
-	// thing first.
+	// held is what the engine holds for the watch, with the calls that remove it, in reverse order.
 	held []holding
 }
 
@@ -35,18 +33,17 @@ type holding struct {
 
 const unwatchCall = "dcgmUnwatchFields"
 
-// shortest is how often the engine is let read at most: NVML's counter moves every
-// 100 ms.
+// shortest is the shortest interval of a watch: NVML's counter changes every 100 ms.
 const shortest = 100 * time.Millisecond
 
-// full reports whether an engine has no room for a group. The binding tells only the
-// library's text for DCGM_ST_MAX_LIMIT.
+// full reports whether an engine has no room for a group. For DCGM_ST_MAX_LIMIT the binding returns
+// only the library's text.
 func full(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Max limit reached")
 }
 
-// begin makes the groups and watches their fields. The first values are there when it
-// returns. If it fails, nothing is left in the engine.
+// begin creates the groups and watches their fields. The first values exist when it returns. If it
+// fails, nothing is left in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
 		_ = w.end() // which says no more than why it failed
@@ -79,19 +76,19 @@ func (w *watch) establish(e *engine) error {
 		return err
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
-	// Before the watch, since a watch that fails may be half done.
+	// Before the watch, because a failed watch may be half done.
 	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
 	})
 }
 
-// holds notes what must be given back.
+// holds records a call that removes something from the engine.
 func (w *watch) holds(e *engine, name string, call func() error) {
 	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
 }
 
-// end takes the watch out of the engine. Without a connection it is gone already.
+// end removes the watch from the engine. A lost connection has removed it.
 func (w *watch) end() (err error) {
 	for len(w.held) > 0 {
 		last := len(w.held) - 1
@@ -103,32 +100,31 @@ func (w *watch) end() (err error) {
 	return err
 }
 
-// covers reports whether a watch is of every one of some entities.
+// covers reports whether a watch has all the entities.
 func (w *watch) covers(of []entity) bool {
 	return !slices.ContainsFunc(of, func(x entity) bool { return !slices.Contains(w.of, x) })
 }
 
-// endGroups is end, but lets the engine go on reading what another watch has taken over: its
-// groups are gone, and what the connection watches stays.
+// endGroups removes the groups, but not the engine's readings that another watch has taken over.
 func (w *watch) endGroups() error {
 	w.held = slices.DeleteFunc(w.held, func(h holding) bool { return h.name == unwatchCall })
 	return w.end()
 }
 
-// Watches that the engine may refuse, as its groups are named.
+// Names of watches that the engine may reject, as in their groups.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
 	instancesWatch = "page-instances"
 )
 
-// retention is how long the engine keeps values that it reads every so often: longer than
-// the time between two updates, of which it may be late by one.
+// retention is the time that the engine keeps values of an interval: longer than two updates, one
+// of which may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
-// replace lets a watch take the place of another one, or of none. A watch of nothing is
-// none. With an error there is no watch. The engine continues to measure the fields of both
-// watches, unless an entity is dropped.
+// replace replaces a watch, or nil, by another one. An empty watch becomes nil. After an error
+// there is no watch. The engine continues to measure the fields of both watches, unless an entity
+// is dropped.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -161,8 +157,8 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest asks for the newest values of fields that are watched of some entities, and for
-// no others: the engine writes a line to its log for each.
+// latest reads the newest values of watched fields of watched entities only: the engine logs a line
+// for each other one.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
@@ -181,7 +177,7 @@ func (d *session) note(name string, err error) {
 	d.unserved[name] = true
 }
 
-// rewatch retries watches that failed earlier: other clients had all groups, or profiling.
+// rewatch retries failed watches: other clients may have had all groups, or profiling.
 func (d *session) rewatch() {
 	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
 	if d.unserved[activityWatch] {
@@ -193,7 +189,7 @@ func (d *session) rewatch() {
 	}
 }
 
-// unwatch takes every watch out of the engine.
+// unwatch removes every watch from the engine.
 func (d *session) unwatch() (err error) {
 	for _, w := range d.watches {
 		err = errors.Join(err, w.end())

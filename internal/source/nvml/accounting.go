@@ -10,45 +10,40 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// accounts is what the driver's accounting had of the processes on a GPU at one
-// reading. It does not change once it is a reading's.
+// accounts is the driver's accounting of the processes on a GPU at one reading. It does not change
+// after the reading.
 //
-// From R610 on accounting gives running sums over the driver's own samples, which
-// fall out of no ring and can be read of a process that has ended. Where an
-// administrator has switched it on it is the better source; the mode is the host's,
-// and is never written here.
+// From R610 on, accounting has running sums over the driver's own samples. They do not expire like
+// the ring, and can be read for ended processes. If an administrator has switched it on, it is the
+// better source. The mode belongs to the host and is never changed here.
 //
-// The functions and the units of the sums are documented (nvml.h), and older drivers
-// update accounting once a second from the ring's samples (NVIDIA
-// open-gpu-kernel-modules, gpu_acct.c). Inferred, and not seen on hardware, is that
-// sampleCount counts every sample in a process's life and not only those that name
-// it, that startTime is of the wall clock, and that the last samples of a process may
-// be added after its end.
+// The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
+// once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). It is
+// inferred, not verified on hardware, that sampleCount counts all samples in a process's life and
+// not only those of the process, that startTime is wall-clock time, and that the last samples of a
+// process may be added after its end.
 type accounts struct {
 	at time.Duration // up to when they tell, boot clock
 	of map[uint32]account
-	// all are the PIDs that have an account, among them those of processes which ended
-	// long ago.
+	// all has the PIDs with an account, including processes that ended long ago.
 	all map[uint32]bool
 }
 
-// account is what accounting has of one process.
+// account is the accounting of one process.
 type account struct {
 	start   uint64 // wall clock, µs: tells processes with the same PID apart
 	samples uint32
 	sm, fb  uint64 // sums over them, in percent × 100
 }
 
-// fullSample is what one sample adds to a sum if the GPU was busy all the time.
+// fullSample is the increase of a sum by one sample of a fully busy GPU.
 const fullSample = 100 * 100
 
-// accountingPeriod is the time between the driver's updates of the sums. What they tell
-// ended half of it ago, on average.
+// accountingPeriod is the interval of the driver's updates. The sums are half of it old on average.
 const accountingPeriod = time.Second
 
-// readAccounts tells by accounting what processes did since the last reading. It
-// reports whether it could; otherwise the ring tells all of it. What accounting has
-// now is where the next reading begins.
+// readAccounts reads the activity since the last reading from accounting. If it returns false, the
+// ring has all of it. The next reading starts at the current accounts.
 func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := b.accounts
 	b.accounts = nil
@@ -75,8 +70,8 @@ func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	return true
 }
 
-// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG
-// mode it does not.
+// accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it does
+// not.
 func (b *board) accounting(q *inquiry) bool {
 	if b.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
@@ -85,9 +80,9 @@ func (b *board) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the accounts of the processes that are there, of those that were at
-// the last reading, and of those that came and went since. Its error says that one is
-// missing: a process that began before accounting was switched on has none.
+// account reads the accounts of the present processes, of those at the last reading, and of those
+// that came and went since. It returns an error if one is missing: a process that started before
+// accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(b.handle) })
@@ -109,7 +104,7 @@ func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (n
 	return now, missing
 }
 
-// accountOf refuses sums that are not available: the driver fills them with ones.
+// accountOf rejects unavailable sums, which the driver fills with ones.
 func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	s, r := h.GetAccountingStats_v2(pid)
 	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {
@@ -118,7 +113,7 @@ func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	return s, r
 }
 
-// concern returns the PIDs whose accounts tell what was done since an earlier reading.
+// concern returns the PIDs whose accounts have activity since an earlier reading.
 func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	for _, c := range contexts {
@@ -138,8 +133,8 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns what accounts gained after an earlier reading. One that is new is of
-// a process that has begun since, or it cannot be told.
+// since returns the increase of the accounts after an earlier reading. A new account must be of a
+// process that started since; otherwise the increase is unknown.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
 	done := make(map[uint32]account, len(a.of))
@@ -160,8 +155,8 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 	return done, true
 }
 
-// mostSamples returns how many samples the driver took: all of them are in the account
-// of a process that was there all the time.
+// mostSamples returns the number of samples that the driver took: the account of a process that was
+// present all the time has all of them.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {
 		n = max(n, d.samples)
@@ -169,7 +164,7 @@ func mostSamples(done map[uint32]account) (n uint32) {
 	return n
 }
 
-// samples are averages over a span in which the driver took n samples.
+// samples returns averages over a span in which the driver took n samples.
 func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample) {
 	all := float64(n) * fullSample
 	for _, pid := range slices.Sorted(maps.Keys(done)) {
@@ -180,8 +175,7 @@ func samples(done map[uint32]account, n uint32, span gpu.Span) (out []gpu.Sample
 	return out
 }
 
-// forget drops the accounts of processes that are gone and to which the driver added
-// nothing with its last update.
+// forget drops the accounts of ended processes that the driver's last update did not change.
 func (a *accounts) forget(done map[uint32]account, contexts []gpu.Context) {
 	maps.DeleteFunc(a.of, func(pid uint32, _ account) bool {
 		listed := slices.ContainsFunc(contexts, func(c gpu.Context) bool { return c.PID == pid })

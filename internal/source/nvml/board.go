@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Short names for what nearly every call is about.
+// Short names of frequent types.
 type (
 	device = gonvml.Device
 	ret    = gonvml.Return
@@ -19,24 +19,23 @@ type board struct {
 	handle device
 	now    gpu.Clock
 	memory
-	// incomplete is set while something of the identity or the registration for
-	// events is missing that may yet be had; again is when to ask for it, on the
-	// boot clock.
+	// incomplete is set while a part of the identity or the registration for events failed and may
+	// succeed later; again is the boot clock of the next attempt.
 	incomplete bool
 	again      time.Duration
-	// parts are the MIG devices that the device's MIG was made of, and divided is
-	// set once all of it was read: until they change it is not read again.
+	// parts are the MIG devices in the device's MIG; divided is set once all of them were read.
+	// They are not read again until they change.
 	parts   []part
 	divided bool
-	// gpm is the session's, as it was for an earlier board of the GPU.
+	// gpm is the session's, shared with earlier boards of the GPU.
 	gpm *gpm
-	// oversized is why the processes are unknown, if there are too many.
+	// oversized is the error if there are too many processes.
 	oversized error
-	// events is the set that the GPU was last to be registered with.
+	// events is the set with which the GPU was last registered.
 	events *eventSet
 }
 
-// read takes one reading. Its error says that the GPU told nothing at all.
+// read returns one reading, or an error if the GPU responded to no call.
 func (b *board) read() (*gpu.Reading, error) {
 	q := &inquiry{lib: b.lib}
 	r := &gpu.Reading{UUID: b.device.UUID}

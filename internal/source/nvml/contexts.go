@@ -11,10 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// readContexts reads who holds a context. In MIG mode each MIG device is asked: the
-// lists of the whole GPU are then for privileged callers only, and name no
-// instance. One that tells nothing leaves all unknown, or its processes would seem
-// to have ended, and so does one that is too long.
+// readContexts reads the processes with a context. In MIG mode it reads each MIG device, because
+// the lists of the whole GPU then need privileges and have no instances. If one list fails or is
+// too long, all are unknown; otherwise its processes would seem to have ended.
 func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	b.oversized = nil
@@ -33,10 +32,8 @@ func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	slices.SortFunc(r.Contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// listContexts merges the three process lists of a GPU or MIG device, in which a
-// process may stand more than once, into one entry per process. It reports whether
-// that is all of them: where there is no list of graphics or MPS the compute list is the
-// whole truth, but where one fails its processes would seem to have ended.
+// listContexts merges the three process lists of a GPU or MIG device into one entry per process. It
+// returns false if a list failed. Without lists for graphics or MPS, the compute list is complete.
 func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {
@@ -63,8 +60,8 @@ func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context
 	return known && !failed
 }
 
-// merged adds one row to what is known of its process. Every list gives the
-// memory of the whole process, so rows are not summed.
+// merged adds one row to the entry of its process. Every list has the memory of the whole process,
+// so rows are not summed.
 func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
 	c.PID = p.Pid
 	c.MPS = c.MPS || mps

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the way a GPU's energy is read, chosen once per session: to mix the
-// values of several would make the counter jump.
+// A meter is a way to read a GPU's energy. It is chosen once per session, because mixing the values
+// of several would make the counter jump.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a choice
@@ -26,8 +26,8 @@ const (
 	noMeter
 )
 
-// maxTries is how many readings a meter that fails, without saying that it is
-// unsupported, keeps the next best one waiting.
+// maxTries is the number of readings in which a failing meter, unless it is unsupported, keeps its
+// precedence over the next best.
 const maxTries = 3
 
 // readEnergy reads power and the energy counter.
@@ -60,12 +60,11 @@ func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// choose takes the best meter that works. Field 191 with the scope of the GPU is
-// preferred, as it alone says that it counts nothing else. The older counter does
-// not say what it covers: on GH200 and GB200 boards it is the whole module, CPU
-// or second die included. Its scope is known to be the module only where the
-// driver offers field 191 for the module and not for the GPU; else it is unknown.
-// Pascal and older GPUs, and some virtual ones, have power alone.
+// choose selects the best meter that works. Field 191 with the GPU's scope is preferred, because
+// only it is known to count nothing else. The older counter has no scope: on GH200 and GB200 boards
+// it covers the whole module with CPU or second die. Its scope is known to be the module only if
+// the driver has field 191 for the module and not for the GPU. Pascal and older GPUs, and some
+// virtual ones, have power only.
 func (b *board) choose(q *inquiry, powerErr error) {
 	b.meter.tries++
 	_, err := b.energyField(q, gonvml.POWER_SCOPE_GPU)
@@ -85,8 +84,8 @@ func (b *board) choose(q *inquiry, powerErr error) {
 	}
 }
 
-// settle chooses a meter that works. It reports whether the search is over for
-// this reading: one that failed without being unsupported gets another chance.
+// settle chooses a meter that works. It returns true when the choice of this reading is final: a
+// meter that failed without being unsupported gets another attempt.
 func (b *board) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
 		return !unsupported(err) && b.meter.tries < maxTries
@@ -146,7 +145,7 @@ func available64(n uint64, r ret) (uint64, ret) {
 	return n, r
 }
 
-// fieldInteger decodes a field's value by the type that the driver says it has.
+// fieldInteger decodes a field's value by the type in the driver's response.
 func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	bits := binary.NativeEndian.Uint64(f.Value[:])
 	switch gonvml.ValueType(f.ValueType) {
@@ -162,15 +161,15 @@ func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	return 0, gonvml.ERROR_NO_DATA
 }
 
-// maxMilliwatts is more than any board draws.
+// maxMilliwatts exceeds the power of any board.
 const maxMilliwatts = 100_000_000
 
-// maxInterval is the longest time between two power readings that is integrated;
-// what the GPU did in a longer one is not known.
+// maxInterval is the longest time between two power readings that is integrated; power in a longer
+// one is unknown.
 const maxInterval = 10 * time.Second
 
-// An integral is an energy counter made from power readings by the trapezoid
-// rule. It counts in half milliwatt-nanoseconds, and so never rounds.
+// An integral is an energy counter made from power readings by the trapezoid rule. It counts in
+// half milliwatt-nanoseconds and never rounds.
 type integral struct {
 	energy gpu.Millijoules
 	rest   int64 // not yet a millijoule

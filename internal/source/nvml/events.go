@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// eventTimeout is how long one call waits for an event. Shutting the driver
-	// down has to wait for it, and on SIGTERM there is half a second for that.
+	// eventTimeout is the timeout of one call that waits for an event. Shutting the driver down
+	// waits for it, and on SIGTERM there is half a second for that.
 	eventTimeout = 250 * time.Millisecond
-	// eventRetry is the pause after a failure, and while there is no driver.
+	// eventRetry is the pause after a failure and while no driver is open.
 	eventRetry = time.Second
 )
 
-// errClosed is why there are no events while the driver is closed.
+// errClosed is the error while the driver is closed.
 var errClosed = errors.New("driver is not open")
 
-// event is the outcome of one wait.
+// event is the result of one wait.
 type event struct {
 	session *session
 	data    gonvml.EventData
 	err     error
 }
 
-// An eventSet is what the driver delivers the events of the GPUs to that are
-// registered with it.
+// An eventSet receives the driver's events of the GPUs that are registered with it.
 type eventSet struct {
 	gonvml.EventSet
 	mu      sync.RWMutex // held for reading while a GPU is being registered
 	retired bool
 }
 
-// register has a GPU's XID errors delivered to the set, unless that is retired.
+// register registers a GPU's XID errors with the set, unless the set is retired.
 func (e *eventSet) register(h device) (struct{}, ret) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -49,7 +48,7 @@ func (e *eventSet) register(h device) (struct{}, ret) {
 	return struct{}{}, h.RegisterEvents(gonvml.EventTypeXidCriticalError, e.EventSet)
 }
 
-// retire reports whether no GPU is being registered, nor ever will be.
+// retire reports whether no registration is in progress, and prevents further ones.
 func (e *eventSet) retire() bool {
 	if !e.mu.TryLock() { // that call may be stuck
 		return false
@@ -59,9 +58,8 @@ func (e *eventSet) retire() bool {
 	return true
 }
 
-// renewEvents replaces the event set with an empty one, or with none if that
-// fails. It runs where nobody waits for events: when the session is made, and
-// between two waits.
+// renewEvents replaces the event set with an empty one, or with none if that fails. It must not run
+// during a wait for events: it runs when the session starts and between two waits.
 func (d *session) renewEvents() error {
 	set, err := query(&inquiry{lib: d.lib}, "nvmlEventSetCreate", d.lib.EventSetCreate)
 	if err != nil {
@@ -72,17 +70,15 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// freeEvents frees a set, unless a call is on it. The shutdown frees what it did
-// not.
+// freeEvents frees a set, unless a call uses it. The shutdown frees the others.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()
 	}
 }
 
-// subscribe has a GPU's XID errors delivered to the present event set. A GPU that
-// does not support that goes without; where it fails it is tried again later. It
-// runs in the GPU's lane.
+// subscribe registers a GPU's XID errors with the current event set. A GPU without events is
+// skipped; a failure is retried later. It runs in the GPU's lane.
 func (d *session) subscribe(b *board) {
 	set := d.events.Load()
 	if b.events == set && b.device.ReportsEvents {
@@ -107,9 +103,8 @@ func (d *session) subscribe(b *board) {
 	}
 }
 
-// Run collects the driver's XID errors for the next report until ctx ends. It
-// does not open the driver but waits until [Source.Read] has, as it does when
-// the driver is reloaded.
+// Run collects the driver's XID errors for the next report until ctx ends. It does not open the
+// driver, but waits for [Source.Read], also after a driver reload.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]
 	seen := false
@@ -131,7 +126,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent waits once for an event of a session. No event is no failure.
+// awaitEvent waits once for an event of a session. A wait without an event is no failure.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventTimeout)
 	call(d, waiting, d.waitEvent)
@@ -159,9 +154,9 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent waits once for an event. A set that fails is replaced: the driver
-// refuses the whole set if one of its GPUs is lost, and at their next look those
-// that are well are registered with the new one. It runs in a lane.
+// waitEvent waits once for an event. A set that fails is replaced: the driver rejects the whole set
+// if one of its GPUs is lost, and the other GPUs are registered with the new set at their next
+// reading. It runs in a lane.
 func (d *session) waitEvent() event {
 	if d.events.Load() == nil {
 		if err := d.renewEvents(); err != nil {
@@ -191,7 +186,7 @@ func (s *Source) takeXIDs() []gpu.DriverEvent {
 	return xids
 }
 
-// rest returns after a pause, or as soon as ctx ends.
+// rest returns after a pause, or when ctx ends.
 func rest(ctx context.Context, pause time.Duration) {
 	t := time.NewTimer(pause)
 	defer t.Stop()

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A gate stands in front of every driver call. It lets calls of the open session
-// pass and counts those in flight, so that the driver is never called before it
-// is initialised and never shut down under a call.
+// A gate protects every driver call. It lets calls of the open session pass and counts those in
+// flight, so that the driver is never called before it is initialised and never shut down during a
+// call.
 type gate struct {
 	mu    sync.Mutex
 	open  *session
@@ -29,7 +29,7 @@ func (g *gate) session() *session {
 	return g.open
 }
 
-// enter reports whether a call of session d may begin; if so, leave must follow.
+// enter reports whether a call of session d may start; if so, leave must follow.
 func (g *gate) enter(d *session) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,8 +50,7 @@ func (g *gate) leave() {
 	}
 }
 
-// shut lets no further call pass. The channel is closed when those in flight
-// have returned.
+// shut lets no further call pass. The channel is closed when all calls in flight have returned.
 func (g *gate) shut() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +66,7 @@ func (g *gate) shut() <-chan struct{} {
 	return idle
 }
 
-// drain is shut, and reports whether all calls returned before ctx ended.
+// drain shuts the gate, and reports whether all calls returned before ctx ended.
 func (g *gate) drain(ctx context.Context) bool {
 	idle := g.shut()
 	select {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls reads the gauges, in base units, with one call for those that share it. Power
-// is read with the energy.
+// gaugeCalls reads the gauges in base units, with one call for gauges that share it. Power is read
+// with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
 	read   func(device) ([2]float64, ret) // values in the order of gauges
@@ -35,7 +35,7 @@ var gaugeCalls = [...]struct {
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
-// clock reads a clock, which the driver counts in MHz.
+// clock reads a clock in MHz.
 func clock(which gonvml.ClockType) func(device) ([2]float64, ret) {
 	return func(h device) ([2]float64, ret) {
 		mhz, r := available(h.GetClockInfo(which))
@@ -65,7 +65,7 @@ func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// available refuses what the driver fills with ones (NVML_VALUE_NOT_AVAILABLE).
+// available rejects the value that the driver fills with ones (NVML_VALUE_NOT_AVAILABLE).
 func available(n uint32, r ret) (uint32, ret) {
 	if r == gonvml.SUCCESS && n == math.MaxUint32 {
 		return 0, gonvml.ERROR_NO_DATA

@@ -11,25 +11,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A gpm tells how busy the instances of a GPU in MIG mode are, by the driver's GPU
-// performance monitoring, which Hopper and newer GPUs have. It lasts as long as its
-// session, whatever becomes of the GPU's board, and is used within the GPU's lane.
+// A gpm measures the activity of the instances of a GPU in MIG mode by the driver's GPU performance
+// monitoring, which Hopper and newer GPUs have. It lasts as long as its session, across boards of
+// the GPU, and is used in the GPU's lane.
 //
-// The metric is SM activity, the part of the multiprocessors' time with a warp on
-// them, and not the activity of the graphics engine, which counts one small kernel
-// like one that fills the instance: energy follows how much works, not that
-// something does. Whether the driver gives it in relation to the instance, as is
-// assumed here, or to the GPU has not been seen on hardware. GPM streaming is a
-// setting of the host's, and left as it is.
+// The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
+// graphics engine counts a small kernel like one that fills the instance, but energy follows the
+// amount of work. It is assumed, and not verified on hardware, that the metric is relative to the
+// instance and not to the GPU. GPM streaming is a setting of the host and is not changed.
 type gpm struct {
 	offered *bool // nil until the GPU was asked
-	// pairs are the samples of each instance, by all that is known of it: its id
-	// alone may soon be another's.
+	// pairs has the samples of each instance by all its properties, because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples
 }
 
-// A pair is the two newest samples of an instance's counters, the newer one first.
+// A pair has the two newest samples of an instance's counters, the newer one first.
 type pair struct {
 	samples [2]gonvml.GpmSample
 	taken   [2]time.Duration // boot clock; 0 if not taken
@@ -40,13 +37,13 @@ func (p *pair) swap() {
 	p.taken[0], p.taken[1] = p.taken[1], p.taken[0]
 }
 
-// gpmRefresh is how often the driver reads its counters (nvml.h): samples must lie
+// gpmRefresh is the interval at which the driver reads its counters (nvml.h): samples must be
 // further apart.
 const gpmRefresh = 100 * time.Millisecond
 
-// readInstances reads how busy each instance was since the last reading. Every
-// instance is sampled or none counts, so that what is known of them is of one time.
-// What fails of it says nothing about the GPU.
+// readInstances reads the activity of each instance since the last reading. All instances must be
+// sampled, so that their activity is of the same time. A failure here means nothing for the rest of
+// the GPU.
 func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
 	g := b.gpm
 	if b.device.MIG == nil {
@@ -76,7 +73,7 @@ func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// offers reports whether the GPU has GPM, and asks it once.
+// offers reports whether the GPU has GPM. It calls the driver once.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
@@ -88,10 +85,10 @@ func (g *gpm) offers(q *inquiry, h device) bool {
 	return *g.offered
 }
 
-// identity is what a pair is known by.
+// identity returns the key of a pair.
 func identity(i gpu.Partition) string { return fmt.Sprint(i) }
 
-// newest returns when the newest sample was taken.
+// newest returns the time of the newest sample.
 func (g *gpm) newest() (at time.Duration) {
 	for _, p := range g.pairs {
 		at = max(at, p.taken[0])
@@ -99,7 +96,7 @@ func (g *gpm) newest() (at time.Duration) {
 	return at
 }
 
-// sample takes a sample of an instance, in place of the older one of its pair.
+// sample takes a sample of an instance, and replaces the older one of its pair.
 func (b *board) sample(q *inquiry, i gpu.Partition) error {
 	p, err := b.gpm.pair(q, i)
 	if err != nil {
@@ -138,11 +135,11 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	return p, nil
 }
 
-// errNoBase is why a first sample tells nothing.
+// errNoBase is the error of a first sample.
 var errNoBase = errors.New("no earlier sample")
 
-// measure returns how busy an instance was between the samples of its pair. Over more
-// than maxInterval that would say little about the end of it.
+// measure returns the activity of an instance between the samples of its pair. An average over more
+// than maxInterval would be too old.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	p := g.pairs[identity(i)]
 	span := gpu.Span{From: p.taken[1], To: p.taken[0]}
@@ -153,11 +150,11 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// rounding is by how many percent a quotient of counters may be more than all.
+// rounding is the tolerance of a quotient of counters above 100, in percent.
 const rounding = 1
 
-// activity returns NVML_GPM_METRIC_SM_UTIL, in percent. The metric has a return code
-// of its own, and is NaN where there is nothing to divide.
+// activity returns NVML_GPM_METRIC_SM_UTIL in percent. The metric has its own return code, and is
+// NaN if nothing can be divided.
 func (p *pair) activity(lib *library) (float64, ret) {
 	get := gonvml.GpmMetricsGetType{NumMetrics: 1, Sample1: p.samples[1], Sample2: p.samples[0]}
 	m := &get.Metrics[0]
@@ -174,8 +171,7 @@ func (p *pair) activity(lib *library) (float64, ret) {
 	return m.Value, gonvml.SUCCESS
 }
 
-// undo takes back the samples of the last look, so that the next one covers its time
-// too.
+// undo removes the samples of the last reading, so that the next one covers its time, too.
 func (g *gpm) undo() {
 	if !g.moved {
 		return
@@ -187,7 +183,7 @@ func (g *gpm) undo() {
 	}
 }
 
-// forget makes the next sample of every instance the first one.
+// forget makes the next sample of every instance its first one.
 func (g *gpm) forget() {
 	for _, p := range g.pairs {
 		p.taken = [2]time.Duration{}
@@ -207,8 +203,7 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees all pairs. The driver, which keeps no list of them, must not have been
-// shut down.
+// free frees all pairs. The driver has no list of them and must not have been shut down.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)

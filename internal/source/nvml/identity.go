@@ -8,10 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// identify reads what the GPU is and where it sits. Each part may be missing:
-// boards without an inforom have no serial, and only Blackwell and newer GPUs
-// know their chassis. What fails now, and is not plainly unsupported, is asked
-// again later; what was known stays.
+// identify reads the identity and the place of the GPU. Each part may be missing: boards without an
+// inforom have no serial, and only Blackwell and newer GPUs report their chassis. Failures are
+// retried later, unless unsupported; known values stay.
 func (b *board) identify() {
 	q := &inquiry{lib: b.lib}
 	h, d := b.handle, &b.device
@@ -45,7 +44,7 @@ func (b *board) identify() {
 	b.again = b.now().Boot + identityRetry
 }
 
-// assign sets *to to what a call returns, or leaves it.
+// assign sets *to to the result of a call, or leaves it unchanged on an error.
 func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 	if v, err := query(q, symbol, call); err == nil {
 		*to = v
@@ -58,9 +57,9 @@ func (b *board) maxPower() (gpu.Watts, ret) {
 	return watts(mw), r
 }
 
-// platform converts the driver's answer. go-nvml asks for version 1 of the
-// struct, in which the bytes of the chassis serial number are called the rack's
-// GUID; layout and length are those of version 2. A byte of 0xff means unknown.
+// platform converts the driver's response. go-nvml requests version 1 of the struct, in which the
+// chassis serial number is called the rack's GUID; layout and length are those of version 2. A byte
+// of 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),
@@ -107,8 +106,8 @@ func (b *board) identifyFabric(q *inquiry) {
 	})
 }
 
-// fabric returns nil for a GPU outside any fabric. A registration that completed
-// with an error has no cluster to name.
+// fabric returns nil for a GPU without a fabric. A registration that completed with an error has no
+// cluster.
 func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
 	word, ok := fabricStates[state]
 	if !ok {

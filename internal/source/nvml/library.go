@@ -11,17 +11,17 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// defaultLibrary is the name go-nvml loads if it is given none.
+// defaultLibrary is go-nvml's default.
 const defaultLibrary = "libnvidia-ml.so.1"
 
-// library is the driver's library after a good nvmlInit.
+// library is the driver's library after a successful nvmlInit.
 type library struct {
 	gonvml.Interface
 	symbols sync.Map // symbol → whether the library has it
 }
 
-// initialise loads the library if need be and initialises the driver. On an
-// error nothing may be called, nvmlShutdown least of all.
+// initialise loads the library if necessary and initialises the driver. After an error nothing may
+// be called, including nvmlShutdown.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
@@ -36,13 +36,13 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	}
 }
 
-// probe looks whether the library can be loaded and has the functions that are
-// called unasked: go-nvml does not say why loading fails, and calls nvmlInit
-// even if the library is another one.
+// probe checks that the library can be loaded and has the functions that are called without a
+// lookup: go-nvml does not return the reason of a failed load, and calls nvmlInit even in another
+// library.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
-		// The loader's words begin with the path.
+		// The loader's message starts with the path.
 		return fmt.Errorf("load %w (is the NVIDIA driver installed, and is its library mounted here? --nvml.library sets the path)", err)
 	}
 	defer func() { _ = library.Close() }() // it stays loaded if it was before
@@ -54,8 +54,8 @@ func probe(path string) error {
 	return nil
 }
 
-// has reports whether a function may be called. go-nvml falls back to older
-// versions of a function by itself; any version will do.
+// has reports whether a function may be called. go-nvml falls back to older versions of a function;
+// any version is enough.
 func (l *library) has(symbol string) bool {
 	if known, ok := l.symbols.Load(symbol); ok {
 		return known.(bool)
@@ -67,18 +67,18 @@ func (l *library) has(symbol string) bool {
 	return found
 }
 
-// An inquiry is a row of calls about one thing, usually a GPU. It remembers what
-// the answers say about that thing as a whole.
+// An inquiry is a series of calls about one object, usually a GPU. It records the results that
+// concern the object as a whole.
 type inquiry struct {
 	lib *library
-	// answered is set once a call succeeded. That a call is not supported is no
-	// sign of life: a driver says so of a GPU that is long dead.
+	// answered is set once a call succeeded. NOT_SUPPORTED does not count: drivers return it for
+	// dead GPUs, too.
 	answered bool
-	// retryable is set if a call failed that may succeed another time.
+	// retryable is set if a failed call may succeed later.
 	retryable bool
-	// lost is the answer that the GPU is lost; nothing is asked after it.
+	// lost is the error that the GPU is lost; no call follows it.
 	lost error
-	// failed is the first failure, other than of what is not supported.
+	// failed is the first error other than NOT_SUPPORTED.
 	failed error
 }
 
@@ -101,8 +101,8 @@ func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T,
 	return none, err
 }
 
-// guarded makes a driver call. go-nvml panics where a driver contradicts itself, as
-// when it wants a buffer of no size.
+// guarded makes a driver call. go-nvml panics if a driver contradicts itself, for example with a
+// buffer of size 0.
 func guarded[T any](call func() (T, gonvml.Return)) (v T, ret gonvml.Return) {
 	defer func() {
 		if recover() != nil {
@@ -125,8 +125,8 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err is why the inquiry says nothing about its GPU, or nil if it does, be it
-// that the GPU supports nothing at all.
+// err returns the error if no call of the inquiry had a result, or nil, also if the GPU supports
+// none of the calls.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost
@@ -137,20 +137,18 @@ func (q *inquiry) err() error {
 	return nil
 }
 
-// is reports whether err is one of the driver's return codes.
+// is reports whether err is one of the return codes.
 func is(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports an answer that stays the same for as long as this driver
-// runs, unlike a failure.
+// unsupported reports an error that stays the same while this driver runs.
 func unsupported(err error) bool {
 	return is(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
 }
 
-// gone reports a failure of the driver as a whole, after which it must be
-// initialised again.
+// gone reports an error of the driver as a whole, after which it must be initialised again.
 func gone(err error) bool {
 	return is(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }

@@ -28,18 +28,18 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// The lists of a GPU that have no end by their nature are not asked for through go-nvml,
-// which allocates as many rows as the driver says there are.
+// Unbounded lists of a GPU are not read through go-nvml, which allocates as many rows as the driver
+// reports.
 
-// maxRows bounds such a list, in rows. A GPU has room for some hundred contexts, and
-// accounting keeps 4,000 processes. A longer list is refused as a whole, with
-// ERROR_INSUFFICIENT_SIZE: in a part of it, processes would seem to have ended.
+// maxRows is the maximum number of rows. A GPU has room for some hundred contexts, and accounting
+// keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE: in a truncated
+// list, processes would seem to have ended.
 const maxRows = 4096
 
 // fewRows is enough for most lists.
 const fewRows = 64
 
-// bounded returns the rows that fill writes into a buffer. Fill returns how many there are.
+// bounded returns the rows that fill writes into a buffer. fill returns their number.
 func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	for _, size := range []int{fewRows, maxRows} {
 		rows := make([]T, size)
@@ -54,7 +54,7 @@ func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	return nil, gonvml.ERROR_INSUFFICIENT_SIZE
 }
 
-// processList asks for one of the lists of processes.
+// processList reads one of the lists of processes.
 func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
 	for _, version := range []string{"_v3", "_v2"} { // with the same rows
 		if f := find(symbol + version); f != nil {
@@ -65,7 +65,7 @@ func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
 	return gonvml.ProcessInfo_v1Slice(rows).ToProcessInfoSlice(), r
 }
 
-// accountingPIDs asks for the processes that have an account.
+// accountingPIDs reads the PIDs of the processes with an account.
 func accountingPIDs(h device) ([]uint32, ret) {
 	return listOf[uint32](find("nvmlDeviceGetAccountingPids"), h)
 }
@@ -81,8 +81,7 @@ func listOf[T any](function unsafe.Pointer, h device) ([]T, ret) {
 	})
 }
 
-// processUtilization asks for the samples since a time. Without any there is no failure:
-// the driver says NOT_FOUND.
+// processUtilization reads the samples since a time. NOT_FOUND means that there are none.
 func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSample, ret) {
 	function := find("nvmlDeviceGetProcessUtilization")
 	if function == nil {
@@ -99,14 +98,13 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 	return rows, r
 }
 
-// find returns a function of the library, nil if it has none of that name.
+// find returns a function of the library, or nil.
 func find(symbol string) unsafe.Pointer {
 	name := append([]byte(symbol), 0)
 	return C.find((*C.char)(unsafe.Pointer(&name[0])))
 }
 
-// pointer returns the driver's handle, which go-nvml keeps in the field of a type that it
-// does not export.
+// pointer returns the driver's handle from an unexported type of go-nvml.
 func pointer(h device) unsafe.Pointer {
 	return reflect.ValueOf(h).FieldByName("Handle").UnsafePointer()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory is what is known of a GPU whatever its handle: what it is, and what
-// one reading hands to the next.
+// A memory is the data of a GPU that do not depend on its handle: its identity, and the state
+// between readings.
 type memory struct {
 	device   gpu.Device
 	meter    meter
@@ -16,7 +16,7 @@ type memory struct {
 	position
 }
 
-// A position is up to where it was told what processes did.
+// A position is the end of the samples that were read.
 type position struct {
 	sampled  time.Duration // boot clock
 	newest   int64         // time of the newest sample of the ring, µs of the wall clock
@@ -25,10 +25,9 @@ type position struct {
 	accounts *accounts     // as of the last reading; nil if they were not read then
 }
 
-// memories keeps the memory of every GPU that was seen, as of its last look. They
-// outlive its index, its loss and a reload of the driver, so that nothing known
-// is asked for again, nor lost if it then cannot be told. Looks recall from it in
-// their lanes.
+// memories keeps the memory of every GPU. It survives a changed index, the loss of the GPU and a
+// driver reload, so that known values are neither read again nor lost. Readings use it in their
+// lanes.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -36,7 +35,7 @@ type memories struct {
 
 func newMemories() *memories { return &memories{byUUID: make(map[string]memory)} }
 
-// recall returns what is known of a GPU, which is nothing at first.
+// recall returns the memory of a GPU, which is empty at first.
 func (m *memories) recall(uuid string) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,10 +48,9 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened forgets the meters, the accounts, and how GPUs are divided. A driver that
-// was loaded again counts from zero anyway, may be a newer one with a better meter, and has
-// no MIG instance that was not made since. The integrals stay: they are counters
-// of our own, and go on.
+// reopened drops the meters, the accounts and the MIG layout. A reloaded driver counts from zero,
+// may be newer with a better meter, and has new MIG instances. The integrals stay, because they are
+// our own counters.
 func (m *memories) reopened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,14 +19,14 @@ type part struct {
 	instance string // the GPU instance's id
 }
 
-// same reports whether two looks at a MIG index saw one device. A UUID alone does
-// not tell: the driver makes it of the ids of the instances (NVIDIA
-// open-gpu-kernel-modules, gpu_uuid.c), and an id may soon be another profile's.
+// same reports whether two readings of a MIG index are the same device. The UUID is not enough: the
+// driver derives it from the ids of the instances (NVIDIA open-gpu-kernel-modules, gpu_uuid.c),
+// which are reused for other profiles.
 func (p part) same(q part) bool { return p.index == q.index && p.uuid == q.uuid && p.name == q.name }
 
-// readMIG brings up to date how the GPU is divided, which may change at any time.
-// Its error says that this is not known now: what was known stays. While nothing
-// changes it costs, beside two calls for the GPU, three for every MIG device.
+// readMIG updates the partitioning of the GPU, which may change at any time. On an error the old
+// partitioning stays. Without changes it costs two calls for the GPU and three for every MIG
+// device.
 func (b *board) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
 		current, _, r := b.handle.GetMigMode()
@@ -52,12 +52,11 @@ func (b *board) readMIG(q *inquiry) error {
 	return b.divide(q, parts)
 }
 
-// maxParts is more MIG devices than any GPU has. To ask for each of a number that is
-// garbage would take hours.
+// maxParts exceeds the number of MIG devices of any GPU. Reading a garbage number of them would
+// take hours.
 const maxParts = 64
 
-// listParts returns the MIG devices in the order of their indices, which may have
-// holes.
+// listParts returns the MIG devices by index, which may have gaps.
 func (b *board) listParts(q *inquiry) (parts []part, err error) {
 	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", b.handle.GetMaxMigDeviceCount)
 	if err != nil {
@@ -86,8 +85,8 @@ func (b *board) listParts(q *inquiry) (parts []part, err error) {
 	return parts, nil
 }
 
-// divide reads the GPU instances of MIG devices that are new. All of them are
-// taken or none: with one missing, its slices would look free.
+// divide reads the GPU instances of new MIG devices. It is all or nothing, because the slices of a
+// missing instance would count as free.
 func (b *board) divide(q *inquiry, parts []part) error {
 	total, err := b.slices(q)
 	if err != nil {
@@ -115,8 +114,8 @@ func (b *board) divide(q *inquiry, parts []part) error {
 	return nil
 }
 
-// slices returns the number of slices of the largest GPU instance that the GPU
-// offers, which is all of it; 0 if it may not be told.
+// slices returns the number of slices of the largest GPU instance that the GPU offers, which is the
+// whole GPU; 0 if reading it is not permitted.
 func (b *board) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
@@ -132,8 +131,8 @@ func (b *board) slices(q *inquiry) (most int, err error) {
 	return most, nil
 }
 
-// instance reads the GPU instance of a MIG device. Its profile's number and its
-// place are for privileged callers only.
+// instance reads the GPU instance of a MIG device. The profile's number and its place need
+// privileges.
 func (b *board) instance(q *inquiry, p *part, id int) (gpu.Partition, error) {
 	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
@@ -150,9 +149,9 @@ func (b *board) instance(q *inquiry, p *part, id int) (gpu.Partition, error) {
 	return i, nil
 }
 
-// profile returns the profile of the GPU instance in the name of a MIG device,
-// such as NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb: a compute instance that is not the
-// whole of its GPU instance has its own slices in front.
+// profile returns the profile of the GPU instance in the name of a MIG device, such as NVIDIA H100
+// 80GB HBM3 MIG 1c.3g.40gb. A compute instance that is smaller than its GPU instance has its own
+// slices as a prefix.
 func profile(name string) string {
 	_, name, _ = strings.Cut(name, "MIG ")
 	compute, whole, ok := strings.Cut(name, "c.")

@@ -9,20 +9,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The driver keeps the samples of ringSpan (NVIDIA open-gpu-kernel-modules,
+// ringSpan is the time that the driver keeps samples (NVIDIA open-gpu-kernel-modules,
 // ctrl2080perf.h: 72 samples over ten seconds).
 const ringSpan = 10 * time.Second
 
-// slack is how far into the past the first reading asks for samples, and how far
-// in the future a sample may lie.
+// slack is the age of the samples that the first reading requests, and the tolerance for samples in
+// the future.
 const slack = time.Second
 
-// settling is how long a sample may take to appear in the ring, which is given two
-// periods of it: up to then before now the samples are complete.
+// settling is the maximum delay of a sample in the ring, two sample periods: samples are complete
+// up to that time before now.
 const settling = 250 * time.Millisecond
 
-// readSamples reads what processes did since the last reading, by accounting or else
-// by the ring.
+// readSamples reads the activity of processes since the last reading, from accounting or else from
+// the ring.
 func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
 	b.noteClock()
 	if b.readAccounts(q, r) {
@@ -34,11 +34,10 @@ func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readRing reads the samples since the last reading. NVML gives one row for each
-// process, averaged over all samples that are newer than a time. So that no average
-// is of more than is new, that time is never long ago; what fell out of the ring
-// before it was read is lost. Times are kept on the boot clock, for the wall clock
-// may be set while samples wait.
+// readRing reads the samples since the last reading. NVML returns one row per process, averaged
+// over all samples after a given time. That time must be recent, so that averages contain only new
+// samples; samples that left the ring unread are lost. Times are kept on the boot clock, because
+// the wall clock may be set.
 func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 	began := b.now()
 	if b.sampled == 0 {
@@ -54,7 +53,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: b.sampled}
 			return
 		}
-		// The average stands for what left the ring unread, too.
+		// The average stands for the samples that left the ring unread, too.
 		b.mixed, span.From = 0, max(b.sampled, began.Boot-2*ringSpan)
 	}
 	since := b.since(began.Wall.Add(span.From - began.Boot))
@@ -65,7 +64,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 	ended := b.now()
 	rows = slices.DeleteFunc(rows, func(row gonvml.ProcessUtilizationSample) bool {
 		at := int64(min(row.TimeStamp, math.MaxInt64))
-		// The driver's ring is known to hold garbage at times.
+		// The driver's ring sometimes has garbage.
 		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
 		if !garbage {
 			b.newest = max(b.newest, at)
@@ -82,9 +81,9 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. The driver stamps samples with it, so
-// for as long as samples from before are in the ring they are newer than any time that can
-// be asked for: each average is of them too, and their rows lie in the future.
+// noteClock detects that the wall clock was set back. The driver stamps samples with it. While
+// older samples are in the ring, they are newer than any time in a request: they are part of each
+// average, and their rows are in the future.
 func (b *board) noteClock() {
 	now := b.now()
 	if last := b.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -93,24 +92,24 @@ func (b *board) noteClock() {
 	b.asked = now
 }
 
-// isMixed reports whether the ring holds samples from before the wall clock was set back. A
-// ring may be longer than [ringSpan]: it is mixed for as long as it has samples of the future,
-// but those that stay for twice as long are garbage.
+// isMixed reports whether the ring has samples from before the wall clock was set back. A ring may
+// be longer than [ringSpan]: it is mixed while it has samples from the future, but those that stay
+// twice as long are garbage.
 func (b *board) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := b.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < b.mixed || len(rows) > 0 && now.Boot < b.mixed+ringSpan, err
 }
 
-// rowsSince asks for the samples after a time, in µs of the wall clock.
+// rowsSince reads the samples after a time, in µs of the wall clock.
 func (b *board) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
 	return query(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
 		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
 	})
 }
 
-// since returns from when on samples are to be asked for, in µs of the wall clock. The
-// two clocks are not read at one moment, and the newest sample that was told would be
-// told again; so its own time counts, unless the wall clock was set.
+// since returns the time after which samples are requested, in µs of the wall clock. The two clocks
+// are not read at the same moment, which would return the newest sample again. So its own time is
+// used, unless the wall clock was set.
 func (b *board) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

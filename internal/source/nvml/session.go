@@ -16,15 +16,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// identityRetry is how long a GPU that is lost, or whose identity could not be
-// read in full, is left alone before it is asked again. The driver may take
-// seconds over a broken GPU and writes to the kernel log each time.
+// identityRetry is the pause before a GPU that is lost or incompletely identified is read again.
+// The driver may take seconds for a broken GPU and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
 
 var errLate = errors.New("call timed out")
 
-// A session is what is known from one nvmlInit to the next. Except for what is
-// marked otherwise it belongs to the goroutine in [Source.Read].
+// A session is the state from one nvmlInit to the next. Only the goroutine in [Source.Read] uses
+// it, except for the fields marked otherwise.
 type session struct {
 	cfg      Config
 	gate     *gate
@@ -33,26 +32,26 @@ type session struct {
 	driver   gpu.Driver
 
 	counting lane.Lane[census]
-	// count is the number of GPUs the driver last counted, -1 before.
+	// count is the number of GPUs in the driver's last count, -1 before.
 	count int
 	slots []*slot
-	// reloaded is set once every call says that the driver was reloaded.
+	// reloaded is set once every call reports that the driver was reloaded.
 	reloaded bool
 
-	// What follows is for any goroutine.
+	// The following fields are for any goroutine.
 	claims sync.Map                 // UUID → index of the slot that has the GPU
 	uuids  sync.Map                 // gonvml.Device → UUID, for events
 	gpms   sync.Map                 // UUID → *gpm
 	events atomic.Pointer[eventSet] // nil while the driver gives none
 }
 
-// census is an answer to how many GPUs there are.
+// census is the result of counting the GPUs.
 type census struct {
 	count int
 	err   error
 }
 
-// newSession asks the driver about itself. It runs in a lane.
+// newSession reads the properties of the driver. It runs in a lane.
 func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	q := &inquiry{lib: lib}
 	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
@@ -63,7 +62,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	return d
 }
 
-// close shuts the driver down. No call may be in flight, nor begin afterwards.
+// close shuts the driver down. No call may be in flight or follow.
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {
@@ -76,7 +75,7 @@ func (d *session) close() error {
 	return nil
 }
 
-// call begins work in a lane, unless earlier work is still in it.
+// call starts work in a lane, unless earlier work is still running in it.
 func call[T any](d *session, l *lane.Lane[T], work func() T) {
 	if l.Busy() || !d.gate.enter(d) {
 		return
@@ -87,8 +86,8 @@ func call[T any](d *session, l *lane.Lane[T], work func() T) {
 	})
 }
 
-// read asks the driver for its GPUs and every GPU for a reading, all at once,
-// and reports what came back before ctx ended.
+// read counts the GPUs and reads all of them at once, and reports the results that arrived before
+// ctx ended.
 func (d *session) read(ctx context.Context) (gpu.Report, error) {
 	var t tally
 	d.drain(&t)
@@ -130,7 +129,7 @@ func (d *session) observeLists(began gpu.Instant) {
 	d.cfg.Stages.Observe(stage.GPUProcesses, began, err)
 }
 
-// tally counts the answers of one tick, by which the driver as a whole is up or gone.
+// tally counts the results of one tick, which show whether the driver as a whole responds.
 type tally struct {
 	answers, gone int
 	err           error // of the first answer that said the driver is gone
@@ -149,10 +148,9 @@ func (d *session) countDevices() census {
 	return census{n, err}
 }
 
-// renumber begins again with as many slots as there are GPUs, if that changed:
-// a driver's indices shift when a GPU disappears. It waits until no call is in
-// flight, since the same GPU could then get a second one; until then the old
-// handles serve.
+// renumber creates the slots again if the number of GPUs changed: a driver's indices shift when a
+// GPU disappears. It waits until no call is in flight, because the same GPU could get a second
+// call. The old handles work until then.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
@@ -165,9 +163,8 @@ func (d *session) renumber() {
 	}
 }
 
-// visit sends a call to every GPU whose last one returned and that is not left
-// alone for now. While the slots wait to be numbered anew, an index may mean
-// another slot's GPU, and is not looked at.
+// visit starts a call on every GPU whose last call returned and whose pause is over. While slots
+// wait to be renumbered, indices are not read, because they may be another GPU's.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

@@ -16,20 +16,20 @@ import (
 type slot struct {
 	index int
 	lane  lane.Lane[look]
-	// board is nil while the GPU is unknown or lost. It belongs to the lane
-	// while that is busy.
+	// board is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
+	// lane.
 	board  *board
 	device gpu.Device // as of the last look
 	err    error      // of the last look
-	// oversized is why its processes are unknown, if there are too many.
+	// oversized is the error if there are too many processes.
 	oversized error
 	again     time.Duration // boot clock; a slot without a board rests until then
-	// belated is a reading that came after its own Read had ended, for this one.
+	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	state   state
 }
 
-// look is the outcome of one call on a GPU.
+// look is the result of one call on a GPU.
 type look struct {
 	board     *board // nil if the GPU could not be identified, or is lost
 	memory    memory
@@ -40,14 +40,12 @@ type look struct {
 	err       error
 }
 
-// maxLate is the age, from its beginning, up to which a reading that came late
-// is used. A GPU that always takes up to two seconds is thus still read, at every
-// tick or every second one. What took longer is no one moment any more: its
-// energy may be of long ago, and its processes of now.
+// maxLate is the maximum age, from its start, of a late reading that is used. A GPU that always
+// takes up to two seconds is thus read at every or every second tick. A slower reading would
+// combine old energy with current processes.
 const maxLate = 2500 * time.Millisecond
 
-// look identifies the GPU at an index unless its board is known, and reads it.
-// It runs in a lane.
+// look identifies the GPU at an index unless its board is known, and reads it. It runs in a lane.
 func (d *session) look(index int, b *board) look {
 	if b == nil {
 		var err error
@@ -67,7 +65,7 @@ func (d *session) look(index int, b *board) look {
 	return l
 }
 
-// drop forgets the reading of a look, and has its samples told again.
+// drop discards the reading of a look, so that its samples are read again.
 func (l *look) drop() {
 	l.reading = nil
 	l.memory.position = l.since
@@ -77,8 +75,8 @@ func (l *look) drop() {
 	}
 }
 
-// drain takes in the looks that came after their Read had ended, so that the
-// next ones can begin at once. A reading that is too old by now is dropped.
+// drain accepts the results that arrived after their Read had ended, so that the next calls can
+// start at once. Readings that are too old are dropped.
 func (d *session) drain(t *tally) {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
@@ -96,9 +94,8 @@ func (d *session) drain(t *tally) {
 	}
 }
 
-// collect takes in the looks that came back before ctx ended, and reports the
-// devices that are known and the readings there are. A look that is still late is
-// left to the next drain.
+// collect accepts the results that arrived before ctx ended, and reports known devices and
+// readings. Later results are left to the next drain.
 func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	report := gpu.Report{Drivers: []gpu.Driver{d.driver}}
 	for _, s := range d.slots {
@@ -122,7 +119,7 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 	return report
 }
 
-// accept notes what a look says of its slot.
+// accept applies the result of a call to its slot.
 func (d *session) accept(s *slot, l look) {
 	s.board, s.err, s.oversized = l.board, l.err, l.oversized
 	if l.memory.device.UUID != "" {
@@ -134,8 +131,8 @@ func (d *session) accept(s *slot, l look) {
 	}
 }
 
-// latest returns the newer of two readings of a GPU, either of which may be
-// missing, with the samples of both.
+// latest returns the newer of two readings of a GPU, one of which may be nil, with the samples of
+// both.
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	if old == nil || young == nil {
 		return cmp.Or(young, old)
@@ -151,7 +148,7 @@ func latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// state is what was last said in the log about a slot.
+// state is the last logged state of a slot.
 type state int
 
 const (
@@ -193,9 +190,8 @@ func (s *slot) logState(log *slog.Logger) {
 	}
 }
 
-// find finds out which GPU is behind an index, and begins with what is known of
-// it. It refuses a GPU that another slot has, which would get a second call
-// beside that slot's. It runs in a lane.
+// find identifies the GPU at an index, and loads its memory. It rejects a GPU of another slot,
+// which would get two calls at once. It runs in a lane.
 func (d *session) find(index int) (*board, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
@@ -218,8 +214,8 @@ func (d *session) find(index int) (*board, error) {
 	return b, nil
 }
 
-// complete reads what is still missing of a GPU's identity, if it is time, and
-// has its events delivered. It runs in a lane.
+// complete reads the missing parts of a GPU's identity after a pause, and registers its events. It
+// runs in a lane.
 func (d *session) complete(b *board) {
 	due := b.incomplete && b.now().Boot >= b.again
 	if due {

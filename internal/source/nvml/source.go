@@ -14,27 +14,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// PCIClasses are NVIDIA's GPUs on the PCI bus: the display controllers that the driver serves.
+// PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver serves.
 var PCIClasses = []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300"}, {Vendor: "0x10de", Class: "0x0302"}}
 
-// Config says how the driver is read.
+// Config is the configuration of a [Source].
 type Config struct {
-	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 by the
-	// loader's search path.
+	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 in the loader's search
+	// path.
 	LibraryPath string
-	// CallTimeout is how long a Read waits before it goes on without those who
-	// did not answer. It must be positive.
+	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// Now is called from several goroutines.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages is told how waiting for XID events goes. How reading goes is the
-	// caller's to tell.
+	// Stages records the health of waiting for XID events. The caller records that of reading.
 	Stages *stage.Set
 }
 
-// Source reads the node's GPUs. It opens the driver when it is first read, and
-// again whenever the driver was reloaded.
+// Source reads the node's GPUs. It opens the driver at the first Read, and again after a driver
+// reload.
 type Source struct {
 	cfg      Config
 	nvml     gonvml.Interface
@@ -50,21 +48,20 @@ type Source struct {
 	xids   []gpu.DriverEvent // since the last report
 }
 
-// opened is the outcome of an attempt to open the driver.
+// opened is the result of an attempt to open the driver.
 type opened struct {
 	session *session
 	err     error
 }
 
-// New returns a source that has not touched the driver yet.
+// New returns a source. It does not use the driver before the first Read.
 func New(cfg Config) *Source {
 	return &Source{cfg: cfg, nvml: gonvml.New(gonvml.WithLibraryPath(cfg.LibraryPath)), memories: newMemories()}
 }
 
-// Read returns what every GPU says now, opening the driver first if needed. It
-// takes about [Config.CallTimeout] at most. An error means that the driver as a
-// whole does not answer; a GPU that does not is missing from the readings, or
-// from the devices if it is lost.
+// Read returns the current readings of all GPUs, and opens the driver if necessary. It takes about
+// [Config.CallTimeout] at most. An error means that the driver as a whole does not respond; a GPU
+// that does not respond is missing from the readings, or from the devices if it is lost.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,12 +79,13 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// open returns the open session. If there is none, or the driver reloaded it, it
-// opens one; an attempt that takes longer than this Read is awaited by the next.
+// open returns the open session. If there is none, or the driver was reloaded, it opens one. An
+// attempt that takes longer than this Read is continued by the next.
 //
-// NVML counts its initialisations, and only the shutdown that undoes the last of
-// them lets go of a driver that was unloaded. So a new session cannot begin over
-// an old one, which in turn must not be shut down under a call that is stuck.
+// NVML counts its initialisations, and only the last shutdown releases a driver that was unloaded.
+// So
+// a new session cannot start before an old one is shut down, and that must not happen during a call
+// that is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
@@ -130,9 +128,9 @@ func (s *Source) reopen(old *session) opened {
 	return opened{session: newSession(s.cfg, &s.gate, lib, s.memories)}
 }
 
-// Close lets no further call begin, waits for those in flight and shuts the
-// driver down. If a call does not return in time it leaves the driver as it is:
-// to shut it down under a call is to crash. Nothing can be read afterwards.
+// Close prevents further calls, waits for those in flight and shuts the driver down. If a call does
+// not return in time, the driver stays open, because a shutdown during a call would crash. The
+// source cannot be read afterwards.
 func (s *Source) Close(wait time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
