@@ -52,9 +52,9 @@ func (m *Mapper) Allocations() gpu.Allocations {
 		m.requestPoll()
 	}
 	if len(deadPods) == 0 || livenessKnown {
-		return gpu.Allocations{Known: true, Asked: *requested, List: held}
+		return gpu.Allocations{Known: true, Requested: *requested, List: held}
 	}
-	return gpu.Allocations{Known: true, Asked: *requested, List: markDead(held, deadPods)}
+	return gpu.Allocations{Known: true, Requested: *requested, List: markDead(held, deadPods)}
 }
 
 // fresh reports whether the last accepted list is still valid. The caller holds m.mu.

@@ -216,12 +216,12 @@ func TestRequestTime(t *testing.T) {
 	})
 	began := n.now().Boot
 	n.poll()
-	if got := n.Allocations().Asked; got != began {
+	if got := n.Allocations().Requested; got != began {
 		t.Errorf("requested at %v, want %v", got, began)
 	}
 	answer = errors.New("not now")
 	n.pollFails("not now")
-	if got := n.Allocations().Asked; got != began {
+	if got := n.Allocations().Requested; got != began {
 		t.Errorf("after a failed call: requested at %v, want %v", got, began)
 	}
 }

@@ -194,8 +194,8 @@ type Allocations struct {
 	// NoKubelet is set on a machine without a kubelet, where nothing is allocated and no
 	// allocation is required.
 	NoKubelet bool
-	// Asked is the time (boot clock) at which the list was requested. It contains all allocations
+	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
 	// of containers that existed by then.
-	Asked time.Duration
-	List  []Allocation
+	Requested time.Duration
+	List      []Allocation
 }

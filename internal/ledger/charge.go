@@ -46,9 +46,9 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	                                  else all with a context, equally
 //	and the busy part               → by activity                               shared
 //	                                  where there was none, as the idle part    allocated
-//	nobody there, holders stale or dead, or
+//	no owner, holders stale or dead, or
 //	processes or holders not known  → unattributed                              unknown
-//	nobody                          → unattributed                              idle
+//	no owner                        → unattributed                              idle
 //
 // A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
 // owner that does. The host's and unmapped processes' shares are unattributed, with that

@@ -75,7 +75,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 	}
 	free := max(bounded(m.Slices)-used, 0)
 	if used+free == 0 {
-		free = 1 // the driver said nothing: the whole is free
+		free = 1 // the driver reported nothing: the whole GPU is free
 	}
 	return append(weights, uint64(free))
 }

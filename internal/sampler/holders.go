@@ -96,7 +96,7 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the containers that hold the GPU and those that only use it. A user shares the
+// holders returns the holders of the GPU and its other users. A user shares the
 // allocation of another container of its pod, if there is one: the kubelet may not list allocations
 // of init containers. A pod with an unknown container is not listed beside its allocation.
 func (u *usage) holders() []gpu.Holder {

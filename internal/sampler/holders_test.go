@@ -119,12 +119,12 @@ func TestNewcomer(t *testing.T) {
 			t.Errorf("%s: %d strays, %+v", when, *g.Strays, g.Holders)
 		}
 	}
-	w.allocations.Asked = w.now
+	w.allocations.Requested = w.now
 	w.ticks(s, 2)
 	w.runs(first, 42, train)
 	look("it came", 0, gpu.SharingUnknown)
 	look("nobody was asked", 0, gpu.SharingUnknown)
-	w.allocations.Asked = w.now
+	w.allocations.Requested = w.now
 	look("the kubelet did not list it", 1, gpu.SharingNone)
 
 	w.contexts[first] = nil
@@ -136,7 +136,7 @@ func TestNewcomer(t *testing.T) {
 	w.runs(first, 44, train)
 	look("it came after a long time", 0, gpu.SharingUnknown)
 	w.gives(first, train)
-	w.allocations.Asked = w.now
+	w.allocations.Requested = w.now
 	look("the kubelet listed it", 0, gpu.SharingExclusive)
 }
 

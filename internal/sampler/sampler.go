@@ -134,7 +134,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		processes: make(map[string]processUsage, len(report.Readings)),
 	}
 	if v.givenKnown = allocations.Known && !allocations.NoKubelet; v.givenKnown {
-		s.given, s.asked = v.allocations, allocations.Asked
+		s.given, s.asked = v.allocations, allocations.Requested
 	}
 	for _, r := range report.Readings {
 		v.processes[r.UUID] = s.processes.resolve(r, s.holdsGPU)
@@ -165,7 +165,7 @@ type view struct {
 	now              gpu.Instant
 	report           gpu.Report
 	down             bool                        // no driver answers
-	allocations      map[string][]gpu.Allocation // by UUID, as [byGPU] says
+	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
 	givenKnown       bool                    // the kubelet's list of allocations is known
 	processes        map[string]processUsage // by UUID

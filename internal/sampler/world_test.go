@@ -130,7 +130,7 @@ func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 // Allocations are of now, unless a test says when the kubelet was asked.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
-	a.Asked = cmp.Or(a.Asked, w.now)
+	a.Requested = cmp.Or(a.Requested, w.now)
 	return a
 }
 

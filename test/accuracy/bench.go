@@ -15,18 +15,18 @@ import (
 
 const (
 	tick = time.Second
-	// refresh is as often as the mapper asks its witnesses while containers come and go.
+	// refresh is the interval at which the mapper reads allocations while containers come and go.
 	refresh = 2 * time.Second
-	// phase is when the exporter starts after the node: no workload changes on its
-	// ticks, and the counter has not just moved.
+	// phase is the delay of the exporter's start after the node's, so that workloads do not change
+	// on its ticks and the counter was not just refreshed.
 	phase = 450 * time.Millisecond
 )
 
-// start is the moment at which every simulation begins.
+// start is the time at which every simulation starts.
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}
 
-// A bench is a simulated node with the whole exporter but its HTTP server, on an
-// invented clock.
+// A bench is a simulated node with the whole exporter, except for its HTTP server, on a simulated
+// clock.
 type bench struct {
 	Case
 	node     *simnode.Node
@@ -39,15 +39,15 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped are not known to the exporter, and go on while it is away.
+	// previous and scraped are independent of the exporter, and continue while it is down.
 	previous previousRule
 	scraped  scrapedRule
 }
 
-// Play plays a case for a time. The library is the fake driver (package fakes). Only
-// one case can be played at a time, since a process has one environment.
+// Play runs a case for some time. The library is the fake driver (package fakes). Only one case can
+// run at a time, because a process has one environment.
 func Play(ctx context.Context, library string, c Case, length time.Duration) (r Result, err error) {
-	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	dir, err := os.MkdirTemp("", "node") // short, for a socket
 	if err != nil {
 		return Result{}, err
 	}
@@ -81,7 +81,7 @@ func (b *bench) configure(library string) (err error) {
 	return err
 }
 
-// play lets time pass, with a tick in every second in which the exporter runs.
+// play advances the time, with a tick in every second in which the exporter runs.
 func (b *bench) play(ctx context.Context, length time.Duration) error {
 	if err := b.advance(phase); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (b *bench) play(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// advance moves the node, and writes down what happens.
+// advance advances the node and records the truth.
 func (b *bench) advance(d time.Duration) error {
 	b.now.Boot, b.now.Wall = b.now.Boot+d, b.now.Wall.Add(d)
 	return b.node.Watch(b.now, func(row simnode.Truth, on []simnode.Activity) {
@@ -112,7 +112,7 @@ func (b *bench) advance(d time.Duration) error {
 	})
 }
 
-// look is one tick of the exporter, which starts if it was down.
+// look runs one tick of the exporter, and starts it if it was down.
 func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if b.exporter == nil {
 		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
@@ -138,7 +138,7 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	return nil
 }
 
-// snapshot returns what the exporter shows of the GPU.
+// snapshot returns the exporter's data of the GPU.
 func (b *bench) snapshot() (*gpu.GPU, error) {
 	snap := b.exporter.Sampler.Latest()
 	if snap == nil || len(snap.GPUs) != 1 || snap.GPUs[0].Reading == nil || snap.GPUs[0].Book == nil {
@@ -147,7 +147,7 @@ func (b *bench) snapshot() (*gpu.GPU, error) {
 	return &snap.GPUs[0], nil
 }
 
-// stop ends the exporter as SIGTERM does, if it runs.
+// stop ends the exporter like SIGTERM, if it runs.
 func (b *bench) stop() error {
 	if b.exporter == nil {
 		return nil

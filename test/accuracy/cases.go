@@ -7,35 +7,34 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A Case is a GPU with a workload, and what happens to the exporter meanwhile.
+// A Case is a GPU with a workload, and the times at which the exporter runs.
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
-	// Down is when the exporter does not run, if ever.
+	// Down is the time in which the exporter does not run, if any.
 	Down simnode.Span
-	// Unseen marks a case in which the driver does not show what decides, so that
-	// there is no aim.
+	// Unseen is set if the driver does not show what decides the case, so that there is no aim.
 	Unseen bool
 }
 
-// A Sampling is a way in which a driver may take its samples.
+// A Sampling is a way in which a driver takes its samples.
 type Sampling struct {
 	Name string
 	simnode.Sampling
 }
 
-// Samplings lists the ways, the most favourable one first.
+// Samplings returns the ways, the most favourable one first.
 func Samplings() []Sampling {
 	return []Sampling{
 		{"name a process with a context while nothing runs", simnode.Sampling{}},
 		{"name the process that ran last", simnode.Sampling{Idle: simnode.NamesLast}},
-		{"name nobody", simnode.Sampling{Idle: simnode.NamesNone}},
+		{"name no process", simnode.Sampling{Idle: simnode.NamesNone}},
 		{"6 a second", simnode.Sampling{PerSecond: 6}},
 		{"1 a second", simnode.Sampling{PerSecond: 1}},
 	}
 }
 
-// Sampled returns cases under a way to take samples.
+// Sampled returns cases with a way to take samples.
 func Sampled(cases []Case, how Sampling) []Case {
 	for i := range cases {
 		cases[i].Scenario.Sampling = how.Sampling
@@ -43,9 +42,8 @@ func Sampled(cases []Case, how Sampling) []Case {
 	return cases
 }
 
-// Cases lists the cases, to be played for a length of time. Every pod that holds something
-// holds one replica, or one instance, of one GPU, and but for those of equal work no two draw
-// the same for a busy second.
+// Cases returns the cases for a length of time. Every holder holds one replica, or one instance, of
+// one GPU. Except in cases of equal work, no two pods draw the same power.
 func Cases(length time.Duration) []Case {
 	return []Case{
 		sliced("two equally busy",
@@ -80,8 +78,8 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks is a GPU of people who work lightly: one half now and then, the other half
-// for a moment of every second.
+// notebooks is a GPU of light users: half of them work occasionally, the others for a moment of
+// every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod
 	for i := range n {
@@ -95,7 +93,7 @@ func notebooks(n int) Case {
 	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
 }
 
-// ownMPS is a pod that runs an MPS server of its own for its clients, beside a pod that does not.
+// ownMPS is a pod with an MPS server of its own and its clients, beside a pod without one.
 func ownMPS() Case {
 	c := sliced("a pod with an MPS server of its own beside one without",
 		pod("mps", 420, simnode.Constant(40)),
@@ -109,7 +107,7 @@ func ownMPS() Case {
 	return c
 }
 
-// bystander is a pod that holds the GPU and has no process, beside one that has a context.
+// bystander is a pod that holds the GPU and has no process, beside one with a context.
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
@@ -118,8 +116,8 @@ func bystander() Case {
 	return c
 }
 
-// bursts is a pod that works now and then, and for less than a tick, beside one that works
-// all the time.
+// bursts is a pod that works occasionally, for less than a tick, beside a pod that works all the
+// time.
 func bursts(name string, accounting bool) Case {
 	c := sliced(name,
 		pod("burst", 610, simnode.Duty(44, 900*time.Millisecond, 9100*time.Millisecond)),
@@ -128,7 +126,7 @@ func bursts(name string, accounting bool) Case {
 	return c
 }
 
-// churning is a GPU that is idle at first, and then has jobs that start and stop.
+// churning is a GPU that is idle first, and then has jobs that start and stop.
 func churning() Case {
 	c := sliced("jobs that start and stop beside a steady one",
 		pod("steady", 450, simnode.Constant(40)),
@@ -140,8 +138,8 @@ func churning() Case {
 	return c
 }
 
-// divided is a GPU of two MIG instances. In each fifth of the time, roughly, another one
-// of them works, or both, or neither.
+// divided is a GPU with two MIG instances. In about each fifth of the time another one of them
+// works, or both, or neither.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})
@@ -157,7 +155,7 @@ func divided(name string, length time.Duration, gpm bool) Case {
 	return c
 }
 
-// restarted is an exporter that is replaced in the middle.
+// restarted is a case in which the exporter is replaced in the middle.
 func restarted(length time.Duration) Case {
 	c := sliced("the exporter is restarted, and away for five seconds",
 		pod("left", 480, simnode.Constant(60)),
@@ -166,9 +164,9 @@ func restarted(length time.Duration) Case {
 	return c
 }
 
-// fleeting is a GPU with processes that often begin and end between two ticks.
+// fleeting is a GPU with processes that often start and end between two ticks.
 func fleeting() Case {
-	c := sliced("jobs that live for less than a tick beside a steady one",
+	c := sliced("jobs shorter than a tick beside a steady one",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
 	c.Unseen = true
@@ -197,8 +195,7 @@ func sliced(name string, pods ...simnode.Pod) Case {
 	}}
 }
 
-// pod is a pod with one process, which draws so many watts while it keeps the GPU
-// entirely busy.
+// pod is a pod with one process and its power in watts while it keeps the GPU fully busy.
 func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	return simnode.Pod{Namespace: "team-a", Name: name, QoS: "burstable", Containers: []simnode.Container{{
 		Name:      "main",
@@ -206,7 +203,7 @@ func pod(name string, watts int, load simnode.Pattern) simnode.Pod {
 	}}}
 }
 
-// lasting is a pod that gives way to a new one of its kind after a while.
+// lasting is a pod that is replaced by a similar one after a lifetime.
 func lasting(lifetime time.Duration, p simnode.Pod) simnode.Pod {
 	p.Lifetime = lifetime
 	return p

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A rule is a way to say whose a GPU's energy is.
+// A rule is a way to attribute a GPU's energy.
 type rule int
 
 const (
@@ -20,8 +20,8 @@ const (
 	rules
 )
 
-// charges are amounts of energy by owner, in millijoules: a pod's name, or the reason
-// in brackets why it is nobody's.
+// charges are amounts of energy in millijoules by owner: a pod's name, or a reason in brackets if
+// unattributed.
 type charges map[string]float64
 
 func (c charges) sum() float64 {
@@ -41,19 +41,19 @@ func (c charges) scaled(total float64) charges {
 	return out
 }
 
-// An entry says who bears the energy of some time up to a moment on the boot clock.
+// An entry has the charges of the time up to a boot clock.
 type entry struct {
 	at time.Duration
 	by rule
 	charges
 }
 
-// A journal is what the rules said, moment by moment.
+// A journal has the charges of all rules over time.
 type journal []entry
 
 func (j *journal) add(at time.Duration, by rule, c charges) { *j = append(*j, entry{at, by, c}) }
 
-// between sums what the rules said of the time between two moments.
+// between sums the charges of the time between two boot clocks.
 func (j journal) between(from, to time.Duration) [rules]charges {
 	var sums [rules]charges
 	for r := range sums {
@@ -70,7 +70,7 @@ func (j journal) between(from, to time.Duration) [rules]charges {
 	return sums
 }
 
-// ownerName names an owner.
+// ownerName returns the name of an owner.
 func ownerName(o gpu.Owner) string {
 	if o.Kind == gpu.OwnerPod {
 		return o.Name

@@ -5,7 +5,7 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // A ledger follows a book. Accounts that retire were read before.
 type ledger struct{ last charges }
 
-// read takes in a book and returns what was charged since it was read last.
+// read returns the charges since the last read.
 func (l *ledger) read(b *gpu.Book) charges {
 	now := make(charges)
 	for _, a := range b.Accounts {

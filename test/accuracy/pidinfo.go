@@ -2,18 +2,17 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A pidInfoRule charges as DCGM's process statistics do (dcgmGetPidInfo, field
-// energyConsumed of dcgmPidSingleInfo_t): a process is told the last minus the first
-// sample of the whole GPU's energy counter in the time it lived. NVIDIA/DCGM v4.6.0,
-// dcgmlib/dcgm_structs.h, dcgmlib/src/DcgmHostEngineHandler.cpp. Here it is spared
-// that the engine forgets samples after its keep age, after which the value falls.
+// A pidInfoRule charges as DCGM's process statistics do (dcgmGetPidInfo, field energyConsumed of
+// dcgmPidSingleInfo_t): each process gets the last minus the first sample of the whole GPU's energy
+// counter in its lifetime. NVIDIA/DCGM v4.6.0, dcgmlib/dcgm_structs.h,
+// dcgmlib/src/DcgmHostEngineHandler.cpp. Unlike the engine it keeps all samples; the engine drops
+// old ones, after which the value falls.
 type pidInfoRule struct {
 	last  gpu.Millijoules
 	there map[gpu.ProcessID]bool
 }
 
-// read takes in a reading and returns what it adds to the processes that were there
-// at the reading before, too.
+// read returns the energy since the last reading for each process that was present at both.
 func (r *pidInfoRule) read(g *gpu.GPU) charges {
 	c, now := make(charges), make(map[gpu.ProcessID]bool)
 	for _, p := range g.Processes {

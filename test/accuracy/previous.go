@@ -3,15 +3,15 @@ package accuracy
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // A previousRule charges as gpuledger's first edition did, from the same readings: the energy
-// between two of them goes to the only owner that has a context, or to several by their
-// activity, or if nobody worked to those that hold replicas; without any context to the
-// holders, else to nobody. It knows neither MIG nor gaps.
+// between two of them goes to the only owner with a context; or to several by activity; or without
+// activity to the holders of replicas; without any context to the holders; else to no owner. It
+// supports neither MIG nor gaps.
 type previousRule struct {
 	last  *gpu.Millijoules
 	there map[string]bool
 }
 
-// read takes in a reading and returns what it adds.
+// read returns the charges since the last reading.
 func (r *previousRule) read(g *gpu.GPU) charges {
 	now, activity, held := make(map[string]bool), make(charges), make(charges)
 	for _, p := range g.Processes {

@@ -10,40 +10,40 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Result is what came of a case up to the moment up to which the book was settled.
+// A Result is the result of a case up to the last settled time.
 type Result struct {
 	Case
-	// Energy is what the GPU really consumed, Booked what its book says and
-	// Accounts what the accounts in it hold.
+	// Energy is the true energy of the GPU, Booked that of its book, and Accounts that in the
+	// book's accounts.
 	Energy, Booked, Accounts gpu.Millijoules
-	// Slack is the part of the time in which nothing ran.
+	// Slack is the share of time without work.
 	Slack  float64
 	Owners []Owner
 }
 
-// An Owner is what fell to a pod, to all pods of a kind, or to nobody for a reason in
-// brackets. Everything is a share of the GPU's energy.
+// An Owner is the energy of a pod, of all pods of a kind, or of a reason in brackets, as a share of
+// the GPU's energy.
 type Owner struct {
 	Name string
-	// Sample is set for one pod of a kind, which the kind includes.
+	// Sample is set for one pod of a kind; the kind includes it.
 	Sample bool
-	// Truth is what it really used, Perfect what gpuledger's rule gives it under perfect
-	// sight, Charged what gpuledger charged.
+	// Truth is the true energy, Perfect that of gpuledger's rule with perfect samples, Charged that
+	// of gpuledger.
 	Truth, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, 0 if there are none.
 	Bound float64
-	// Previous, SMShare, Scraped and PIDInfo are what the other rules charged.
+	// Previous, SMShare, Scraped and PIDInfo are the charges of the other rules.
 	Previous, SMShare, Scraped, PIDInfo float64
 }
 
-// Signal is the error of what gpuledger saw.
+// Signal is the error of gpuledger's samples.
 func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 
-// Model is the error of its rule under perfect sight.
+// Model is the error of its rule with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns how much of the energy a rule put into wrong accounts: half the sum of the
-// errors against the truth.
+// Wrong returns the share of energy that a rule put into wrong accounts: half the sum of the
+// errors.
 func (r *Result) Wrong(by func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
@@ -54,7 +54,7 @@ func (r *Result) Wrong(by func(Owner) float64) float64 {
 	return sum / 2
 }
 
-// The rules that [Result.Wrong] can be asked about.
+// The arguments of [Result.Wrong].
 var (
 	Charged  = func(o Owner) float64 { return o.Charged }
 	Previous = func(o Owner) float64 { return o.Previous }
@@ -63,11 +63,11 @@ var (
 	PIDInfo  = func(o Owner) float64 { return o.PIDInfo }
 )
 
-// Check reports whether the book balances, with itself and with the GPU, and whether
-// the signal's error is at most an owner's tolerance.
+// Check returns an error if the book does not balance, with itself and with the GPU, or if the
+// signal's error exceeds an owner's tolerance.
 func (r *Result) Check(tolerance func(Owner) float64) error {
 	if r.Booked != r.Energy || r.Accounts != r.Booked {
-		return fmt.Errorf("%s: the GPU consumed %d mJ, its book says %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
+		return fmt.Errorf("%s: the GPU consumed %d mJ, its book has %d mJ, its accounts hold %d mJ", r.Name, r.Energy, r.Booked, r.Accounts)
 	}
 	for _, o := range r.Owners {
 		if most := tolerance(o); !r.Unseen && math.Abs(o.Signal()) > most {
@@ -77,7 +77,7 @@ func (r *Result) Check(tolerance func(Owner) float64) error {
 	return nil
 }
 
-// result closes the bench.
+// result ends the bench.
 func (b *bench) result() (Result, error) {
 	g, err := b.snapshot()
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *bench) result() (Result, error) {
 	return r, nil
 }
 
-// owner sums what fell to some owners.
+// owner sums the energy of some owners.
 func (b *bench) owner(name string, members []string, sums [rules]charges, energy float64) Owner {
 	share := func(by charges) (sum float64) {
 		for _, m := range members {
@@ -116,7 +116,7 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 	}
 }
 
-// worst returns the one of a kind for which the signal's error is largest.
+// worst returns the member of a kind with the largest error of the signal.
 func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner) {
 	for _, m := range k.members {
 		o := b.owner("one "+strings.TrimSuffix(k.name, "s")+", at worst", []string{m}, sums, energy)
@@ -127,13 +127,13 @@ func (b *bench) worst(k kind, sums [rules]charges, energy float64) (worst Owner)
 	return worst
 }
 
-// A kind is one owner, or pods that took one another's place.
+// A kind is one owner, or pods that replaced one another.
 type kind struct {
 	name    string
 	members []string
 }
 
-// kinds lists the owners that any rule named.
+// kinds returns the owners that any rule charged.
 func (b *bench) kinds(sums [rules]charges) []kind {
 	owners := make(map[string]bool)
 	for _, c := range sums {
@@ -154,7 +154,7 @@ func (b *bench) kinds(sums [rules]charges) []kind {
 	return kinds
 }
 
-// kindOf names the pods that took one another's place as one.
+// kindOf returns the common name of pods that replaced one another.
 func (c *Case) kindOf(owner string) string {
 	for _, p := range c.Scenario.Pods {
 		if p.Lifetime > 0 && strings.HasPrefix(owner, p.Name+"-") {

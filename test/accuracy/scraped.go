@@ -2,9 +2,8 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// A scrapedRule charges as queries do that multiply the GPU's energy since the last scrape
-// by each process's share of the SM utilisation at this one, equally without any. Scrapes
-// are 15 seconds apart.
+// A scrapedRule charges like queries that multiply the GPU's energy since the last scrape by each
+// process's current share of the SM utilisation, equally without any. Scrapes are 15 seconds apart.
 type scrapedRule struct {
 	ticks int
 	last  *gpu.Millijoules
@@ -12,7 +11,7 @@ type scrapedRule struct {
 
 const scrapeEvery = 15 // ticks
 
-// read takes in a reading and returns what it adds.
+// read returns the charges since the last reading.
 func (r *scrapedRule) read(g *gpu.GPU) charges {
 	if r.ticks++; r.ticks%scrapeEvery != 1 {
 		return nil

@@ -2,21 +2,20 @@ package accuracy
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// An smShareRule charges as exporters do that multiply power by the share of SM
-// utilisation, such as Kepler (sustainable-computing-io/kepler 13944a6,
-// internal/device/gpu/nvidia/collector.go, internal/monitor/process.go): the board's
-// power at the tick, less idle power, is divided among the processes listed by their
-// share of the SM utilisation, equally without any, and taken for the time since the last
-// tick, for those that were there at it. Idle power is the lowest that was seen with no
-// process on the GPU, and 0 until that was seen. Kepler asks for the last ten seconds of
-// samples and ticks every five; here the rule has the samples and the ticks of the ledger.
+// An smShareRule charges like exporters that multiply power by the share of SM utilisation, such as
+// Kepler (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go,
+// internal/monitor/process.go): the board's power at the tick, less idle power, times the time
+// since the last tick, is divided among the processes listed at both by their share of the SM
+// utilisation, equally without any. Idle power is the lowest power without a process on the GPU, 0
+// before that. Kepler reads the samples of the last ten seconds every five seconds; this rule has
+// the ledger's samples and ticks.
 type smShareRule struct {
 	idle  *float64 // W, nil until seen
 	at    gpu.Instant
 	there map[gpu.ProcessID]bool
 }
 
-// read takes in a reading and returns what it adds.
+// read returns the charges since the last reading.
 func (r *smShareRule) read(g *gpu.GPU) charges {
 	watts := *g.Reading.Gauges[gpu.Power]
 	if len(g.Processes) == 0 && (r.idle == nil || watts < *r.idle) {
@@ -38,7 +37,7 @@ func (r *smShareRule) read(g *gpu.GPU) charges {
 	return c
 }
 
-// smShares returns the share of each process, which are equal without a signal.
+// smShares returns the share of each process; they are equal without a signal.
 func smShares(processes []gpu.LiveProcess) []float64 {
 	shares := make([]float64, len(processes))
 	var total float64

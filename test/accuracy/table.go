@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// Table returns results as a table. All numbers are percentages of the GPU's energy, and all
-// errors but the model's and the signal's are against the truth.
+// Table returns results as a table. All numbers are percentages of the GPU's energy, and all errors
+// except the model's and the signal's are against the truth.
 func Table(results []Result) *markdown.Table {
 	t := markdown.NewTable("whose energy", "truth", "gpuledger", "error", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
@@ -23,7 +23,7 @@ func Table(results []Result) *markdown.Table {
 	return t
 }
 
-// cells are the row of an owner.
+// cells returns the row of an owner.
 func (r *Result) cells(o *Owner) []string {
 	bound := "–"
 	if o.Bound > 0 {
@@ -36,7 +36,7 @@ func (r *Result) cells(o *Owner) []string {
 	}
 }
 
-// unlessMIG returns the cell of a rule that does not know MIG.
+// unlessMIG returns the cell of a rule without support for MIG.
 func (r *Result) unlessMIG(cell string) string {
 	if r.Scenario.GPUs[0].MIG != nil {
 		return "–"
@@ -44,7 +44,7 @@ func (r *Result) unlessMIG(cell string) string {
 	return cell
 }
 
-// A Summary is how much energy is in wrong accounts, on average over cases.
+// A Summary is the average share of energy in wrong accounts over cases.
 type Summary struct {
 	Cases                               int
 	Charged, Previous, SMShare, Scraped float64
@@ -59,11 +59,11 @@ func (s *Summary) add(r *Result) {
 	s.Scraped += (r.Wrong(Scraped) - s.Scraped) / n
 }
 
-// saturated is the part of the time in which nothing runs up to which a GPU is busy.
+// saturated is the share of time without work up to which a GPU counts as saturated.
 const saturated = 0.15
 
-// Summarize returns the averages over the cases with idle time and over the saturated ones,
-// without those that the rules cannot be compared on: divided GPUs.
+// Summarize returns the averages over the cases with idle time and over the saturated ones. It
+// omits GPUs in MIG mode, for which the rules cannot be compared.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {
@@ -77,8 +77,8 @@ func Summarize(results []Result) (idle, busy Summary) {
 	return idle, busy
 }
 
-// Compare reports whether a summary of the cases with idle time and one of the saturated
-// cases are as good as gpuledger wants to be.
+// Compare returns an error if a summary of the cases with idle time or one of the saturated cases
+// exceeds gpuledger's limits.
 func Compare(idle, busy Summary) error {
 	switch {
 	case idle.Cases == 0 || busy.Cases == 0:
@@ -91,13 +91,13 @@ func Compare(idle, busy Summary) error {
 	return nil
 }
 
-// A Run is all cases under one way of the driver to take samples.
+// A Run has the results of all cases under one way to take samples.
 type Run struct {
 	Name    string
 	Results []Result
 }
 
-// Ranges returns how much energy is in wrong accounts under each way to take samples.
+// Ranges returns the energy in wrong accounts under each way to take samples.
 func Ranges(runs []Run) *markdown.Table {
 	t := markdown.NewTable("the driver's samples",
 		"gpuledger, idle time", "first edition", "SM share", "SM share, 15 s",
@@ -115,7 +115,7 @@ func Ranges(runs []Run) *markdown.Table {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// signed is an error with its sign, none if it is nothing.
+// signed returns an error with its sign, which 0 lacks.
 func signed(share float64) string {
 	if s := fmt.Sprintf("%+.1f", 100*share); s != "+0.0" && s != "-0.0" {
 		return strings.Replace(s, "-", "−", 1)

@@ -7,20 +7,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// step is the time by which the model moves.
+// step is the time step of the model.
 const step = 100 * time.Millisecond
 
-// A world follows the model: who really uses the GPU's energy, and who would bear it
-// by gpuledger's rule if nothing escaped it.
+// A world follows the model: the true energy of each owner, and that by gpuledger's rule with
+// perfect samples.
 type world struct {
 	gpu simnode.GPU
 	// perSecond is how many samples the driver takes.
 	perSecond float64
 	last      simnode.GPUTruth
-	// steps counts all steps, slack how much of them was idle time.
+	// steps is the number of all steps, slack the idle time in them.
 	steps, slack float64
-	// What follows is about the steps in which several owners were busy, or one beside
-	// another: their number, the energy of their work, and who bears it by the rule.
+	// The following fields are about steps in which several owners were busy, or one beside
+	// another: their number, the energy of their work, and its charges by the rule.
 	sharedSteps  int
 	sharedEnergy float64
 	shared       charges
@@ -34,7 +34,7 @@ func newWorld(sc simnode.Scenario) world {
 	return w
 }
 
-// truth returns what everybody used in the step that ends with a row.
+// truth returns the true energy of all owners in the step that ends with a row.
 func (w *world) truth(row simnode.GPUTruth) charges {
 	used := make(charges)
 	for c, e := range row.Since(&w.last) {
@@ -58,9 +58,9 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	return used
 }
 
-// perfect returns who bears the energy of a step by gpuledger's rule: the floor of the time
-// in which nothing ran goes to the holders, or to all with a context if there are none, the
-// rest to all by their busy time. On a MIG instance both go by its slices.
+// perfect returns the charges of a step by gpuledger's rule: idle time's floor goes to the holders,
+// or without holders to all owners with a context; the rest to all by busy time. On a MIG instance
+// both follow its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	holding, contexts, work := make(charges), make(charges), make(charges)
 	total, busy := w.slices(), 0.0
@@ -104,7 +104,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG is the same for instances, each of which one pod holds.
+// perfectMIG is the same for instances, each held by one pod.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {
@@ -131,7 +131,7 @@ func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// owner names whose an activity is.
+// owner returns the name of an activity's owner.
 func owner(a simnode.Activity) string {
 	if a.Name == "" {
 		return "(host)"
@@ -147,7 +147,7 @@ func (w *world) part(instance int) float64 {
 	return float64(w.gpu.MIG.Instances[instance].Slices)
 }
 
-// slices returns the slices of the GPU, 1 where it is not divided.
+// slices returns the slices of the GPU, 1 without MIG.
 func (w *world) slices() float64 {
 	if w.gpu.MIG == nil {
 		return 1
@@ -155,9 +155,8 @@ func (w *world) slices() float64 {
 	return float64(w.gpu.MIG.Slices)
 }
 
-// bound returns two standard errors of what random samples say of some owners' energy:
-// of a share p over n samples the standard error is √(p(1-p)/n). It is 0 where the
-// driver takes no samples.
+// bound returns two standard errors of random samples of some owners' energy: for a share p over n
+// samples the standard error is √(p(1-p)/n). It is 0 if the driver takes no samples.
 func (w *world) bound(owners []string) float64 {
 	if w.gpu.MIG != nil || w.sharedSteps == 0 {
 		return 0

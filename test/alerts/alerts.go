@@ -1,5 +1,5 @@
-// Package alerts reads the alerts, their unit tests and their runbooks, so that each
-// can be held against the others.
+// Package alerts reads the alerts, their unit tests and their runbooks, so that tests can compare
+// them.
 package alerts
 
 import (
@@ -31,7 +31,7 @@ type Rules struct {
 	} `json:"groups"`
 }
 
-// Read returns the alerts and the names that are recorded in the rule files of a folder.
+// Read returns the alerts and the recorded names in the rule files of a folder.
 func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -55,8 +55,7 @@ func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	return alerts, recorded, nil
 }
 
-// Cases counts the unit tests of one alert: those in which it fires, and those in which
-// it does not.
+// Cases counts the unit tests of an alert: those in which it fires, and those in which it does not.
 type Cases struct{ Firing, Silent int }
 
 // ReadCases returns the cases of each alert in promtool's test files.

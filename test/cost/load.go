@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// accept is what Prometheus asks for unless it is told otherwise.
+// accept is Prometheus' default header.
 const accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5," +
 	"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
-// load is how a page is scraped.
+// load is a way to scrape a page.
 type load struct {
 	page     page
 	size     size
@@ -31,7 +31,7 @@ type load struct {
 	gzip     bool
 }
 
-// result is what one scrape cost the server, on average, and how long scrapes took.
+// result has the average cost of a scrape for the server, and the durations of scrapes.
 type result struct {
 	load
 	series, bytes int
@@ -39,7 +39,7 @@ type result struct {
 	p50, p99 time.Duration
 }
 
-// server is a page in a process of its own.
+// server is a page in its own process.
 type server struct {
 	cmd    *exec.Cmd
 	url    string
@@ -72,7 +72,7 @@ func start(ctx context.Context, l load) (*server, error) {
 
 func (s *server) stop() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it says that it was killed
+	_ = s.cmd.Wait() // returns that it was killed
 }
 
 func (s *server) get(ctx context.Context, path string, gzip bool, to io.Writer) (int64, error) {
@@ -104,16 +104,16 @@ func (s *server) used(ctx context.Context) (u usage, err error) {
 }
 
 const (
-	// rounds is how often everything is measured. The round that cost least counts: other
-	// work on the machine can only add to it.
+	// rounds is the number of repetitions. The cheapest round counts, because other work on the
+	// machine only adds to the cost.
 	rounds = 3
-	// seriesAtOnce is how many series are scraped in a round, in scrapesAtOnce scrapes at
-	// least: of so many the slowest in a hundred can be told.
+	// seriesAtOnce is the number of series scraped in a round, with at least scrapesAtOnce scrapes,
+	// enough for a 99th percentile.
 	seriesAtOnce  = 100_000
 	scrapesAtOnce = 112
 )
 
-// measure scrapes a page in a process of its own.
+// measure scrapes a page in its own process.
 func measure(ctx context.Context, l load) (result, error) {
 	r := result{load: l}
 	s, err := start(ctx, l)
@@ -170,8 +170,7 @@ func (s *server) round(ctx context.Context, r result) (result, error) {
 	return r, nil
 }
 
-// scrape lets each scraper scrape so many times, and returns how long the scrapes took, in
-// order, and how many bytes came.
+// scrape lets each scraper scrape n times. It returns the sorted durations and the number of bytes.
 func (s *server) scrape(ctx context.Context, l load, each int) (took []time.Duration, read int64, err error) {
 	times, counts := make([][]time.Duration, l.scrapers), make([]int64, l.scrapers)
 	g, ctx := errgroup.WithContext(ctx)

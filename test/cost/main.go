@@ -1,6 +1,6 @@
-// Cost measures what the exporter costs a node: its page, against the same bytes served
-// statically and against a plain registry of the same series, and its tick. It prints
-// tables of Markdown, or puts them into a file, between two markers.
+// Cost measures the costs of the exporter for a node: its page, compared with the same bytes served
+// statically and with a plain registry of the same series, and its tick. It prints Markdown tables,
+// or writes them into a file between two markers.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// processors is how many a server may use.
+// processors is the number of processors of a server.
 const processors = 2
 
 func main() {
@@ -44,8 +44,8 @@ func run(ctx context.Context, args []string) error {
 	return markdown.Put(args[0], "make bench", "\n"+out.String())
 }
 
-// pages compares the ways to serve a page. What is sent packed is not compared with bytes
-// that were packed before.
+// pages compares the ways to serve a page. Compressed responses are not compared with the static
+// page, which was compressed before.
 func pages(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("page", "scrapers", "gzip", "processor time", "× static", "× plain", "allocated", "allocations", "median", "p99")
 	for _, s := range []size{{8, 2, 11}, {8, 10, 10}} {
@@ -69,8 +69,8 @@ func pages(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// row is a result, and what the same scrapes cost of a static page and of a plain
-// registry; zero if there is nothing to compare with.
+// row is a result with the cost of the same scrapes of a static page and of a plain registry; zero
+// if there is no comparison.
 type row struct {
 	result
 	static, plain time.Duration
@@ -98,7 +98,7 @@ func (r row) cells() []string {
 	}
 }
 
-// growth shows what a series costs on nodes of all sizes.
+// growth measures the cost of a series on nodes of all sizes.
 func growth(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 10, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {
@@ -118,7 +118,7 @@ func growth(ctx context.Context, out *strings.Builder) error {
 	return nil
 }
 
-// ticksOf shows what a tick costs.
+// ticksOf measures the cost of a tick.
 func ticksOf(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "processor time of a tick", "allocated", "allocations")
 	for _, s := range []size{{8, 1, 1}, {8, 1, 8}, {8, 8, 1}} {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// size is what is on a node: containers on each GPU, and processes in each of them.
+// size is the number of GPUs, of containers on each, and of processes in each.
 type size struct{ gpus, containers, processes int }
 
 func (s size) String() string {
@@ -17,9 +17,8 @@ func (s size) String() string {
 
 var boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 
-// snapshot is such a node at its n-th tick. All labels have the length that they have in
-// life, and all that a GPU can say is said, but for MIG devices and the domain of an
-// NVLink switch.
+// snapshot returns such a node at its n-th tick. Labels have realistic lengths, and GPUs report
+// everything except MIG devices and an NVLink domain.
 func (s size) snapshot(n int) *gpu.Snapshot {
 	at := boot.Add(90*time.Minute + time.Duration(n)*time.Second)
 	snap := &gpu.Snapshot{
@@ -66,8 +65,8 @@ func (s size) gpu(i, n int, at time.Time) gpu.GPU {
 	return g
 }
 
-// fill gives the GPU another container with its processes. Names and amounts are as
-// different as they are in life, for what gzip makes of them.
+// fill adds a container with its processes to the GPU. Names and amounts vary realistically,
+// because gzip's result depends on it.
 func (s size) fill(g *gpu.GPU, j, n int) {
 	r := rand.New(rand.NewPCG(1, uint64(j)))
 	joules := func() gpu.Millijoules { return gpu.Millijoules(r.IntN(1e9) + n*r.IntN(1e6)) }

@@ -36,7 +36,7 @@ const (
 	static page = "static"
 )
 
-// usage is what a process has used since it began.
+// usage is the use of a process since its start.
 type usage struct {
 	CPU         time.Duration
 	Bytes       uint64 // allocated
@@ -61,9 +61,8 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node of some size until it is ended: arguments are those
-// of [server.start]. It is a process of its own, so that the page's cost is told from the
-// scrapers', and no page profits from another's heap.
+// serveOne serves one page of a node until it is ended; arguments are those of [server.start]. Its
+// own process separates the page's cost from the scrapers', and its heap from other pages'.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {
@@ -88,8 +87,8 @@ func serveOne(args []string) error {
 	return (&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}).Serve(l)
 }
 
-// newHandler makes the page. Every scrape sees another snapshot than the one before, of
-// the same series with other values, as if a tick had passed.
+// newHandler returns the handler of the page. Every scrape has another snapshot than the one
+// before, with the same series and other values, like after a tick.
 func newHandler(as page, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
@@ -110,8 +109,8 @@ func newHandler(as page, s size) http.Handler {
 	return serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Main(c)
 }
 
-// register puts the same series into a registry in the usual way: as vectors of counters
-// and gauges that are set and not touched again.
+// register registers the same series in the usual way: as vectors of counters and gauges that are
+// set once.
 func register(registry *prometheus.Registry, c *collector.Collector) {
 	families, done, _ := c.Gather()
 	defer done()
@@ -142,8 +141,7 @@ func labels(m *dto.Metric) (names, values []string) {
 	return names, values
 }
 
-// serveBytes serves what the handler answers now, each time: packed once for those who
-// take that, and as it is for others.
+// serveBytes serves the handler's current response, compressed once if the client accepts that.
 func serveBytes(handler http.Handler) http.Handler {
 	answers := make(map[string]*httptest.ResponseRecorder)
 	for _, encoding := range []string{"", "gzip"} {

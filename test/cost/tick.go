@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// world answers what a sampler asks, from memory: neither the driver nor the kubelet nor
-// /proc costs anything. Everything is the same in every tick but time and energy.
+// world responds to a sampler from memory, so that driver, kubelet and /proc cost nothing. Only
+// time and energy change between ticks.
 type world struct {
 	now         gpu.Instant
 	snapshot    *gpu.Snapshot
@@ -65,19 +65,19 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 // Process implements [sampler.Owners], and the methods below that and [sampler.Mapper].
 func (w *world) Process(pid uint32) (gpu.Process, bool) { p, ok := w.processes[pid]; return p, ok }
 
-// Owner is the latest word on a process.
+// Owner implements [sampler.Owners].
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.processes[id.PID].Owner }
 
-// Allocations are those of the snapshot.
+// Allocations implements [sampler.Mapper].
 func (w *world) Allocations() gpu.Allocations { return w.allocations }
 
-// SeesHost is true.
+// SeesHost implements [sampler.Mapper].
 func (w *world) SeesHost() bool { return true }
 
-// ticks is how many are measured in a round.
+// ticks is the number of ticks in a round.
 const ticks = 1000
 
-// tick returns what one tick of a node costs.
+// tick measures the cost of one tick of a node.
 func tick(ctx context.Context, s size) (each usage, err error) {
 	cli.LimitFootprint(cli.ExporterGrowth)
 	dir, err := os.MkdirTemp("/dev/shm", "gpuledger") // a tmpfs, as in production

@@ -1,5 +1,5 @@
-// Package deadfs mounts file systems that never answer, as a network file system does whose
-// server is gone.
+// Package deadfs mounts file systems that never respond, like a network file system whose server is
+// down.
 package deadfs
 
 import (
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts a file system over a directory: one in user space (FUSE) whose program reads
-// no request. Every call on it waits until revive unmounts it, which the end of the test
-// does too. It skips the test where that is not allowed.
+// Mount mounts a file system over a directory: one in user space (FUSE) whose program reads no
+// request. Every call on it waits until revive or the end of the test unmounts it. It skips the
+// test if mounting is not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

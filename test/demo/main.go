@@ -1,5 +1,5 @@
 // Demo runs a fleet to look at: three simulated nodes in two clusters, a Prometheus
-// in each cluster with the rules of dashboards/rules, and one that both write to. A
+// in each cluster with the rules of dashboards/rules, and a common one. A
 // board is moved while it runs.
 package main
 

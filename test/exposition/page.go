@@ -1,5 +1,5 @@
-// Package exposition reads a metrics page as Prometheus does, for the tests that
-// scrape the real exporter.
+// Package exposition parses a metrics page like Prometheus, for tests that scrape the real
+// exporter.
 package exposition
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Page is one scrape, by the names of its metrics.
+// Page is one scrape, by metric name.
 type Page map[string]*dto.MetricFamily
 
-// Parse reads a page in the text format.
+// Parse parses a page in the text format.
 func Parse(r io.Reader) (Page, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	return parser.TextToMetricFamilies(r)
@@ -87,7 +87,7 @@ func (p Page) UUIDs() []string {
 	return out
 }
 
-// Series lists all series of a page, but those of the Go runtime, as text.
+// Series returns all series of a page as text, except those of the Go runtime.
 func (p Page) Series() []string {
 	var out []string
 	for name, f := range p {

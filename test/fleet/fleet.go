@@ -1,6 +1,6 @@
-// Package fleet runs a fleet on one machine, on loopback: simulated nodes with the
-// real exporter on each, a real Prometheus for each cluster, and what they write to. The
-// demo and the tests of the long-term record are made of it.
+// Package fleet runs a fleet on one machine, on loopback: simulated nodes with the real exporter, a
+// real Prometheus for each cluster, and their long-term stores. The demo and the tests of the
+// long-term record use it.
 package fleet
 
 import (
@@ -13,26 +13,26 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Programs are the folders of the programs that a fleet runs.
+// Programs has the folders of the programs that a fleet runs.
 type Programs struct {
 	Bin        string // with gpuledger, simnode and lib/libnvidia-ml.so.1, as make build leaves them
 	Prometheus prometheus.Programs
 	Thanos     string // with thanos; needed by fleets that start a part of it
 }
 
-// Flags lets the folders that the demo needs be chosen on the command line.
+// Flags defines the flags for the folders that the demo needs.
 func (p *Programs) Flags() {
 	flag.StringVar(&p.Bin, "bin", "bin", "`folder` that make build filled")
 	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
 }
 
-// Fleet is what runs. Its methods may not be called at the same time.
+// Fleet is a running fleet. Its methods must not be called concurrently.
 type Fleet struct {
 	*program.Group
 	programs Programs
 }
 
-// Open makes a place for what a fleet writes. Close ends the fleet.
+// Open creates a fleet and its folder. Close ends the fleet.
 func Open(programs Programs) (*Fleet, error) {
 	if err := programs.find(); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func Open(programs Programs) (*Fleet, error) {
 	return &Fleet{Group: group, programs: programs}, err
 }
 
-// find looks for the programs that every fleet needs.
+// find checks that the programs exist that every fleet needs.
 func (p Programs) find() error {
 	for _, path := range []string{
 		filepath.Join(p.Bin, "simnode"), filepath.Join(p.Bin, "gpuledger"), filepath.Join(string(p.Prometheus), "prometheus"),

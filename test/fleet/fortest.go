@@ -9,14 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The folders for tests, beside prometheus.Env: with what make build leaves, and with thanos.
+// Environment variables of tests with folders, in addition to prometheus.Env: that of make build,
+// and that of Thanos.
 const (
 	BinEnv    = "GPULEDGER_E2E_BIN"
 	ThanosEnv = "GPULEDGER_E2E_THANOS"
 )
 
-// OpenFor opens a fleet of the programs that the Makefile gave to a test. It ends with the
-// test, and shows the logs if the test failed.
+// OpenFor opens a fleet with the programs in the environment. It ends with the test, and prints the
+// logs if the test failed.
 func OpenFor(t testing.TB) *Fleet {
 	t.Helper()
 	programs, err := fromEnv()

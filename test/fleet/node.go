@@ -19,7 +19,7 @@ type Node struct {
 	Flags    []string // further flags of the exporter
 }
 
-// Simulated returns what is simulated: the node's name and its GPUs among it.
+// Simulated returns the node's scenario, with its name and GPUs.
 func (n Node) Simulated() (simnode.Scenario, error) {
 	sc, err := simnode.Lookup(n.Scenario)
 	if err != nil {
@@ -31,8 +31,7 @@ func (n Node) Simulated() (simnode.Scenario, error) {
 // URL returns the address of the exporter's metrics.
 func (n Node) URL() string { return "http://" + n.Address + "/metrics" }
 
-// Boot starts a node and waits until its exporter serves. Stop powers it off, Kill
-// cuts its power.
+// Boot starts a node and waits until its exporter serves. Stop shuts it down, Kill cuts its power.
 func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	sc, err := n.Simulated()
 	if err != nil {
@@ -67,9 +66,8 @@ func (f *Fleet) BootAll(ctx context.Context, nodes []Node) (booted []*program.Pr
 	return booted, nil
 }
 
-// MoveBoard moves the first board of the first node, which carries two GPUs, to the
-// second board's place in the second node, with both powered off. The first gets a new
-// board.
+// MoveBoard moves the first board of the first node, which has two GPUs, to the second board's
+// place in the second node, while both are off. The first node gets a new board.
 func (f *Fleet) MoveBoard(ctx context.Context, nodes []Node, booted []*program.Program) (err error) {
 	const spare = 9 // the machine that the new board came from
 	nodes[0].Machine.Boards = map[int]simnode.Board{0: {Machine: spare, Position: 0}, 1: {Machine: spare, Position: 1}}

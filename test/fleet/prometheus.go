@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Prometheus is the Prometheus of a cluster, or one that those of all clusters write
-// to.
+// Prometheus is the Prometheus of a cluster, or the common one of all clusters.
 type Prometheus struct {
 	Name    string
 	Cluster string // the external label; none if empty
@@ -19,7 +18,7 @@ type Prometheus struct {
 	Nodes   []Node // what it scrapes
 	Scrape  time.Duration
 	Rules   []string // files, with patterns
-	// RemoteWrite is where all is sent on; nowhere if empty.
+	// RemoteWrite is the URL to which all samples are sent, if any.
 	RemoteWrite string
 	Flags       []string
 }
@@ -27,11 +26,11 @@ type Prometheus struct {
 // URL returns the address of the server.
 func (p Prometheus) URL() string { return "http://" + p.Address }
 
-// object is a part of a configuration. JSON is YAML too.
+// object is a part of a configuration. JSON is valid YAML.
 type object map[string]any
 
-// config returns the server's configuration. Scraping is as in manifests/prometheus,
-// but for the discovery.
+// config returns the server's configuration. Scraping is as in manifests/prometheus, except for the
+// discovery.
 func (p Prometheus) config() ([]byte, error) {
 	var targets []object
 	for _, n := range p.Nodes {
@@ -59,8 +58,8 @@ func (p Prometheus) config() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// StartPrometheus starts a server and waits until it is ready. Its data are there
-// again when one of the same name is started.
+// StartPrometheus starts a server and waits until it is ready. A server that is started again under
+// its name keeps its data.
 func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Program, error) {
 	config, err := p.config()
 	if err != nil {
@@ -71,7 +70,7 @@ func (f *Fleet) StartPrometheus(ctx context.Context, p Prometheus) (*program.Pro
 	return s.Start(ctx)
 }
 
-// Server returns a Prometheus of the fleet that scrapes nothing, to be given a history.
+// Server returns a Prometheus of the fleet that scrapes nothing, for a loaded history.
 func (f *Fleet) Server(name, address string) prometheus.Server {
 	return prometheus.Server{Programs: f.programs.Prometheus, Group: f.Group, Name: name, Address: address}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Receive is a Thanos Receive, to which every cluster's Prometheus writes.
+// Receive is a Thanos Receive for every cluster's Prometheus.
 type Receive struct {
 	HTTP, GRPC, Write string // addresses
 }
 
-// NewReceive chooses addresses for a Receive.
+// NewReceive selects addresses for a Receive.
 func NewReceive() (r Receive, err error) {
 	for _, a := range []*string{&r.HTTP, &r.GRPC, &r.Write} {
 		if *a, err = program.FreeAddress(); err != nil {
@@ -29,8 +29,8 @@ func NewReceive() (r Receive, err error) {
 // RemoteWrite returns the URL for a Prometheus.
 func (r Receive) RemoteWrite() string { return "http://" + r.Write + "/api/v1/receive" }
 
-// StartReceive starts a Receive and waits until it is ready. Its data are there again
-// when it is started a second time.
+// StartReceive starts a Receive and waits until it is ready. If it is started again, it keeps its
+// data.
 func (f *Fleet) StartReceive(ctx context.Context, r Receive) (*program.Program, error) {
 	p, err := f.thanos("receive",
 		"--http-address="+r.HTTP, "--grpc-address="+r.GRPC, "--remote-write.address="+r.Write,

@@ -1,5 +1,5 @@
-// Package golden compares what a test made with a file that was looked at once. With the
-// flag -update a test writes the file.
+// Package golden compares the output of a test with a reviewed file. With the flag -update a test
+// writes the file.
 package golden
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check compares with a file of the folder testdata.
+// Check compares with a file in the folder testdata.
 func Check(t testing.TB, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

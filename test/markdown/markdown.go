@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table that is readable as it stands. Its first column is text, the others
-// are numbers.
+// Table is a table that is readable as text. Its first column is text, the others are numbers.
 type Table struct {
 	rows   [][]string
 	widths []int // in characters
@@ -22,7 +21,7 @@ func NewTable(head ...string) *Table {
 	return t
 }
 
-// Add adds a row; one that is too short goes on with empty cells.
+// Add adds a row; missing cells are empty.
 func (t *Table) Add(cells ...string) {
 	row := make([]string, len(t.widths))
 	copy(row, cells)
@@ -63,8 +62,8 @@ func (t *Table) rule(out *strings.Builder) {
 	out.WriteString("\n")
 }
 
-// Put replaces what stands in a file between the markers of a command, which are comments
-// of HTML: <!-- COMMAND: begin --> and <!-- COMMAND: end -->, each a line of its own.
+// Put replaces the text in a file between the markers of a command, which are HTML comments on
+// lines of their own: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
 func Put(file, command, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

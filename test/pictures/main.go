@@ -1,6 +1,5 @@
-// Pictures runs simulated nodes and a real Prometheus with the rules of
-// dashboards/rules, and calls a command on it: see tools/dashboard-pictures, which draws
-// the dashboards.
+// Pictures runs simulated nodes and a real Prometheus with the rules of dashboards/rules, and runs
+// a command with its URL: tools/dashboard-pictures draws the dashboards.
 package main
 
 import (
@@ -42,8 +41,8 @@ type options struct {
 	command       []string // what to show of the nodes and the address of Prometheus are added
 }
 
-// nodes are two trays of one chassis, between which a board is moved, a node that loses
-// a GPU, and one on which jobs come and go.
+// nodes returns two trays of one chassis, between which a board is moved, a node that loses a GPU,
+// and one with short jobs.
 func nodes() []fleet.Node {
 	return []fleet.Node{
 		{Scenario: "gb200"},
@@ -54,7 +53,7 @@ func nodes() []fleet.Node {
 	}
 }
 
-// draw starts everything, moves a board after a third of the time, and calls the command.
+// draw starts everything, moves a board after a third of the time, and runs the command.
 func (o options) draw(ctx context.Context) (err error) {
 	if o.rules, err = filepath.Abs(o.rules); err != nil {
 		return err
@@ -96,8 +95,8 @@ func (o options) draw(ctx context.Context) (err error) {
 	return command.Run()
 }
 
-// show picks what the dashboards show: the board that was moved, its chassis, and the node
-// that lost a GPU.
+// show returns the variables of the dashboards: the moved board, its chassis, and the node that
+// lost a GPU.
 func show(nodes []fleet.Node) ([]string, error) {
 	tray, err := simnode.Lookup(nodes[0].Scenario)
 	if err != nil {

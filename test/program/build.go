@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Build builds programs of ours by their names in cmd, as they are shipped, into a
-// folder. The reconciler needs no C compiler, and the others bind the driver's functions
-// lazily: see the Makefile.
+// Build builds our programs in cmd as they are shipped, into a folder. The reconciler needs no C
+// compiler, and the others bind the driver's functions lazily: see the Makefile.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",

@@ -2,7 +2,7 @@ package program
 
 import "testing"
 
-// OpenFor opens a group that ends with a test, and shows the logs if the test failed.
+// OpenFor opens a group that ends with a test, and prints the logs if the test failed.
 func OpenFor(t testing.TB) *Group {
 	t.Helper()
 	g, err := Open("test")

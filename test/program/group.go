@@ -1,6 +1,5 @@
-// Package program runs real programs beside the tests and the demo: each with its log in
-// a file, all in one folder, on loopback. They end with the process that started them,
-// however that ends.
+// Package program runs real programs for tests and the demo on loopback, with their logs in one
+// folder. They end with the process that started them, even if it is killed.
 package program
 
 import (
@@ -13,14 +12,13 @@ import (
 	"slices"
 )
 
-// Group is programs that belong together, and the folder that they write into. Its
-// methods may not be called at the same time.
+// Group is a set of programs and their folder. Its methods must not be called concurrently.
 type Group struct {
 	dir     string
 	running []*Program
 }
 
-// Open makes a folder for programs, which Close removes. Its name is short, for sockets.
+// Open creates a folder for programs, which Close removes. Its name is short, for sockets.
 func Open(name string) (*Group, error) {
 	dir, err := os.MkdirTemp("", name)
 	return &Group{dir: dir}, err
@@ -47,21 +45,21 @@ func (g *Group) Start(name, path string, args ...string) (*Program, error) {
 	return p, nil
 }
 
-// Logs writes the end of every program's log.
+// Logs writes the last lines of every program's log.
 func (g *Group) Logs(w io.Writer) {
 	for _, p := range g.running {
 		fmt.Fprintf(w, "--- the end of the log of %s:\n%s\n", p.Name, p.Tail())
 	}
 }
 
-// Kill ends all programs at once, where nothing of theirs is worth keeping.
+// Kill kills all programs, whose data are not needed.
 func (g *Group) Kill() {
 	for _, p := range g.running {
 		p.Kill()
 	}
 }
 
-// Close ends all programs, the newest first, and removes what they wrote.
+// Close ends all programs, the newest first, and removes their files.
 func (g *Group) Close() error {
 	for _, p := range slices.Backward(g.running) {
 		p.Stop()
@@ -69,7 +67,7 @@ func (g *Group) Close() error {
 	return os.RemoveAll(g.dir)
 }
 
-// FreeAddress returns an address on loopback that nobody listened on a moment ago.
+// FreeAddress returns a loopback address without a listener.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

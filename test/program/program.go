@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// ErrEnded says that a program ended that should run.
+// ErrEnded means that a program ended unexpectedly.
 var ErrEnded = errors.New("ended by itself")
 
 // Program is a process with its log in a file.
@@ -27,9 +27,8 @@ type Program struct {
 	ended   chan struct{} // closed when it is gone
 }
 
-// start runs a command. It is in a process group of its own, so that Ctrl-C on the
-// terminal reaches it through its parent only, and the kernel kills it when this
-// process ends.
+// start runs a command in its own process group, so that Ctrl-C on the terminal reaches it only
+// through its parent. The kernel kills it when this process ends.
 func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	file, err := os.Create(log)
 	if err != nil {
@@ -41,7 +40,7 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	p := &Program{Name: name, Log: log, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The signal comes with the end of the thread, so the thread has to stay.
+		// The signal comes with the end of the thread, so the thread must continue.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -57,16 +56,16 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 	return p, nil
 }
 
-// Ended is closed when the program is gone.
+// Ended is closed when the program has ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
-// Kill ends the program as a power cut would.
+// Kill ends the program like a power cut.
 func (p *Program) Kill() {
 	_ = p.process.Kill() // it may have ended
 	<-p.ended
 }
 
-// Stop asks the program to end, and kills it after ten seconds.
+// Stop sends SIGTERM, and SIGKILL after ten seconds.
 func (p *Program) Stop() {
 	_ = p.process.Signal(syscall.SIGTERM) // it may have ended
 	select {
@@ -76,8 +75,8 @@ func (p *Program) Stop() {
 	}
 }
 
-// Wait asks until the answer is nil, the program has ended, which is ErrEnded, or the
-// context is done. An error has the end of the log.
+// Wait calls ask until it returns nil, the program has ended (ErrEnded), or the context is done. An
+// error includes the last lines of the log.
 func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
@@ -94,8 +93,8 @@ func (p *Program) Wait(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Ready waits, as Wait does, until a page is served, for at most two minutes: programs need
-// seconds, and more where the machine is busy.
+// Ready waits like Wait until a page is served, at most two minutes, long enough for a busy
+// machine.
 func (p *Program) Ready(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -116,10 +115,10 @@ func (p *Program) Ready(ctx context.Context, url string) error {
 	})
 }
 
-// information begins a line of a Kubernetes program's log that says nothing is wrong.
+// information matches a line of a Kubernetes program's log at level info.
 var information = regexp.MustCompile(`^I\d{4} `)
 
-// Tail returns the last lines of the program's log that may say what is wrong.
+// Tail returns the last lines of the program's log that may explain a failure.
 func (p *Program) Tail() string {
 	data, err := os.ReadFile(p.Log)
 	if err != nil {

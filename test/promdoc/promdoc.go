@@ -1,5 +1,4 @@
-// Package promdoc reads the queries of the documentation, so that what is tested is
-// the text that people copy.
+// Package promdoc parses the queries in the documents, so that tests run the text that users copy.
 package promdoc
 
 import (
@@ -9,18 +8,17 @@ import (
 	"strings"
 )
 
-// A Query is a block of PromQL in a document, and where it stands.
+// A Query is a block of PromQL in a document, with its position.
 type Query struct {
 	Part  string // the heading of the first level above it
 	Title string // the heading of the third level above it: the question
 	Text  string // as it is written, with variables such as $serial
 }
 
-// Doc is the queries of a document, in their order.
+// Doc has the queries of a document in order.
 type Doc []Query
 
-// Read reads the queries of a Markdown file. A question has one query, and no two
-// have the same title.
+// Read parses the queries of a Markdown file. A heading has one query, and titles are unique.
 func Read(file string) (Doc, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -52,8 +50,8 @@ func Read(file string) (Doc, error) {
 
 var block = regexp.MustCompile("(?ms)^ *```promql\n(.*?)^ *```$")
 
-// Blocks returns the blocks of PromQL in a document that asks no questions by headings,
-// such as a runbook, wherever they stand.
+// Blocks returns the blocks of PromQL in a document without headings for queries, such as a
+// runbook.
 func Blocks(document string) []string {
 	var queries []string
 	for _, m := range block.FindAllStringSubmatch(document, -1) {
@@ -73,8 +71,8 @@ func (d Doc) Part(heading string) Doc {
 	return part
 }
 
-// Query returns the query that answers a question, with its variables filled. Each
-// variable of the query must be given; others may be.
+// Query returns the query under a heading with its variables replaced. Each variable of the query
+// must be given; others may be.
 func (d Doc) Query(title string, variables map[string]string) (string, error) {
 	q, err := d.find(title)
 	if err != nil {
@@ -92,7 +90,7 @@ func (d Doc) find(title string) (Query, error) {
 	return Query{}, fmt.Errorf("the document does not ask %q", title)
 }
 
-// variable is what Grafana calls so; $1 is a group of label_replace.
+// variable matches Grafana's variables; $1 is a group of label_replace.
 var variable = regexp.MustCompile(`\$[A-Za-z_]+`)
 
 // Variables returns the names of the query's variables, without the dollar sign.
@@ -104,7 +102,7 @@ func (q Query) Variables() []string {
 	return names
 }
 
-// Fill puts values in the place of variables.
+// Fill replaces variables by values.
 func (q Query) Fill(variables map[string]string) (string, error) {
 	for _, name := range q.Variables() {
 		if _, ok := variables[name]; !ok {

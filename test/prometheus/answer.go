@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Answer is what a query must give: which labels tell its samples apart, and their values.
+// Answer is the expected result of a query: the labels that identify its samples, and their values.
 type Answer struct {
 	By   []string
 	Want map[string]float64 // by the values of those labels, with a space between two
@@ -15,7 +15,7 @@ type Answer struct {
 	Part float64            // by which part of itself it may be off beside that
 }
 
-// Differences returns what is wrong with an answer, a line for each thing.
+// Differences returns the differences from a result, a line for each.
 func (a Answer) Differences(got []Sample) []string {
 	var wrong []string
 	seen := make(map[string]bool)
@@ -27,7 +27,7 @@ func (a Answer) Differences(got []Sample) []string {
 			wrong = append(wrong, fmt.Sprintf("unexpected: %v = %v", s.Labels, s.Value))
 		case seen[key]:
 			wrong = append(wrong, fmt.Sprintf("%q twice: %v", key, s.Labels))
-		// The negation holds for NaN too.
+		// The negation is also true for NaN.
 		case !(math.Abs(s.Value-want) <= a.Off+a.Part*math.Abs(want)):
 			wrong = append(wrong, fmt.Sprintf("%q is %v, want %v", key, s.Value, want))
 		}

@@ -1,5 +1,5 @@
-// Package prometheus runs a real Prometheus beside the tests and the demo, gives it a
-// history, and asks it, or whatever has its API.
+// Package prometheus runs a real Prometheus for tests and the demo, loads a history into it, and
+// queries it or any server with its API.
 package prometheus
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// Env names the folder of the Programs for tests.
+// Env is the environment variable with the folder of Programs.
 const Env = "GPULEDGER_E2E_PROMETHEUS"
 
 // Programs is the folder with prometheus and promtool, as tools/servers prints it.
 type Programs string
 
-// FromEnv returns the folder that the Makefile gave to a test.
+// FromEnv returns the folder in the environment.
 func FromEnv() (Programs, error) {
 	dir := os.Getenv(Env)
 	if dir == "" {
@@ -37,15 +37,15 @@ func (p Programs) Promtool(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Server is a Prometheus on loopback. What it writes is in the group's folder, by its
-// name, and is there again when one of the same name is started.
+// Server is a Prometheus on loopback. Its data are in the group's folder under its name; a server
+// that is started again keeps them.
 type Server struct {
 	Programs
 	Group   *program.Group
 	Name    string
 	Address string
 	Config  []byte // YAML; nothing is done by itself if empty
-	Agent   bool   // scrapes and sends on, and cannot be asked
+	Agent   bool   // scrapes and sends, but cannot be queried
 	Flags   []string
 }
 
@@ -74,7 +74,7 @@ func (s Server) Start(ctx context.Context) (*program.Program, error) {
 	return p, p.Ready(ctx, s.URL()+"/-/ready")
 }
 
-// Load gives the server, before it is started, a history in the OpenMetrics format.
+// Load loads a history in the OpenMetrics format before the server is started.
 func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	text := s.Group.Path(s.Name + ".om")
 	if err := os.WriteFile(text, openMetrics, 0o600); err != nil {
@@ -83,9 +83,8 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 	return s.Promtool(ctx, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=240h", text, s.data())
 }
 
-// Evaluate adds what a file of rules makes of the server's history, as if it had
-// evaluated them all the time. It starts the server and stops it. Rules that read what
-// others record need another Evaluate after that of the others.
+// Evaluate adds the results of a rule file over the server's history. It starts the server and
+// stops it. Rules that read results of others need another Evaluate after that.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	p, err := s.Start(ctx)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Sample is one element of an answer.
+// Sample is one element of a result.
 type Sample struct {
 	Labels map[string]string
 	Value  float64
 }
 
-// Query asks a server that has Prometheus' API at a moment. Parameters are names and
-// values of what is asked for beside that.
+// Query queries a server with Prometheus' API at a time. Further parameters are pairs of name and
+// value.
 func Query(ctx context.Context, server, promql string, at time.Time, parameters ...string) ([]Sample, error) {
 	values := url.Values{"query": {promql}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	for i := 0; i+1 < len(parameters); i += 2 {

@@ -1,5 +1,5 @@
-// Package promql says what the expressions of alerts, runbooks and dashboards ask for, and
-// whether it exists.
+// Package promql finds the metrics and labels in the expressions of alerts, runbooks and
+// dashboards, and checks that they exist.
 package promql
 
 import (
@@ -24,8 +24,8 @@ var (
 	byName   = regexp.MustCompile(`__name__=~"([^"]*)"`)
 )
 
-// Metrics returns the names of the metrics that an expression asks for. A name given by
-// a pattern is returned as the pattern.
+// Metrics returns the names of the metrics in an expression. A name given by a pattern is returned
+// as the pattern.
 func Metrics(expr string) []string {
 	var names []string
 	for _, m := range byName.FindAllStringSubmatch(expr, -1) {
@@ -50,8 +50,8 @@ var (
 	joined  = regexp.MustCompile(`\bgroup_left\s*\(([^()]*)\)`)
 )
 
-// Labels returns the labels of an expression's series: those that it is grouped by, first
-// of all, and those that a join adds.
+// Labels returns the labels of an expression's series: the grouping labels first, then labels that a
+// join adds.
 func Labels(expr string) []string {
 	expr = quoted.ReplaceAllString(expr, "")
 	var labels []string
@@ -63,8 +63,8 @@ func Labels(expr string) []string {
 	return labels
 }
 
-// Known returns whether a metric exists, or all that a pattern of names can mean: whether
-// one of our programs has it, or it is one of the others.
+// Known returns a function that reports whether a metric exists, or all metrics of a pattern: in
+// one of our programs, or among the others.
 func Known(others ...string) func(name string) bool {
 	metrics := collector.Catalogue()
 	for _, page := range reconciler.Catalogue() {
@@ -81,7 +81,7 @@ func Known(others ...string) func(name string) bool {
 	}
 }
 
-// alternatives spells out a pattern such as a_(b|c)_d.
+// alternatives expands a pattern such as a_(b|c)_d.
 func alternatives(pattern string) []string {
 	open, end := strings.IndexByte(pattern, '('), strings.IndexByte(pattern, ')')
 	if open < 0 || end < open {

@@ -1,8 +1,7 @@
-// Speed asks the queries of docs/queries.md about boards and their history of a real
-// Prometheus that holds 90 days of 8,000 GPUs, and prints how long each takes: as the
-// docs have it and, where that reads the hourly roll-up, of the record itself. Beside
-// the time it says how much of a processor the server took, which says the same on a
-// busy machine.
+// Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
+// with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
+// reads the hourly roll-up, the same on the record itself. It prints the processor time of the
+// server as well, which hardly depends on other work on the machine.
 package main
 
 import (
@@ -57,7 +56,7 @@ type speed struct {
 	end    time.Time
 }
 
-// limit is what a question may take, as the docs promise.
+// limit is the maximum time of a question in docs/performance.md.
 const limit = 2 * time.Second
 
 func (s *speed) run(ctx context.Context) (err error) {
@@ -147,17 +146,17 @@ func windows(q promdoc.Query) []string {
 	}
 }
 
-// rollUp is what the questions over months read.
+// rollUp is the series that questions about months read.
 const rollUp = "gpuledger:placement_info:present1h"
 
-// cost is what a query costs, and how long its answer is.
+// cost is the cost of a query and the length of its result.
 type cost struct {
 	elements  int
 	time, cpu time.Duration
 }
 
-// measure asks three times, after one that does not count, and returns the median. What
-// takes long is asked once.
+// measure runs a query three times after a warm-up and returns the median. A slow query is run
+// once.
 func (s *speed) measure(ctx context.Context, text string) (cost, error) {
 	var costs []cost
 	for range 4 {
@@ -185,7 +184,7 @@ func (s *speed) measure(ctx context.Context, text string) (cost, error) {
 	return costs[1], nil
 }
 
-// used returns how much time of processors the server has used.
+// used returns the processor time that the server has used.
 func (s *speed) used(ctx context.Context) (time.Duration, error) {
 	page, err := exposition.Scrape(ctx, s.server+"/metrics")
 	if err != nil {

@@ -45,7 +45,7 @@ var xids = []dashboard.ValueMapping{
 	state("148", "148: NVLink error (NVLPW)", "red"),
 	state("149", "149: NVLink error (NETIR)", "red"),
 	state("150", "150: NVLink error (MSE)", "red"),
-	state("154", "154: a reset or reboot is asked for", "red"),
+	state("154", "154: needs a reset or reboot", "red"),
 	state("158", "158: fatal timeout", "red"),
 }
 

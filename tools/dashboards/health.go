@@ -15,7 +15,7 @@ func health() *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(1, "red"))).ColorMode(common.BigValueColorModeBackground)).
 		WithPanel(number(words{"Exporters", "Exporters that are scraped.", "none"}, sixth, "short",
 			`sum(up{cluster=~"$cluster", node=~"$node", job="gpuledger"})`).Thresholds(from("text"))).
-		WithPanel(number(words{"Nodes without exporter", "Nodes that should have an exporter according to the reconciler, without one that is scraped.", noReconciler}, sixth, "short",
+		WithPanel(number(words{"Nodes without exporter", "Nodes that should have an exporter according to the reconciler, but none is scraped.", noReconciler}, sixth, "short",
 			`count(group by (cluster, node) (gpuledger_node_expected{cluster=~"$cluster", node=~"$node"}) unless on (cluster, node) (up{job="gpuledger"} == 1)) or 0 * count(gpuledger_node_expected{cluster=~"$cluster", node=~"$node"})`).
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(number(words{"Books balance", "Share of a GPU's energy that is in accounts; the GPU with the lowest. It must be 100 %.", "the rules are not loaded"}, sixth, "percentunit",

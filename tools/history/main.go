@@ -1,11 +1,11 @@
-// History writes the record of a fleet as blocks of a Prometheus, for measurements:
-// every GPU is scraped every minute, each node runs one pod a day on all of its GPUs,
-// and one board in a hundred changes places with another. The blocks are those that a
-// Prometheus with this retention ends up with, a tenth of it each.
+// History writes the record of a fleet as Prometheus blocks, for measurements. Every GPU is scraped
+// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps
+// places
+// with another. The blocks have the final size of a Prometheus with this retention, a tenth of it.
 //
-// Placements, pods and what the rules say are there for the whole time. Counters are
-// there for the whole fleet on the last three days, and before for one node in ten: a
-// question about more than a day of them asks for a board or a chassis.
+// Placements, pods and results of rules cover the whole time. Counters cover the whole fleet in the
+// last three days, and one node in ten before that: queries of more than a day of them are about a
+// board or a chassis.
 package main
 
 import (
@@ -63,10 +63,10 @@ func main() {
 	}
 }
 
-// size is the size of the chunks of a metric.
+// size is the size of a metric's chunks.
 type size struct{ samples, bytes uint64 }
 
-// fleet is what is simulated.
+// fleet is the simulated fleet.
 type fleet struct {
 	gpus, days int
 	end        time.Time // midnight, UTC
@@ -77,7 +77,7 @@ func (f *fleet) at(minute int) int64 {
 	return f.end.Add(time.Duration(minute-f.days*day) * time.Minute).UnixMilli()
 }
 
-// block is one block while it is written.
+// block is a block that is being written.
 type block struct {
 	*fleet
 	first, last int                     // days, the last one not included
@@ -93,7 +93,7 @@ type series struct {
 	chunks []chunks.Meta
 }
 
-// shape tells which series have the same samples.
+// shape identifies series with the same samples.
 type shape struct {
 	kind            string
 	curve           int
@@ -145,7 +145,7 @@ func (b *block) add(name string, s shape, pairs ...string) {
 	b.series = append(b.series, series{labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), metas})
 }
 
-// encode makes the chunks of a shape.
+// encode returns the chunks of a shape.
 func (b *block) encode(s shape) []chunks.Meta {
 	var metas []chunks.Meta
 	next := s.values()
@@ -162,7 +162,7 @@ func (b *block) encode(s shape) []chunks.Meta {
 	return metas
 }
 
-// values returns the value of a shape at each of its minutes in turn.
+// values returns a function that returns the value of a shape at each of its minutes in turn.
 func (s shape) values() func(minute int) float64 {
 	random := rand.New(rand.NewPCG(uint64(s.curve), uint64(s.from)))
 	switch s.kind {
@@ -219,7 +219,7 @@ func (b *block) write(dir string) error {
 	return errors.Join(chunkw.Close(), indexw.Close())
 }
 
-// symbols lists all names and values of labels.
+// symbols returns all names and values of labels.
 func (b *block) symbols() []string {
 	all := make(map[string]bool)
 	for _, s := range b.series {

@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// place is where a GPU sits.
+// place is the place of a GPU.
 type place struct{ node, slot int }
 
-// places returns where a GPU sits before and after the day on which it is moved. One
-// in a hundred changes places with the one half a fleet away; the others are never
-// moved.
+// places returns the places of a GPU before and after the day on which it is moved. One in a
+// hundred swaps places with the one half a fleet away; the others are never moved.
 func (f *fleet) places(gpu int) (before, after place, moved int) {
 	at := func(g int) place { return place{g / gpusPerNode, g % gpusPerNode} }
 	before, after, moved = at(gpu), at(gpu), f.days
@@ -29,14 +28,14 @@ func uuid(gpu int) string {
 	return fmt.Sprintf("GPU-%08x-4c1f-41ef-9d0a-a088c2aa0117", gpu*2654435761%(1<<32))
 }
 
-// namespace and workload are the pod's that a node runs on a day.
+// namespace and workload are those of the pod that a node runs on a day.
 func namespace(node int) string     { return "team-" + strconv.Itoa(node%40) }
 func workload(node, day int) string { return "train-" + strconv.Itoa((node*7+day)%10) }
 func podUID(node, day int) string {
 	return fmt.Sprintf("%08x-%04x-4000-a000-%012x", node*40503+day, day, node)
 }
 
-// counted returns the day from which on there are counters of a node.
+// counted returns the first day with counters of a node.
 func (f *fleet) counted(node int) int {
 	if node%10 == 0 {
 		return 0
@@ -44,7 +43,7 @@ func (f *fleet) counted(node int) int {
 	return max(0, f.days-3)
 }
 
-// addGPU adds what the record says of a GPU.
+// addGPU adds the record of a GPU.
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
 	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 15}
@@ -130,7 +129,7 @@ func (b *block) addHours(gpu, node, d int) {
 	}
 }
 
-// addPods adds what is known of the pods beside the record.
+// addPods adds the reconciler's series of the pods.
 func (b *block) addPods(node int) {
 	for d := b.first; d < b.last; d++ {
 		one := shape{kind: "one", from: d * day, to: (d + 1) * day, every: 1}
@@ -145,7 +144,7 @@ func (b *block) addPods(node int) {
 	}
 }
 
-// addRules adds what the rules say of every full hour.
+// addRules adds the values of the rules for every full hour.
 func (b *block) addRules() {
 	always := shape{kind: "hour", to: b.days * day, every: 15}
 	for c := range 4 {

@@ -1,5 +1,5 @@
-// Kubectl is kubectl, from its own module: the tests of the manifests run the
-// commands that people type.
+// Kubectl is kubectl in its own module, because the tests of the manifests run the documented
+// commands.
 package main
 
 import (

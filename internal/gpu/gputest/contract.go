@@ -181,7 +181,7 @@ func testInstances(t *testing.T, open Open) {
 	read("after that", time.Second, true)
 }
 
-// testLost checks a GPU that is lost from the start, and one that is lost and found again.
+// testLost checks a GPU that is lost from the start, and a GPU that is lost and returns.
 func testLost(t *testing.T, open Open) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}

@@ -36,7 +36,7 @@ type Node struct {
 	GPUs  []GPU // in the driver's order
 }
 
-// GPU describes one GPU. An empty or nil value is one that this GPU does not report.
+// GPU describes one GPU. The GPU does not report empty and nil values.
 type GPU struct {
 	Device gpu.Device
 	// Reading is the current reading, except for its UUID and time. Instances are the constant
@@ -54,16 +54,16 @@ type GPU struct {
 // Run runs the whole contract.
 func Run(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, Open){
-		"reports what is there":           testExact,
-		"reports nil for what is not":     testAbsent,
-		"energy is exact":                 testEnergy,
-		"samples are given once":          testSamples,
-		"a GPU in MIG mode":               testMIG,
-		"instances that work":             testInstances,
-		"a lost GPU leaves the others":    testLost,
-		"a stuck GPU delays no other":     testStuck,
-		"goes on after a driver reload":   testReload,
-		"goes on after the driver's loss": testDown,
+		"reports what is there":             testExact,
+		"reports nil for what is not":       testAbsent,
+		"energy is exact":                   testEnergy,
+		"samples are given once":            testSamples,
+		"a GPU in MIG mode":                 testMIG,
+		"instances that work":               testInstances,
+		"a lost GPU leaves the others":      testLost,
+		"a stuck GPU delays no other":       testStuck,
+		"continues after a driver reload":   testReload,
+		"continues after the driver's loss": testDown,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, open) })

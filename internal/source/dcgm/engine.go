@@ -88,7 +88,7 @@ func (e *engine) connect(library string, a Address) error {
 	return nil
 }
 
-// close disconnects. The binding drops the connection whatever this returns.
+// close disconnects. The binding drops the connection even on an error.
 func (e *engine) close() error {
 	err := e.do("dcgmDisconnect", godcgm.Shutdown)
 	e.open = false

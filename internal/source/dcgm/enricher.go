@@ -34,7 +34,7 @@ type Config struct {
 
 // Enricher adds the field page and the activity of MIG instances to a report, and the
 // versions of engine and library to its driver. It connects at the first call, and again
-// whenever the connection was lost. A process can have one Enricher at a time, since the
+// after a lost connection. A process can have one Enricher at a time, since the
 // binding has one connection.
 type Enricher struct {
 	cfg Config

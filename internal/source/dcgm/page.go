@@ -28,8 +28,8 @@ type page struct {
 	unserved        []string
 	whole           *watch         // of GPUs
 	divided         *watch         // of MIG instances
-	texts           map[key]string // what labels say
-	asks            int            // how often labels may still be asked for
+	texts           map[key]string // values of labels
+	asks            int            // remaining requests for labels
 	read            time.Duration  // when latest was made, boot clock
 	latest          *gpu.FieldPage
 }

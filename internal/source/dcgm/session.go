@@ -21,7 +21,7 @@ type session struct {
 	engine *engine
 
 	gpus    []entity
-	uuids   map[entity]string // of the GPUs; those without one are asked again
+	uuids   map[entity]string // of the GPUs; missing ones are read again
 	watches []*watch
 	// unserved has the failed watches that were logged.
 	unserved  map[string]bool

@@ -46,7 +46,7 @@ func full(err error) bool {
 // fails, nothing is left in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
-		_ = w.end() // which says no more than why it failed
+		_ = w.end() // fails for the same reason
 		return fmt.Errorf("watch %s: %w", w.name, err)
 	}
 	return nil

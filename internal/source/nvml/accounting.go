@@ -23,7 +23,7 @@ import (
 // not only those of the process, that startTime is wall-clock time, and that the last samples of a
 // process may be added after its end.
 type accounts struct {
-	at time.Duration // up to when they tell, boot clock
+	at time.Duration // end of the sums, boot clock
 	of map[uint32]account
 	// all has the PIDs with an account, including processes that ended long ago.
 	all map[uint32]bool
@@ -31,7 +31,7 @@ type accounts struct {
 
 // account is the accounting of one process.
 type account struct {
-	start   uint64 // wall clock, µs: tells processes with the same PID apart
+	start   uint64 // wall clock, µs: distinguishes processes with the same PID
 	samples uint32
 	sm, fb  uint64 // sums over them, in percent × 100
 }
@@ -62,7 +62,7 @@ func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: max(b.sampled, now.at)}
 	n := mostSamples(done)
 	if n == 0 && len(done) > 0 && r.Sampled.Len() <= 2*accountingPeriod {
-		r.Sampled.To = r.Sampled.From // the driver has not updated them, and the next reading tells
+		r.Sampled.To = r.Sampled.From // not updated yet; the next reading has them
 		return true
 	}
 	r.Samples, b.sampled = samples(done, n, r.Sampled), r.Sampled.To
@@ -80,8 +80,8 @@ func (b *board) accounting(q *inquiry) bool {
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
-// account reads the accounts of the present processes, of those at the last reading, and of those
-// that came and went since. It returns an error if one is missing: a process that started before
+// account reads the accounts of processes that are present, were present at the last reading, or
+// came and went since. It returns an error if one is missing: a process that started before
 // accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}

@@ -41,7 +41,7 @@ func (b *board) read() (*gpu.Reading, error) {
 	r := &gpu.Reading{UUID: b.device.UUID}
 	b.readEnergy(q, r)
 	b.readGauges(q, r)
-	mig := &inquiry{lib: b.lib, lost: q.lost} // what fails of MIG says nothing about the GPU itself
+	mig := &inquiry{lib: b.lib, lost: q.lost} // errors of MIG do not concern the GPU itself
 	b.gpm.moved = false
 	if err := b.readMIG(mig); err == nil {
 		b.readContexts(q, mig, r)

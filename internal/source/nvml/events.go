@@ -140,7 +140,7 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	case !ok:
 		return fmt.Errorf("nvmlEventSetWait: %w", errLate)
 	case is(e.err, gonvml.ERROR_TIMEOUT):
-		select { // a driver may say so at once
+		select { // a driver may fail at once
 		case <-pace:
 		case <-ctx.Done():
 		}
@@ -167,7 +167,7 @@ func (d *session) waitEvent() event {
 		return d.events.Load().Wait(uint32(eventTimeout.Milliseconds()))
 	})
 	if err != nil && !is(err, gonvml.ERROR_TIMEOUT) {
-		_ = d.renewEvents() // the next wait tells
+		_ = d.renewEvents() // the next wait returns the error
 	}
 	return event{d, data, err}
 }

@@ -16,11 +16,11 @@ import (
 // the GPU, and is used in the GPU's lane.
 //
 // The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
-// graphics engine counts a small kernel like one that fills the instance, but energy follows the
+// graphics engine does not distinguish a small kernel from a large one, but energy follows the
 // amount of work. It is assumed, and not verified on hardware, that the metric is relative to the
 // instance and not to the GPU. GPM streaming is a setting of the host and is not changed.
 type gpm struct {
-	offered *bool // nil until the GPU was asked
+	offered *bool // nil before the first call
 	// pairs has the samples of each instance by all its properties, because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples

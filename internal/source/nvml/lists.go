@@ -31,7 +31,7 @@ import (
 // Unbounded lists of a GPU are not read through go-nvml, which allocates as many rows as the driver
 // reports.
 
-// maxRows is the maximum number of rows. A GPU has room for some hundred contexts, and accounting
+// maxRows is the maximum number of rows. A GPU has room for hundreds of contexts, and accounting
 // keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE: in a truncated
 // list, processes would seem to have ended.
 const maxRows = 4096

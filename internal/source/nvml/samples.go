@@ -30,7 +30,7 @@ func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
 	}
 	b.readRing(q, r)
 	if b.accounts != nil && !r.SamplesKnown {
-		b.sampled = b.accounts.at // accounting goes on from here
+		b.sampled = b.accounts.at // accounting continues here
 	}
 }
 
@@ -49,7 +49,7 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 		if err != nil {
 			return
 		}
-		if mixed { // samples of no time, so that the ledger waits for those that come
+		if mixed { // samples of an empty time, so that the ledger waits for later ones
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: b.sampled}
 			return
 		}
@@ -93,7 +93,7 @@ func (b *board) noteClock() {
 }
 
 // isMixed reports whether the ring has samples from before the wall clock was set back. A ring may
-// be longer than [ringSpan]: it is mixed while it has samples from the future, but those that stay
+// be longer than [ringSpan]: it is mixed while it has samples from the future, but samples that stay
 // twice as long are garbage.
 func (b *board) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := b.rowsSince(q, now.Wall.Add(slack).UnixMicro())

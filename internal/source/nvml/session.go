@@ -58,7 +58,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
-	_ = d.renewEvents() // waiting for events tries again, and tells
+	_ = d.renewEvents() // waiting for events retries, and returns the error
 	return d
 }
 
@@ -132,7 +132,7 @@ func (d *session) observeLists(began gpu.Instant) {
 // tally counts the results of one tick, which show whether the driver as a whole responds.
 type tally struct {
 	answers, gone int
-	err           error // of the first answer that said the driver is gone
+	err           error // first error of a lost driver
 }
 
 func (t *tally) add(err error) {

@@ -142,7 +142,7 @@ func latest(old, young *gpu.Reading) *gpu.Reading {
 		young.Sampled.From = old.Sampled.From
 	}
 	young.Instances = append(old.Instances, young.Instances...)
-	if young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for more than the old one tells
+	if young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for new activity
 		young.InstancesKnown = young.InstancesKnown || old.InstancesKnown
 	}
 	return young

@@ -1,5 +1,5 @@
-// Report runs the accuracy bench and prints its table, or puts it into a file, between
-// two markers. It fails if a book does not balance or the aim is missed.
+// Report runs the accuracy bench and prints its table, or writes it into a file between two
+// markers. It fails if a book does not balance or the aim is missed.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run(ctx context.Context, file string) error {
 	return errors.Join(errs...)
 }
 
-// play plays all cases under all ways to take samples. Divided GPUs have none.
+// play runs all cases under all ways to take samples. There are no such ways for GPUs in MIG mode.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {

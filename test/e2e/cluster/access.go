@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ServiceAccount returns the access of an existing account, with a token such as its
-// pods get: signed by the API server, and good for an hour.
+// ServiceAccount returns the access of an existing account, with a token like those of its pods:
+// signed by the API server, valid for an hour.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	answer, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})
@@ -31,7 +31,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return config, nil
 }
 
-// WriteKubeconfig writes a file by which a program gets the access of config.
+// WriteKubeconfig writes a kubeconfig file with the access of config.
 func WriteKubeconfig(file string, config *rest.Config) error {
 	const name = "e2e"
 	return clientcmd.WriteToFile(api.Config{
@@ -42,7 +42,7 @@ func WriteKubeconfig(file string, config *rest.Config) error {
 	}, file)
 }
 
-// signingKey returns a new key, as a PEM file, that signs the tokens of service accounts.
+// signingKey returns a new key for service-account tokens, as a PEM file.
 func signingKey() (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

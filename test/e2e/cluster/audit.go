@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// auditPolicy keeps the metadata of every write, and of every request of a service
-// account, once it was answered. A watch is kept when it ends, so also when it starts.
+// auditPolicy logs the metadata of every write, and of every request of a service account, when its
+// response is complete. A watch is complete when it ends, so its start is logged, too.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -25,7 +25,7 @@ rules:
 - level: None
 `
 
-// Request is one line of the audit log: a request and its answer.
+// Request is one line of the audit log: a request and its response.
 type Request struct {
 	ID    string    `json:"auditID"`
 	Time  time.Time `json:"requestReceivedTimestamp"`
@@ -47,7 +47,7 @@ type Request struct {
 	} `json:"responseStatus"`
 }
 
-// Writes says whether the request could have changed something.
+// Writes reports whether the request could change something.
 func (r *Request) Writes() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -60,13 +60,13 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
-// Audit is a place in the audit log. Where it is taken is where it begins.
+// Audit is a position in the audit log.
 type Audit struct {
 	file  string
 	start int64
 }
 
-// Audit returns the end of the audit log: what is asked from now on comes after it.
+// Audit returns the end of the audit log.
 func (c *Cluster) Audit() (*Audit, error) {
 	info, err := os.Stat(c.path("audit"))
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *Cluster) Audit() (*Audit, error) {
 	return &Audit{file: c.path("audit"), start: info.Size()}, nil
 }
 
-// Requests returns the matching requests since the place was taken. The API server
-// logs a request before it ends the answer, so what a client has seen answered is there.
+// Requests returns the matching requests since the position. The API server logs a request before
+// it completes the response, so every completed request is included.
 func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	file, err := os.Open(a.file)
 	if err != nil {

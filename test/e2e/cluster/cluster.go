@@ -1,12 +1,11 @@
 //go:build e2e
 
-// Package cluster runs a real etcd and kube-apiserver, and if asked for a real
-// kube-controller-manager, on loopback, for the tests of what talks to them.
+// Package cluster runs a real etcd and kube-apiserver, and optionally kube-controller-manager, on
+// loopback, for tests of their clients.
 //
-// There is no node and no scheduler: nodes and pods are what a test writes. RBAC and
-// admission decide as they do anywhere, tokens are real, and the audit log is the
-// witness of who asked for what. Everything ends with the test's process, however
-// that ends.
+// There are no real nodes and no scheduler: tests write Nodes and pods. RBAC and admission work as
+// usual, tokens are real, and the audit log shows every request. Everything ends with the test's
+// process, even if it is killed.
 package cluster
 
 import (
@@ -26,26 +25,25 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// ProgramsEnv names the folder with the programs that tools/servers built.
+// ProgramsEnv is the environment variable with the folder of programs from tools/servers.
 const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
 
-// startTimeout is how long a program may need until it answers: seconds, and more
-// where the machine is busy.
+// startTimeout is the timeout of a program's start, long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Admin may do everything.
+	// Admin has all rights.
 	Admin *rest.Config
-	// Client is Admin's, and speaks protobuf.
+	// Client has Admin's rights and uses protobuf.
 	Client kubernetes.Interface
 
 	programs string // the folder with the binaries
 	group    *program.Group
 }
 
-// Start runs etcd and kube-apiserver, with these flags beside its own, and returns when
-// the API server is ready. Stop ends them.
+// Start runs etcd and kube-apiserver with additional flags, and returns when the API server is
+// ready. Stop ends them.
 func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	programs := os.Getenv(ProgramsEnv)
 	if programs == "" {
@@ -70,7 +68,7 @@ func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	return c, c.startServer(ctx, flags)
 }
 
-// Stop ends the programs at once: nothing of theirs is worth keeping.
+// Stop kills the programs; none of their data is needed.
 func (c *Cluster) Stop() {
 	c.group.Kill()
 	_ = c.group.Close() // a folder of temporary files
@@ -79,8 +77,7 @@ func (c *Cluster) Stop() {
 // Logs writes the end of every program's log.
 func (c *Cluster) Logs(w io.Writer) { c.group.Logs(w) }
 
-// startEtcd needs no port: the API server reaches it by a socket. It answers when it
-// is ready, and the API server waits for that.
+// startEtcd starts etcd on a socket. The API server waits until it is ready.
 func (c *Cluster) startEtcd() error {
 	client, peer := "unix://"+c.path("etcd"), "unix://"+c.path("peer")
 	_, err := c.start("etcd",
@@ -90,8 +87,8 @@ func (c *Cluster) startEtcd() error {
 	return err
 }
 
-// startServer starts kube-apiserver. It has to be told its port, and another process
-// may take that port first: then another one is tried.
+// startServer starts kube-apiserver. Its port must be chosen before, and another process may take
+// it first; then another port is tried.
 func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 	args, token, err := c.serverArgs()
 	if err != nil {
@@ -150,7 +147,7 @@ func (c *Cluster) serverArgs() (args []string, token string, err error) {
 // serverReady waits until the API server is ready, or has ended.
 func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *rest.Config) error {
 	return p.Wait(ctx, func() error {
-		// The server makes its certificate first, and no client exists before.
+		// The server writes its certificate first, and no client can be created before.
 		client, err := kubernetes.NewForConfig(protobuf(config))
 		if err != nil {
 			return err
@@ -163,7 +160,7 @@ func (c *Cluster) serverReady(ctx context.Context, p *program.Program, config *r
 	})
 }
 
-// protobuf returns the same access in the encoding that costs least.
+// protobuf returns the same access with the cheapest encoding.
 func protobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf

@@ -1,4 +1,4 @@
-// Podsapi prints what the kubelet's Pods API says, as JSON: one pod per line for
+// Podsapi prints the response of the kubelet's Pods API as JSON: one pod per line for
 // "podsapi list", one event per line, without end, for "podsapi watch". The API
 // sends pods as bytes of core/v1; the module of the kubelet has their types, and
 // the main module does not need them.

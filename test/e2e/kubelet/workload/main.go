@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Workload is the only program in the containers of the tests. It stands in for
-// the pause program and for programs that use GPUs: it waits until it is told to
+// Workload is the only program in the containers of the tests. It replaces
+// the pause program and for programs that use GPUs: it waits for the signal to
 // end, alone, or with a child process if its argument is with-child. With the
 // argument crash it ends at once, with eat it takes memory until it is killed.
 package main
