@@ -135,11 +135,11 @@ func onPods() []question {
 		ask("Utilisation of the GPUs of each workload", map[string]float64{
 			`{UUID="GPU-2",` + job("train") + `}`: 80, `{UUID="GPU-2",` + job("shares") + `}`: 80,
 		}),
-		ask("Watts of each pod, with a label of it", map[string]float64{
+		ask("Watts of each pod, with a pod label", map[string]float64{
 			pod("train", `,pod_uid="u-train",label_team="red"`): 120, pod("shares", `,pod_uid="u-shares",label_team="red"`): 80,
 			pod("serve", `,pod_uid="u-serve",label_team="red"`): 300,
 		}),
-		ask("Boards that failed pods were on", map[string]float64{pod("shares", `,serial="S2",chassis_serial="C1"`): 1}),
+		ask("Boards of failed pods", map[string]float64{pod("shares", `,serial="S2",chassis_serial="C1"`): 1}),
 		ask("CPU cores of the pods on each board", map[string]float64{
 			pod("train", `,serial="S2",chassis_serial="C1"`): 2, pod("shares", `,serial="S2",chassis_serial="C1"`): 2,
 			pod("serve", `,serial="S1",chassis_serial="C2"`): 2,
