@@ -30,9 +30,9 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 }
 
 // clientsOf returns the clients of an MPS server, none for any other process. Processes choose
-// their names, so the name proves nothing: a server in a pod with clients serves these. It serves
-// clients of other pods only if it is the host's or its pod holds no GPU, as the control daemon of
-// the device plugin.
+// their names, so the name proves nothing. A server in a pod with clients serves only those clients.
+// A server of the host, or of a pod without a GPU (such as the device plugin's control daemon),
+// serves the clients of other pods.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil

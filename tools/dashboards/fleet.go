@@ -75,7 +75,7 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Losses", width: 100},
 		}, failed("gpuledger_board_xid_errors_total", "chassis_serial, chassis_slot"), failed("gpuledger_board_losses_total", "chassis_serial, chassis_slot")).
 			SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(stacked(words{"Energy by use", "Power charged to pods, its idle part, and power that no pod is charged for.", "no energy was read"}, half, "watt",
+		WithPanel(stacked(words{"Power by use", "Power charged to pods, its idle part, and power that no pod is charged for.", "no energy was read"}, half, "watt",
 			`sum(rate(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
 			WithTarget(over("B", `sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
 			WithTarget(over("C", `sum(rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod")).Interval("1m"))
