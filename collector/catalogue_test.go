@@ -52,8 +52,8 @@ func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	return s
 }
 
-// TestDescribe: a collector says what may be on its page, and nothing that is hidden for
-// good.
+// TestDescribe checks that a collector describes what may be on its page, and nothing that options
+// hide.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -74,7 +74,7 @@ func TestNoSnapshot(t *testing.T) {
 	}
 }
 
-// TestNoEnergy: a GPU that tells neither energy nor power has no source of energy.
+// TestNoEnergy checks that a GPU that reports neither energy nor power has no source of energy.
 func TestNoEnergy(t *testing.T) {
 	s := fullNode()
 	s.GPUs[0].EnergySource = gpu.EnergyNone
@@ -89,8 +89,8 @@ func TestNoEnergy(t *testing.T) {
 	}
 }
 
-// TestHiddenMetrics checks that options hide what the catalogue says, and leave
-// the rest of the page as it is.
+// TestHiddenMetrics checks that options hide the metrics that the catalogue lists for them, and
+// leave the rest of the page unchanged.
 func TestHiddenMetrics(t *testing.T) {
 	tests := []struct {
 		name string

@@ -78,8 +78,8 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange: whatever was on the page before, the page is that of a collector that never
-// made another.
+// TestChange checks that a page does not depend on the pages before it: it equals the page of a new
+// collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
 	// Small changes, of which each leaves most of the page as it was.
@@ -167,9 +167,8 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
-// TestPanic: a rendering that panics, which an HTTP server outlives, neither holds up the
-// next one nor leaves anything on its page, be it the page before or the one that was not
-// finished.
+// TestPanic checks that a rendering that panics, which an HTTP server survives, neither blocks the
+// next one nor leaves series on its page.
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
@@ -204,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce: while the series are the same ones, a scrape allocates next to
-// nothing for any of them, whatever their values are.
+// TestLabelsAreMadeOnce checks that a scrape of unchanged series allocates next to nothing for each
+// of them, for any values.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {
@@ -224,7 +223,7 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestForgets: nothing is held of what has left the page, wherever it stood.
+// TestForgets checks that the collector keeps nothing of series that left the page.
 func TestForgets(t *testing.T) {
 	quiet := crowd(2, 1, 0)
 	s := quiet

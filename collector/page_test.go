@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCreatedTimestamps checks that every counter but those of the stages says
-// when it began.
+// TestCreatedTimestamps checks that every counter except those of the stages has a created
+// timestamp.
 func TestCreatedTimestamps(t *testing.T) {
 	opened := map[string]time.Time{
 		"gpuledger_gpu_energy_joules_total":               boot,
@@ -49,8 +49,8 @@ func TestCreatedTimestamps(t *testing.T) {
 	}
 }
 
-// TestBooksBalance adds up the page of every scenario but the hostile one, in
-// which accounts are dropped because their names are not told apart.
+// TestBooksBalance adds up the page of every scenario except the hostile one, where accounts with
+// indistinguishable names are dropped.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {

@@ -59,7 +59,7 @@ func podOnInstances() *gpu.Snapshot {
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
 		if tt.name == "hostile" {
-			continue // accounts are dropped whose names are not told apart
+			continue // accounts with indistinguishable names are dropped
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			page, record := byName(gather(t, tt.snapshot(), everything)), byName(gatherRecord(t, tt.snapshot()))
@@ -93,9 +93,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan: a pod's counters began with the first of its accounts, a board's with
-// its book. When one began that took over from a series with another serial number is
-// not said.
+// TestRecordBegan checks that the counters of a pod begin with the first of its accounts, those of
+// a board with its book. A counter that continues a series with another serial number has no
+// created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // the third account of the pod
 	tests := []struct {
@@ -126,7 +126,7 @@ func TestRecordBegan(t *testing.T) {
 	}
 }
 
-// createdOf returns when a pod's counter began, zero if that is not said.
+// createdOf returns the created timestamp of a pod's counter, zero if there is none.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestCleanup: while an exporter runs its books stay, and the command says why. Once it
-// has ended nothing of it is left, and a folder that somebody uses stays.
+// TestCleanup checks that the command refuses while an exporter runs, and gives the reason. After
+// the exporter it removes everything except a directory that another program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
@@ -58,7 +58,7 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestWait: the command ends when it is told to, not before and not with an error.
+// TestWait checks that the command ends on a signal, not earlier, and without an error.
 func TestWait(t *testing.T) {
 	cmd := exec.Command(binary, "wait")
 	if err := cmd.Start(); err != nil {

@@ -27,10 +27,9 @@ var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
 // third time, once it was started, which may be too short for any.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, also while it starts. Whatever is
-// scraped afterwards, no counter is lower than it ever was, none began anew, none is
-// missing, the books balance, and they hold what the boards counted from the first
-// reading to a later one: nothing of it twice.
+// TestKilled kills the exporter at random moments, also during its start. On every page afterwards,
+// no counter is lower than before, restarted or missing; the books balance; and they contain what
+// the boards counted between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -145,11 +144,11 @@ func (v *victim) live(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter live, and checks that it goes on and how much it lost.
+// outlive lets the exporter run, and checks that it continues and how much it lost.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
-	eventually(v.t, "the books go on", func() bool {
+	eventually(v.t, "the books continue", func() bool {
 		p, err := e.scrapeCounters()
 		if err != nil {
 			v.t.Fatal(err)
@@ -238,8 +237,8 @@ func (v *victim) checkBoards() {
 	}
 }
 
-// scrapeCounters scrapes both pages in the one format that says when counters began.
-// Their names differ: together they are one page.
+// scrapeCounters scrapes both pages in the format with created timestamps. Their metric names
+// differ, so together they are one page.
 func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }

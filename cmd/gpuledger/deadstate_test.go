@@ -16,7 +16,7 @@ import (
 
 const energyTotal = "gpuledger_gpu_energy_joules_total"
 
-// stateDown reports whether the page says that the state is not saved.
+// stateDown reports whether the stage of the state is down on the page.
 func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
@@ -58,10 +58,10 @@ func TestDeadState(t *testing.T) {
 		t.Errorf("%v J are shown, %v J were saved", got, stood)
 	}
 	if said := e.said("state", "has not answered within"); said != 1 {
-		t.Errorf("said %d times, want once", said)
+		t.Errorf("logged %d times, want once", said)
 	}
 	revive()
-	e.scrapeUntil("the books go on", func(p page) bool { return !stateDown(p) && p.Sum(energyTotal, nil) > stood })
+	e.scrapeUntil("the books continue", func(p page) bool { return !stateDown(p) && p.Sum(energyTotal, nil) > stood })
 	e.kept(n, dir)
 }
 
@@ -98,7 +98,7 @@ func TestPipeState(t *testing.T) {
 	}
 	e := cleanStart(t, n, dir)
 	if said := e.said("state", "not a regular file"); said != 1 {
-		t.Errorf("said %d times, want once", said)
+		t.Errorf("logged %d times, want once", said)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "ledger.json")); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the pipe is still there: %v, %v", info, err)

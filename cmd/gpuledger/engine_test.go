@@ -96,7 +96,7 @@ func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool)
 	})
 }
 
-// TestNoEngine: where there is no client library, or no engine, the log says so once, and the
+// TestNoEngine checks that without a client library or an engine the error is logged once, and the
 // field page is empty.
 func TestNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
@@ -119,9 +119,9 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestOldEngine starts on a host engine that is older than its client library, which it
-// does not understand. That is said once, with both versions, and costs nothing but the
-// engine; once it is upgraded it serves.
+// TestOldEngine starts on a host engine that is older than its client library and does not support
+// it. The error with both versions is logged once, and only the engine is missing. After an upgrade
+// of the engine it serves fields.
 func TestOldEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	setEngine(t, n, simnode.Engine{Version: "4.2.3"})
@@ -131,13 +131,13 @@ func TestOldEngine(t *testing.T) {
 		return p.Sum("gpuledger_stage_failures_total", map[string]string{"stage": "dcgm"}) > 5
 	})
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
-		t.Error("the engine is said to be up")
+		t.Error("the engine's stage is up")
 	}
 	told := slices.DeleteFunc(e.logged(), func(line string) bool {
 		return !strings.Contains(line, "libdcgm 4.6.1 is newer than the host engine, 4.2.3")
 	})
 	if len(told) != 1 {
-		t.Errorf("the reason is told %d times", len(told))
+		t.Errorf("the reason is logged %d times", len(told))
 	}
 	setEngine(t, n, simnode.Engine{Version: "4.6.1", Starts: 1})
 	p = e.scrapeUntil("the engine is up", engineIs(true))
@@ -147,7 +147,7 @@ func TestOldEngine(t *testing.T) {
 }
 
 // TestEngineFaults makes one call of the engine after another fail, hang or return late. The
-// exporter goes on, and the books hold what the boards counted.
+// exporter continues, and the books contain what the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")

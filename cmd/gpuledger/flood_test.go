@@ -146,7 +146,7 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
 		return err
 	}
-	// A connection that the server does not read from any more is part of some attacks.
+	// Some attacks need a connection that the server no longer reads.
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if err := attack(c); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU: a call that never returns, be it the first of a tick, one in the middle
-// or the last, takes one GPU's gauges away. The others, what is served and the stop
-// go on; when the call returns, so does the GPU.
+// TestHungGPU checks that a call that never returns, the first, a middle or the last one of a tick,
+// removes the gauges of one GPU only. Other GPUs, the server and the shutdown are not affected. The
+// GPU is back when the call returns.
 func TestHungGPU(t *testing.T) {
 	calls := []string{"nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization"}
 	for _, call := range calls {
@@ -64,8 +64,8 @@ func quarantined(uuid string) func(page) bool {
 	}
 }
 
-// testHung: one GPU of eight is said to be there and nothing else live, and its book
-// stands. The others are read at every tick.
+// testHung checks that the hung GPU of eight is present without live values, that its book does not
+// change, and that the others are read at every tick.
 func (e *exporter) testHung(hung string) {
 	e.t.Helper()
 	of := map[string]string{"UUID": hung}
@@ -114,9 +114,8 @@ func (e *exporter) betweenTicks(do func()) {
 	})
 }
 
-// TestScrapeCallsNoDriver: between two ticks, which are half a minute apart here, nothing
-// that is served makes a call of the driver, be all GPUs well or one hung. Waiting
-// for XID events goes on beside it.
+// TestScrapeCallsNoDriver checks that requests between two ticks, here half a minute apart, make no
+// driver call, with and without a hung GPU. Waiting for XID events continues.
 func TestScrapeCallsNoDriver(t *testing.T) {
 	for name, read := range map[string]int{"all well": 8, "one hung": 7} {
 		t.Run(name, func(t *testing.T) {

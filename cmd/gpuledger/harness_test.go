@@ -111,10 +111,10 @@ func uuids(t testing.TB, scenario string) []string {
 	return out
 }
 
-// openNode starts a simulated node that lives in real time.
+// openNode starts a simulated node in real time.
 func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	dir, err := os.MkdirTemp("", "node") // short: it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,8 +295,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment gets pages of one moment, which is told before them and after, and what the
-// status says of it. Parsing them takes longer than to get them, and can wait.
+// atOneMoment gets pages of one moment, which is identified before and after, and the status of
+// that moment. Parsing takes longer than the requests, and can wait.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "pages are of one moment", func() bool {

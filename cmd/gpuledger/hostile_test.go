@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket serves answers in turn at a socket, whatever is asked, and returns its path.
+// hostileSocket serves the answers in turn at a socket, for any request, and returns its path.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hostile") // short, for a socket
@@ -93,9 +93,9 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter in the memory of its container, beside a kubelet, a
-// folder of logs and a driver that have far more to say than it can hold. It lives, says
-// what it ignores, and keeps the books.
+// TestHostileInputs runs the exporter with the memory of its container beside a kubelet, a folder
+// of logs and a driver that report far more than fits. It keeps running, logs the inputs that it
+// ignores, and keeps the books.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

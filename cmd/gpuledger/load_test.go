@@ -69,8 +69,8 @@ func ask(t *testing.T, c net.Conn, path string) {
 // withLimits is the environment of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
-// TestIdleConnections: with a thousand connections that asked and idle, a scraper gets
-// its page at once, be it connected already or not.
+// TestIdleConnections checks that a scraper, connected or not, gets its page at once beside a
+// thousand connections that made one request and idle.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -85,7 +85,7 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections: those that say nothing are cut off, and let others in.
+// TestSilentConnections checks that connections without a request are closed, and let others in.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -103,8 +103,7 @@ func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 }
 
-// elsewhere returns a client at another address than the others'. It keeps its
-// connection if it is told to.
+// elsewhere returns a client at another address than the others. keep keeps its connection.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: patience}
@@ -125,16 +124,16 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders: a client that asks and does not read is told to come again, and cut
-// off in the end. Other clients are answered meanwhile.
+// TestSlowReaders checks that a client that does not read its responses is told to retry later by
+// status 503, and disconnected in the end. Other clients get responses meanwhile.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "its address is refused", func() bool {
-		// One at a time, until they hold all that an address may: one that comes while
-		// another request is answered may be refused a thousand times, and holds nothing.
+		// One at a time, until they hold all that an address may: a connection during another
+		// request may be rejected a thousand times, and holds nothing.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -211,7 +210,7 @@ func TestHugeHeader(t *testing.T) {
 	e.checkMemory("with a header without an end")
 }
 
-// endless gives the same letter for ever.
+// endless returns the same letter without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

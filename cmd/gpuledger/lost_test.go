@@ -18,9 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestLost: a GPU falls off the bus, and then the driver is loaded again. Nothing
-// changes but what is said of the dead GPU, the counters' reset, and the driver's
-// own numbering.
+// TestLost removes a GPU from the bus and then reloads the driver. Only the state of the lost GPU,
+// the reset counters and the driver's numbering change.
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
@@ -60,7 +59,7 @@ func TestLost(t *testing.T) {
 		t.Error("the driver's count or the PCI bus's is wrong")
 	}
 	if diff := cmp.Diff(deadInfo(before, dead), deadInfo(after, dead)); diff != "" {
-		t.Errorf("what is said of the dead GPU changed (-before +after):\n%s", diff)
+		t.Errorf("series of the lost GPU changed (-before +after):\n%s", diff)
 	}
 	if a, b := after.Sum("gpuledger_gpu_energy_joules_total", dead), lost.Sum("gpuledger_gpu_energy_joules_total", dead); a != b {
 		t.Errorf("the dead GPU's counter moved from %v to %v", b, a)
@@ -109,13 +108,12 @@ func othersSame(t *testing.T, before, after page, dead string, renumbered bool) 
 	}
 }
 
-// attempts is how many readings of a loaded driver may come before the one that its counter is
-// counted from: the exporter looks at what the driver can first, and begins again if GPUs
-// are renumbered.
+// attempts is the number of readings of a loaded driver that may precede the first counted one: the
+// exporter first tests what the driver supports, and restarts if GPUs are renumbered.
 const attempts = 8
 
-// checkResets: what a book holds after a reload is what the counter gained before
-// and after, without what it lost by starting anew.
+// checkResets checks that a book after a reload contains what the counter gained before and after
+// it, without the loss of the restart.
 func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p page, dead string) {
 	t.Helper()
 	for uuid, read := range readings {
@@ -124,7 +122,7 @@ func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p p
 		}
 		reset := slices.IndexFunc(read, func(r reading) bool { return r.energy < read[0].energy })
 		if reset < 2 {
-			t.Errorf("%s: the counter did not start anew: %v", uuid, read)
+			t.Errorf("%s: the counter did not restart: %v", uuid, read)
 			continue
 		}
 		old, fresh := read[:reset], read[reset:]

@@ -60,8 +60,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 }
 
-// TestNothingToRead: with neither driver nor kubelet nor a folder for the books it serves,
-// and whoever asks is told what is missing and which flag names it.
+// TestNothingToRead checks that without driver, kubelet and state directory the exporter serves,
+// and that every output names the missing part and its flag.
 func TestNothingToRead(t *testing.T) {
 	missing := t.TempDir() + "/missing"
 	file := t.TempDir() + "/file"
@@ -80,10 +80,10 @@ func TestNothingToRead(t *testing.T) {
 	}
 	for _, want := range []string{"no GPU found", "--nvml.library", "--kubelet.pod-resources-socket=", "--state.path"} {
 		if !bytes.Contains(out, []byte(want)) {
-			t.Errorf("gpuledger status does not say %q:\n%s", want, out)
+			t.Errorf("gpuledger status does not contain %q:\n%s", want, out)
 		}
 		if !bytes.Contains(html, []byte(want)) {
-			t.Errorf("the page for people does not say %q", want)
+			t.Errorf("the status page does not contain %q", want)
 		}
 	}
 	if code, page := e.get(status.Path); code != http.StatusOK || !bytes.Contains(page, []byte(`"error": `)) {

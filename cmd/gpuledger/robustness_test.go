@@ -37,7 +37,7 @@ func TestBadFlags(t *testing.T) {
 			}
 			line := stderr.String()
 			if strings.Count(line, "\n") != 1 || !strings.Contains(line, tt.want) {
-				t.Errorf("said %q, want one line with %q", line, tt.want)
+				t.Errorf("printed %q, want one line with %q", line, tt.want)
 			}
 		})
 	}
@@ -58,8 +58,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestNothingThere: no driver, no kubelet, no /proc, no /sys, no place for the
-// state. The exporter stays up, says each of it once, and stops when told to.
+// TestNothingThere checks that without driver, kubelet, /proc, /sys and state directory the
+// exporter stays up, logs each once, and stops on a signal.
 func TestNothingThere(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "file")
@@ -115,7 +115,7 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter: it shows the GPUs, charges nothing and says so.
+// TestSecondExporter checks that it shows the GPUs, charges nothing and logs that.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)
@@ -129,7 +129,7 @@ func TestSecondExporter(t *testing.T) {
 		t.Error("the second exporter's state is up")
 	}
 	if said := second.said("state", "nothing is charged here"); said != 1 {
-		t.Errorf("the second exporter said %d times that it charges nothing, want once", said)
+		t.Errorf("the second exporter logged %d times that it charges nothing, want once", said)
 	}
 	for name := range p {
 		if strings.HasPrefix(name, "gpuledger_") && strings.HasSuffix(name, "_joules_total") && len(p[name].GetMetric()) > 0 {

@@ -54,8 +54,8 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// settled scrapes after fifteen seconds, once every book covers ten of them and everybody
-// answers, and returns with the page what the status says of that moment.
+// settled scrapes after fifteen seconds, when every book covers ten of them and every GPU responds.
+// It returns the page and the status of that moment.
 func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
 	<-time.After(15 * time.Second)
@@ -72,8 +72,8 @@ func settled(e *exporter) (s status.Page, p page) {
 	return s, p
 }
 
-// checkChurn: many pods came and went, and each has an account of its own. That of one who
-// came and went while the machine was held up may be missing.
+// checkChurn checks that there were many pods, each with an account of its own. The account of a
+// pod that came and went while the machine was paused may be missing.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {
@@ -85,7 +85,7 @@ func checkChurn(e *exporter) {
 	})
 }
 
-// checkWho: every container that truly used a GPU is charged for it, and nobody else.
+// checkWho checks that every container that truly used a GPU is charged for it, and no other.
 func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)
@@ -134,7 +134,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 		expect("three pods on instances", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 3)
 		expect("energy on instances is shared", energy("shared") > 0)
 		expect("an idle instance beside busy ones pays next to nothing", 10*reserved < energy("shared"))
-		expect("nobody uses what he was not given", strays == 0)
+		expect("no pod uses a GPU without an allocation", strays == 0)
 	case "mig-a100":
 		expect("nothing on an instance is called measured", energy("allocated") > 0 && energy("shared")+energy("exclusive") == 0)
 		expect("an instance without work pays for its slices", 5*reserved > 2*energy("allocated")-1000 && 5*reserved < 2*energy("allocated")+1000)
@@ -142,13 +142,13 @@ func checkPods(t *testing.T, scenario string, p page) {
 	case "dra":
 		expect("claims have names", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
 		expect("a MIG device by DRA", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)
-		expect("nobody uses what he was not given", strays == 0)
+		expect("no pod uses a GPU without an allocation", strays == 0)
 	case "hog":
 		expect("one process on a GPU that its pod was not given", strays == 1)
 		expect("one allocation without a process", unused == 1)
 		expect("the hog is seen", count("gpuledger_container_gpu_info", map[string]string{"sharing": "none"}) == 1)
 	case "no-hostpid":
-		expect("the stage says so", p.Sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
+		expect("the stage is down", p.Sum("gpuledger_stage_up", map[string]string{"stage": "host_pids"}) == 0)
 		expect("energy is charged for holding only", energy("allocated") > 0 && energy("exclusive")+energy("shared") == 0)
 	}
 }

@@ -48,17 +48,16 @@ const (
 	// mostResident is what the exporter may ever need.
 	mostResident = 40 // MiB
 	mostGrowth   = 1  // MiB, from one quarter of the day to the next
-	// mostKept is by how much more lives on the heap after the day than before it, on average,
-	// in MiB: maps and pools keep their room.
+	// mostKept is the limit in MiB of the growth of the average live heap over the day. Maps and
+	// pools keep their size.
 	mostKept = 2
 	mebi     = 1 << 20
 )
 
-// TestSoak lets an exporter live through a day of a node on which pods, storms of
-// processes, restarts of the kubelet and reloads of the driver come and go, scraped by
-// ten scrapers. It stays as small as it is, forgets what is gone, keeps its books
-// balanced and says nothing while nothing is wrong. docs/performance.md holds what the
-// last run measured.
+// TestSoak runs an exporter through a day of a node with short pods, storms of processes, restarts
+// of the kubelet and reloads of the driver, and ten scrapers. Its size stays constant, it releases
+// what ended, its books balance, and it logs nothing while nothing is wrong. docs/performance.md
+// has the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -211,7 +210,7 @@ func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
 	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
-		s.t.Errorf("%v counters began anew, want %d", resets, want)
+		s.t.Errorf("%v counters restarted, want %d", resets, want)
 	}
 	// While the driver or the kubelet is away a pod of one second may pass unseen.
 	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
@@ -220,7 +219,7 @@ func (s *soak) checkEvents(d day, after page) {
 	if d.reloads > 0 && s.storms < stormSize {
 		s.t.Errorf("at most %d processes had series, a storm has %d", s.storms, stormSize)
 	}
-	s.t.Logf("%d hours: %d of %d pods had an account, up to %d processes had series; %d restarts of the kubelet, %d reloads of the driver, %v counters began anew",
+	s.t.Logf("%d hours: %d of %d pods had an account, up to %d processes had series; %d restarts of the kubelet, %d reloads of the driver, %v counters restarted",
 		d.hours, len(s.pods), d.podCount, s.storms, d.restarts, d.reloads, resets)
 	s.t.Logf("%d scrapes, each of up to %d series; %d counters compared", s.scrapes, s.series, s.compared)
 }
@@ -246,7 +245,7 @@ func (s *soak) checkLog(d day) {
 		switch at := line.Time.Sub(s.began); {
 		case at < calm/2: // the start
 		case at < d.troubles || at > d.end+accelerated/2+unstable:
-			s.t.Errorf("said while nothing was wrong: %s", text)
+			s.t.Errorf("logged while nothing was wrong: %s", text)
 		default:
 			lines[line.Stage]++
 		}

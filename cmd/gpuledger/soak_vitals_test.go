@@ -85,12 +85,12 @@ func (s *soak) checkVitals(d day) {
 	grown := mean(fourth.own()) - mean(third.own())
 	switch storms := quarter / (stormSpan + stormPause); {
 	case storms < 2:
-		s.t.Logf("a quarter of the day has %d storms: too few to say whether it grew", storms)
+		s.t.Logf("a quarter of the day has %d storms: too few to detect growth", storms)
 	case grown > mostGrowth:
 		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
 	}
 	if kept := mean(resting.heap()) - mean(calmly.heap()); kept > mostKept {
-		s.t.Errorf("%.1f MiB more live on the heap after the day than before it", kept)
+		s.t.Errorf("%.1f MiB more are live in the heap after the day than before it", kept)
 	}
 	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}
 	for what, of := range held {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestUnusableState spoils the file of an exporter that was killed. The next one says
-// so once, counts it, begins clean books at its own first reading, and keeps them.
+// TestUnusableState corrupts the state file of a killed exporter. The next one logs it once, counts
+// it, begins clean books at its own first reading, and keeps them.
 func TestUnusableState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	good := leftBehind(t, n)
@@ -53,16 +53,16 @@ func TestUnusableState(t *testing.T) {
 				t.Errorf("stage up %v after %v failures, want up after 1", up, failures)
 			}
 			if said := e.said("state", "start with clean books"); said != 1 {
-				t.Errorf("said %d times, want once", said)
+				t.Errorf("logged %d times, want once", said)
 			}
 			e.kept(n, dir)
 		})
 	}
 }
 
-// TestUnwritableState: where no state can be saved any more the books are kept all the
-// same, and the exporter says so once and counts every try. The next one does not go on
-// from a state that is older than what was shown, but begins clean books.
+// TestUnwritableState checks that the books continue when the state can no longer be saved, and
+// that the exporter logs it once and counts every attempt. The next one does not continue from a
+// state that is older than the served values, but begins clean books.
 func TestUnwritableState(t *testing.T) {
 	tests := map[string]func(dir string) error{
 		"full": func(dir string) error {
@@ -98,7 +98,7 @@ func TestUnwritableState(t *testing.T) {
 	}
 }
 
-// cannotSave: the exporter goes on, with its state's stage down.
+// cannotSave checks that the exporter continues, with the stage of its state down.
 func (e *exporter) cannotSave() {
 	e.t.Helper()
 	of := map[string]string{"stage": "state"}
@@ -111,7 +111,7 @@ func (e *exporter) cannotSave() {
 		e.t.Error("the state's stage is up")
 	}
 	if said := e.said("state", ""); said != 1 {
-		e.t.Errorf("said %d times, want once", said)
+		e.t.Errorf("logged %d times, want once", said)
 	}
 }
 
@@ -177,7 +177,7 @@ func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	return e
 }
 
-// kept kills the exporter and checks that another one goes on with its books.
+// kept kills the exporter and checks that another one continues its books.
 func (e *exporter) kept(n *simnode.Node, dir string) {
 	e.t.Helper()
 	before, err := e.scrapeCounters()
@@ -198,7 +198,7 @@ func (e *exporter) kept(n *simnode.Node, dir string) {
 	}
 }
 
-// said counts the warnings about a stage with a word in them.
+// said counts the warnings about a stage that contain a word.
 func (e *exporter) said(stage, word string) int {
 	n := 0
 	for _, line := range e.logged() {

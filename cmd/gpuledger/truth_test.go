@@ -46,7 +46,7 @@ func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p
 	return spans
 }
 
-// bookOf returns what the status says of a GPU's book.
+// bookOf returns a GPU's book in the status.
 func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	t.Helper()
 	i := slices.IndexFunc(s.GPUs, func(g status.GPU) bool { return g.UUID == uuid })
@@ -56,7 +56,7 @@ func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	return *s.GPUs[i].Energy
 }
 
-// checkNothingLeft: on a quiet node every joule has an owner, or nobody was there.
+// checkNothingLeft checks that on a quiet node every joule has an owner, or that there was none.
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
@@ -104,7 +104,7 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {
-		t.Errorf("%v of %d GPUs say that they have a part of their module's energy", got, len(s.GPUs))
+		t.Errorf("%v of %d GPUs are marked as a part of their module's energy", got, len(s.GPUs))
 	}
 	history := truth(t, n)
 	at := func(when time.Time) *simnode.Truth {

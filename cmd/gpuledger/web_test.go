@@ -61,16 +61,16 @@ func TestPageForPeople(t *testing.T) {
 	}
 }
 
-// TestStatus: the command prints what the exporter knows, or says what is wrong.
+// TestStatus checks that the command prints the exporter's status, or the error.
 func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
 	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
 	if said := e.status("", "--url="+e.url); !strings.Contains(said, "held by team-a/twin-b main: 1 replica of the GPU") || !strings.Contains(said, "1653924021757") {
-		t.Errorf("status says:\n%s", said)
+		t.Errorf("status prints:\n%s", said)
 	}
 	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {
-		t.Errorf("status --json says:\n%s", said)
+		t.Errorf("status --json prints:\n%s", said)
 	}
 	tests := []struct{ flag, want string }{
 		{"--url=http://" + nobodyListens(t), "no exporter listens on this address"},
@@ -81,13 +81,13 @@ func TestStatus(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if said := e.status("", tt.flag); !strings.HasPrefix(said, "gpuledger status: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, tt.want) {
-			t.Errorf("%s: said %q, want one line with %q", tt.flag, said, tt.want)
+			t.Errorf("%s: printed %q, want one line with %q", tt.flag, said, tt.want)
 		}
 	}
 }
 
-// nobodyListens returns an address where nobody listens, nor can before the test ends:
-// other tests start exporters meanwhile, on any port that is free.
+// nobodyListens returns an address without a listener, which stays free during the test: other
+// tests start exporters meanwhile, on any free port.
 func nobodyListens(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -105,8 +105,7 @@ func nobodyListens(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", name.(*syscall.SockaddrInet4).Port)
 }
 
-// status runs the command, and returns what it says. On stderr it says something if
-// and only if it fails.
+// status runs the command and returns its output. It writes to stderr if and only if it fails.
 func (e *exporter) status(stdin string, flags ...string) string {
 	e.t.Helper()
 	var stdout, stderr strings.Builder
@@ -118,8 +117,8 @@ func (e *exporter) status(stdin string, flags ...string) string {
 	return stdout.String() + stderr.String()
 }
 
-// TestTLSAndBasicAuth: with a web configuration nothing is said without TLS and a
-// password, and a thousand connections still cost what the container has.
+// TestTLSAndBasicAuth checks that with a web configuration nothing is served without TLS and a
+// password, and that a thousand connections still fit into the container's limits.
 func TestTLSAndBasicAuth(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e, roots := startSecure(t, n)
@@ -183,7 +182,7 @@ func (e *exporter) testSecureStatus() {
 	}
 	for _, tt := range tests {
 		if said := e.status(tt.config, "--http.config.file=/dev/stdin", "--url="+tt.url); !strings.Contains(said, tt.want) {
-			e.t.Errorf("%s with %q: said %q, want %q", tt.url, tt.config, said, tt.want)
+			e.t.Errorf("%s with %q: got %q, want %q", tt.url, tt.config, said, tt.want)
 		}
 	}
 }

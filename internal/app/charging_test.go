@@ -13,12 +13,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// near is how far a part of a GPU's energy may be from the one that is right.
+// near is the tolerance for a part of a GPU's energy.
 const near = 0.03
 
 // A part is what a payer has of a GPU's energy.
 type part struct {
-	// of is the name of a pod, or the reason in brackets why nobody pays.
+	// of is the name of a pod, or the reason in brackets why no pod is charged.
 	of     string
 	energy float64
 	// method is set if all of it is charged by one.

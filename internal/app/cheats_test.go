@@ -22,7 +22,7 @@ func TestCheats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, w := got[cheating.GPUs[i].UUID], want[honest.GPUs[i].UUID]
 			if len(w) == 0 {
-				t.Fatal("nobody was charged for the honest work")
+				t.Fatal("no pod was charged for the honest work")
 			}
 			payers := maps.Clone(g)
 			maps.Copy(payers, w)

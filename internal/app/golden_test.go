@@ -55,7 +55,7 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 // benchOf makes a bench of a scenario that has no name.
 func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	dir, err := os.MkdirTemp("", "node") // short: it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (b *bench) awaitXID() {
 		b.node.Sampler.Tick(ctx)
 	}
 	if ctx.Err() != nil {
-		b.t.Error("waited in vain for an XID error")
+		b.t.Error("no XID error arrived in time")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -180,8 +180,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenWithEngine: beside a host engine the same machine has the same pages, but for
-// the lines about sources.
+// TestGoldenWithEngine checks that beside a host engine the same machine has the same pages, except
+// for lines about sources.
 func TestGoldenWithEngine(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "mig", "lost"} {
 		t.Run(name, func(t *testing.T) {
@@ -213,8 +213,8 @@ func TestActivityByEngine(t *testing.T) {
 
 var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
 
-// TestGoldenOnGKE: where Google's device plugin gives out the same devices, the pages are
-// the same but for the resource's name.
+// TestGoldenOnGKE checks that with Google's device plugin and the same devices the pages differ in
+// the resource's name only.
 func TestGoldenOnGKE(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
 		t.Run(name, func(t *testing.T) {
@@ -232,8 +232,8 @@ func TestGoldenOnGKE(t *testing.T) {
 	}
 }
 
-// wantPages compares both pages with the goldens of a scenario, after an edit of those, but
-// for what is said of the sources.
+// wantPages compares both pages, without lines about sources, with the goldens of a scenario after
+// an edit.
 func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	b.t.Helper()
 	for name, got := range map[string]string{scenario: b.page(), scenario + ".record": b.record()} {
@@ -247,7 +247,7 @@ func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	}
 }
 
-// withoutSources is a page without what is said of the sources of readings.
+// withoutSources returns a page without lines about sources of readings.
 func withoutSources(page string) []string {
 	return slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "gpuledger_driver_info") || strings.HasPrefix(line, "gpuledger_stage_")

@@ -15,20 +15,20 @@ var never = []struct {
 	importers, imports []string
 	why                string
 }{
-	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and knows nobody"},
+	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and imports nothing of ours"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
-	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "knows no metric of its own"},
-	{[]string{"internal/record"}, allBut("internal/gpu"), "is rows, and knows no page and no archive"},
-	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "knows its resolvers by their interface"},
+	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
+	{[]string{"internal/record"}, allBut("internal/gpu"), "has rows only, no page and no archive"},
+	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
 		[]string{"internal/ledger", "internal/sampler", "internal/state", "internal/status", "internal/app", "collector"},
-		"reads, and does not know for whom",
+		"reads, independently of its users",
 	},
 	{
 		[]string{"internal/sampler"},
 		[]string{"internal/source", "internal/owner", "podmapper", "internal/status", "internal/app", "collector"},
-		"knows its sources by their interfaces, and not who shows what it saw",
+		"uses its sources through their interfaces, independently of the output",
 	},
 	{
 		[]string{"collector", "internal/status"},
@@ -43,7 +43,7 @@ var never = []struct {
 	{
 		[]string{"internal/inventory", "internal/cli", "internal/serve", "internal/lane", "internal/stage"},
 		[]string{"internal/app", "internal/reconciler", "internal/sampler"},
-		"is shared by those who use it",
+		"is shared by its users",
 	},
 	{
 		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
@@ -116,8 +116,8 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, but should need the standard library only", pkg, i)
 			}
 			for outside, importer := range only {
-				// The simulated kubelet speaks the same protocol from the other side, and
-				// the manifests are written from the API server's types.
+				// The simulated kubelet is the server of the same protocol, and the manifests are
+				// written from the API server's types.
 				other := pkg == "internal/simnode" || pkg == "internal/deploy" && outside != "k8s.io/client-go"
 				if strings.HasPrefix(i, outside) && !strings.HasPrefix(pkg+"/", importer+"/") && !other {
 					t.Errorf("%s imports %s, which is %s's", pkg, i, importer)
@@ -130,9 +130,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestNothingSimulated: the exporter links no simulated part, no client of the API
-// server, and none of the tests' libraries, but for those that go-dcgm brings along: its
-// helpers for tests are not in files of tests.
+// TestNothingSimulated checks that the exporter links no simulated part, no client of the API
+// server and no library of the tests, except the test helpers that go-dcgm imports outside of test
+// files.
 func TestNothingSimulated(t *testing.T) {
 	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
 		fields := strings.Fields(line)

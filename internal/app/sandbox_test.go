@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestSandboxRules: the exporter may write in its state folder, wherever that is, and connect to
-// the host engine, if there is one on a TCP port.
+// TestSandboxRules checks that the exporter may write in its state directory, at any path, and
+// connect to the host engine if that is on a TCP port.
 func TestSandboxRules(t *testing.T) {
 	tests := []struct {
 		name  string

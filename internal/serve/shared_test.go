@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts how often it is asked. It answers with that number, in so many series
-// with a label so long, and takes some time for it.
+// gatherer counts its calls. It returns that number, in a number of series with labels of a given
+// length, after a delay.
 type gatherer struct {
 	asked         atomic.Int64
 	series, label int
@@ -44,8 +44,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared: requests that come while an answer is made share it, those that come later
-// do not, and neither do those who ask for another format.
+// TestShared checks that requests during the rendering of a response share it, unless they need
+// another format, and that later requests do not.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}
@@ -86,8 +86,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// TestRoom: an answer that is a little larger than the last one takes the room of one that
-// nobody reads any more.
+// TestRoom checks that a response that is a little larger than the last one reuses the buffer of a
+// response that has been read.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long, size := strings.Repeat("x", 2<<20), 1<<20
@@ -110,7 +110,7 @@ func TestRoom(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(size)/2 {
-			t.Errorf("5 answers of %d bytes at most took %d bytes anew", size, n)
+			t.Errorf("5 answers of %d bytes at most allocated %d new bytes", size, n)
 		}
 	})
 }
@@ -119,7 +119,7 @@ type gathererFunc func() []*dto.MetricFamily
 
 func (f gathererFunc) Gather() ([]*dto.MetricFamily, func(), error) { return f(), func() {}, nil }
 
-// nobody reads an answer.
+// nobody discards a response.
 type nobody struct{}
 
 func (nobody) Header() http.Header         { return make(http.Header) }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed lets an attempt every second come to what came says, and returns the log.
+// observed makes an attempt every second, with results of came, and returns the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()

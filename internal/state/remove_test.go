@@ -49,7 +49,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	}
 }
 
-// TestRemoveOthers: a wrong path costs nobody a file.
+// TestRemoveOthers checks that a wrong path removes no file of another program.
 func TestRemoveOthers(t *testing.T) {
 	path := t.TempDir()
 	other := filepath.Join(path, "other")

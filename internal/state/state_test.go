@@ -142,7 +142,7 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
-// TestCutOff: a file that was cut off is noticed, wherever that is.
+// TestCutOff checks that a truncated file is detected at every length.
 func TestCutOff(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

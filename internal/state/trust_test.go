@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestFolder: a directory in which other users could place a file is refused, and the
-// error says what to do.
+// TestFolder checks that a directory in which other users could place a file is rejected, and that
+// the error contains the remedy.
 func TestFolder(t *testing.T) {
 	const ok = ""
 	tests := []struct {
@@ -53,7 +53,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestLinks: what stands in the place of a file is neither followed nor waited for.
+// TestLinks checks that a special file in place of the state file is neither followed nor waited
+// for.
 func TestLinks(t *testing.T) {
 	link := func(target string) func(string) error {
 		return func(name string) error { return os.Symlink(target, name) }
@@ -103,7 +104,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLeftover: the next file of a program that was killed stops nobody.
+// TestLeftover checks that the unfinished file of a killed program blocks no other.
 func TestLeftover(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

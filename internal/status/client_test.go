@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet: what is no page of an exporter is not shown as one, and the error says what to do.
+// TestGet checks that a page of another program is not shown as the exporter's, and that the error
+// contains the remedy.
 func TestGet(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -28,7 +29,7 @@ func TestGet(t *testing.T) {
 		{"too long", httptest.NewServer, http.StatusOK, "[" + strings.Repeat(" ", 17<<20) + "]", "is not the page of an exporter"},
 		{"a long complaint", httptest.NewServer, http.StatusInternalServerError, "x" + strings.Repeat("é", 300), "500 Internal Server Error: xéé"},
 		{"no password", httptest.NewServer, http.StatusUnauthorized, "", "authentication failed: set --http.config.file"},
-		{"a certificate that nobody vouches for", httptest.NewTLSServer, http.StatusOK, "", "set --http.config.file to a file with the CA certificate"},
+		{"a certificate of an unknown authority", httptest.NewTLSServer, http.StatusOK, "", "set --http.config.file to a file with the CA certificate"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

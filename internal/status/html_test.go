@@ -63,7 +63,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 	return elements
 }
 
-// TestSecurityPolicy: the style sheet in the page is the one that the policy allows.
+// TestSecurityPolicy checks that the policy allows the style sheet of the page.
 func TestSecurityPolicy(t *testing.T) {
 	_, page, _ := render(t, emptyNode())
 	_, rest, _ := bytes.Cut(page, []byte("<style>"))

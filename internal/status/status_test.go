@@ -67,8 +67,8 @@ func busyNode() *gpu.Snapshot {
 	return node(whole, shared, divided, stray)
 }
 
-// lostNode is a node that lost a GPU, where another does not answer and nobody knows who
-// is on the third.
+// lostNode is a node that lost a GPU, where another does not respond and the owners of the third
+// are unknown.
 func lostNode() *gpu.Snapshot {
 	lost := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 7_000_000}))
 	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
@@ -105,8 +105,8 @@ func oldNode() *gpu.Snapshot {
 	return s
 }
 
-// crowdedNode is a node with names as long as Kubernetes lets them be, a GPU of seven
-// instances, and one that many share.
+// crowdedNode is a node with names of the maximum length, a GPU of seven instances, and one that
+// many share.
 func crowdedNode() *gpu.Snapshot {
 	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }
 	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
@@ -282,8 +282,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStrings: whatever a string holds, the page has the same elements, and the terminal
-// the same lines, as with a harmless one.
+// FuzzStrings checks that a page with any string has the same elements, and the terminal output the
+// same lines, as with a harmless string.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{"", "</style><script>", "\"'>", "\x00\x1b]0;\a", "\u2028\u202e", "\xf0\x28", "a\tb\r\n", "{{.}}", "&lt;", strings.Repeat("€", 300)} {
 		f.Add(s)
