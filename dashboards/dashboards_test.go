@@ -65,7 +65,7 @@ type panel struct {
 
 type source struct{ Type, UID string }
 
-// own is the only data source that a panel may have: the one that is chosen at the top.
+// own is the only data source that a panel may have: the selected one.
 var own = source{"prometheus", "${datasource}"}
 
 // dashboards reads them all, by file name.
@@ -115,7 +115,7 @@ func TestDashboards(t *testing.T) {
 		if refresh, err := time.ParseDuration(f.Refresh); err != nil || refresh < 30*time.Second {
 			t.Errorf("%s: refresh %q, want 30s or more", name, f.Refresh)
 		}
-		// Grafana 10 knows 39, and later ones migrate it.
+		// Grafana 10 supports 39, and later versions migrate it.
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
@@ -160,7 +160,7 @@ func TestPanels(t *testing.T) {
 				t.Errorf("%s: no unit", where)
 			}
 			if p.FieldConfig.Defaults.NoValue == "" {
-				t.Errorf("%s does not say what it means to have no data", where)
+				t.Errorf("%s has no text for missing data", where)
 			}
 			if p.Datasource != own {
 				t.Errorf("%s: data source %v", where, p.Datasource)
@@ -172,7 +172,7 @@ func TestPanels(t *testing.T) {
 				if q.Datasource != own {
 					t.Errorf("%s: data source %v", where, q.Datasource)
 				}
-				// The record is scraped once a minute, of which Grafana knows nothing else.
+				// The record is scraped once a minute, independently of Grafana's scrape interval.
 				if rateOfRecord.MatchString(q.Expr) && strings.Contains(q.Expr, "$__rate_interval") && q.Interval != "1m" {
 					t.Errorf("%s: the least step is %q, want 1m", where, q.Interval)
 				}

@@ -125,8 +125,8 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever an exporter answers, nothing crashes, and what is taken as a
-// page reads the same after it was written again.
+// FuzzDecode checks that no response of an exporter crashes the program, and that an accepted page
+// is the same after encoding and decoding.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(inventory.New(snapshot()))
 	if err != nil {

@@ -28,7 +28,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// FuzzValid: any string becomes one that a scrape can hold, and stays so.
+// FuzzValid checks that any string becomes a valid label value, and that a valid one is unchanged.
 func FuzzValid(f *testing.F) {
 	f.Add("train-0")
 	f.Add(strings.Repeat("\xf0\x9f\x98", 100))

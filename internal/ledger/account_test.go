@@ -27,8 +27,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestBirthAfterGap: so is one of a pod that came while nobody was looking, though the
-// gap waits for the owner of its process.
+// TestBirthAfterGap checks the same for a pod that came during a gap, although the gap waits for
+// the owner of its process.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -94,7 +94,7 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// TestPIDReuseAtCap: one that takes over a PID takes over the room of its account.
+// TestPIDReuseAtCap checks that a process that reuses a PID also reuses the place of its account.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)

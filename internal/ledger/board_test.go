@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board is one GPU of a machine: what is true of it, and notes of what the ledger
-// was shown of it, from which follows what its book may say.
+// A board is one GPU of a machine: its true state, and notes of what the ledger observed of it,
+// which determine its book.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
@@ -18,9 +18,8 @@ type board struct {
 	ended       []*gpu.Process // lately
 	allocations []gpu.Allocation
 	mig         *gpu.Partitioning // nil unless it is divided
-	sampled     time.Duration     // up to when utilisation samples were told
-	// reloaded is set if the counter began anew after the last mark, restarted if
-	// the exporter did.
+	sampled     time.Duration     // up to when utilisation samples were reported
+	// reloaded is set if the counter restarted after the last mark, restarted if the exporter did.
 	reloaded, restarted bool
 
 	// last is the newest mark; between are the looks since, which had no reading or
@@ -91,8 +90,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide makes an observation that of a divided board, whose driver knows no
-// utilisation but that of instances.
+// divide changes an observation to that of a divided board, whose driver reports utilisation of
+// instances only.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
@@ -212,7 +211,7 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 	return b.settled.at - last
 }
 
-// gap reports whether nobody was looking.
+// gap reports whether the span has no observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
 // sole reports whether no other than a pod is known to have held the GPU at the end, or to
@@ -247,8 +246,7 @@ func (s *span) signal() bool {
 	return s.throughout(func(v view) bool { return v.signal })
 }
 
-// throughout reports whether something holds for every look of the span; over a gap
-// nobody looked.
+// throughout reports whether a condition holds at every observation of the span; a gap has none.
 func (s *span) throughout(holds func(view) bool) bool {
 	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
 }

@@ -39,7 +39,7 @@ func TestClocks(t *testing.T) {
 			amounts{"energy": 630_000, "train exclusive": 300_000, "gap": 30_000, "train allocated": 150_000, "serve allocated": 150_000},
 		},
 		{
-			"suspended with nobody there",
+			"suspended without a process",
 			[]ledger.Observation{look(0, nil), look(1, nil), count(look(3601, nil), 1_330_000)},
 			amounts{"energy": 330_000, "idle": 300_000, "gap": 30_000},
 		},

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGap: energy over a restart stays with a container only if nothing changed,
-// and time only with those that held the GPU before.
+// TestGap checks that energy over a restart stays with a container only if nothing changed, and
+// time only with containers that held the GPU before.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -55,7 +55,7 @@ func TestGap(t *testing.T) {
 				}
 				b := ask(t, l, tt.after)
 				if b.Energy != 60*300_000 {
-					t.Errorf("book says %d mJ", b.Energy)
+					t.Errorf("the book has %d mJ", b.Energy)
 				}
 				var held time.Duration
 				for _, a := range b.Accounts {
@@ -119,7 +119,7 @@ func TestInsideGap(t *testing.T) {
 	}
 }
 
-// TestGapHasNoActivity: nobody saw what was done in a gap.
+// TestGapHasNoActivity checks that activity in a gap is unknown.
 func TestGapHasNoActivity(t *testing.T) {
 	p := process(21, in(train))
 	for _, utilization := range []float64{0, 1} {
@@ -132,7 +132,7 @@ func TestGapHasNoActivity(t *testing.T) {
 	}
 }
 
-// TestReturn: the book of a GPU that was gone goes on when the GPU comes back.
+// TestReturn checks that the book of an absent GPU continues when the GPU returns.
 func TestReturn(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))

@@ -34,7 +34,7 @@ func TestGPUTime(t *testing.T) {
 		{"one holder", nil, []gpu.Allocation{holds(train, 1)}, false, times{"train-0": 3 * time.Second}},
 		{"one holder of one replica", nil, []gpu.Allocation{shared(train, 1)}, false, times{"train-0": 3 * time.Second}},
 		{
-			"two holders by replicas, whoever works",
+			"two holders by replicas, regardless of activity",
 			[]*gpu.Process{q},
 			[]gpu.Allocation{shared(train, 2), shared(serve, 1)},
 			false,

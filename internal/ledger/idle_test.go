@@ -144,7 +144,7 @@ func TestTwoParts(t *testing.T) {
 			[]gpu.Millijoules{10_000, 10_000},
 		},
 		{
-			"nobody works", 120, nil,
+			"no activity", 120, nil,
 			[]gpu.ByMethod{{gpu.Allocated: 60_000}, {gpu.Allocated: 60_000}},
 			[]gpu.Millijoules{60_000, 60_000},
 		},
@@ -200,7 +200,7 @@ func TestAdminAccess(t *testing.T) {
 		want      amounts
 	}{
 		{"a monitor", both[:1], claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
-		{"nobody uses it", nil, claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train allocated": 150_000, "serve allocated": 150_000}},
+		{"no process", nil, claims("train-gpu", "watch-all", serve), amounts{"energy": 300_000, "train allocated": 150_000, "serve allocated": 150_000}},
 		{"one claim of two pods", both[:1], claims("ours", "ours", mate), amounts{"energy": 300_000, "train allocated": 150_000, "mate allocated": 150_000}},
 		{"claims of that name in two namespaces", both[:1], claims("gpu", "gpu", serve), amounts{"energy": 300_000, "train exclusive": 300_000}},
 	}

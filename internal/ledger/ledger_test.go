@@ -148,7 +148,7 @@ func TestOwners(t *testing.T) {
 		{"no signal, two containers that share a claim, beside another pod's", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, beside, third}, claimed, holds(serve, 1)))
 		}, amounts{"train allocated": 75_000, "beside allocated": 75_000, "serve allocated": 150_000}},
-		{"no signal, nobody holds: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
+		{"no signal, no holder: equally, odd millijoules to the smaller key", func(s float64) ledger.Observation {
 			o := mute(look(s, []*gpu.Process{first, third}))
 			*o.Energy += gpu.Millijoules(s)
 			return o
@@ -165,10 +165,10 @@ func TestOwners(t *testing.T) {
 		{"the same without a signal", func(s float64) ledger.Observation {
 			return mute(look(s, []*gpu.Process{first, host}, holds(train, 1)))
 		}, amounts{"train allocated": 300_000}},
-		{"host and unmapped, nobody working, a holder that is not there", func(s float64) ledger.Observation {
+		{"host and unmapped, no activity, an absent holder", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{host, unmapped}, holds(train, 1))
 		}, amounts{"train allocated": 300_000}},
-		{"host and unmapped, nobody working, and no holder", func(s float64) ledger.Observation {
+		{"host and unmapped, no activity, no holder", func(s float64) ledger.Observation {
 			return look(s, []*gpu.Process{host, unmapped})
 		}, amounts{"host": 150_000, "unmapped": 150_000}},
 		{"a hog beside an idle holder with a context", func(s float64) ledger.Observation {
@@ -306,9 +306,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted: while the driver does not list processes, the last list counts for
-// ten seconds. After that nobody is known to be alone, until two lists bound an
-// interval.
+// TestUnlisted checks that the last process list counts for ten seconds while the driver lists
+// none. After that no owner is exclusive until two lists bound an interval.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -347,8 +346,7 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// TestUnlistedNobody: while the driver does not list processes nobody can be known to be
-// absent either.
+// TestUnlistedNobody checks that no process counts as absent either while the driver lists none.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -363,7 +361,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestWordOfThen: an interval that waits for a name keeps what the kubelet said of it then.
+// TestWordOfThen checks that an interval that waits for a name keeps the kubelet's allocations of
+// that time.
 func TestWordOfThen(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -393,7 +392,8 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice: those that nobody could name and those whose name never came are one owner.
+// TestNobodyTwice checks that processes without a known owner and processes whose owner never
+// became known are one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -405,8 +405,8 @@ func TestNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestRemainders: the millijoules that are left go to the largest remainders, and ties to
-// the smaller account key, in whatever order the kubelet lists the holders.
+// TestRemainders checks that the remaining millijoules go to the largest remainders, and ties to
+// the smaller account key, in any order of the holders.
 func TestRemainders(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

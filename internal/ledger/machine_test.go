@@ -13,9 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine drives a ledger with a stream of random events. It knows its boards,
-// which the ledger sees only through what it is shown, and after every event it
-// checks what must always hold.
+// A machine drives a ledger with a stream of random events. It has the true state of its boards;
+// the ledger gets observations only. It checks the invariants after every event.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -56,8 +55,8 @@ var layouts = []*gpu.Partitioning{
 	{Slices: 7},
 }
 
-// event applies one random event to one board. The byte sight says what is seen of
-// it, x and y choose its details.
+// event applies one random event to one board. The byte sight determines what is observed of it, x
+// and y choose details.
 func (m *machine) event(kind, sight, x, y byte) {
 	b, pid := m.boards[kind>>7], uint32(x%5)+1
 	switch kind % 14 {
@@ -95,7 +94,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 		m.glitch(b, sight, x)
 	case 10: // the driver is loaded again
 		m.reload(b, sight, gpu.Millijoules(x)*1000)
-	case 11: // nobody looks for a while
+	case 11: // no observation for a while
 		m.pass(time.Duration(x%60+1)*time.Second, 250)
 		m.show(b, m.look(b, sight), true)
 	case 12: // the exporter restarts from its saved state
@@ -150,8 +149,8 @@ const (
 	seesAll         byte = 0b01_01_01_01
 )
 
-// look returns what the driver and the kubelet say of a board now. Of utilisations
-// that are known, one third is not 0.
+// look returns the driver's and the kubelet's current view of a board. Of the known utilisations,
+// one third is not 0.
 func (m *machine) look(b *board, sight byte) ledger.Observation {
 	o := ledger.Observation{
 		UUID:        b.uuid,
@@ -211,7 +210,7 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// show lets the ledger see a board, and then once more at the same moment, which it
+// show gives an observation of a board to the ledger, and then again at the same moment, which it
 // must ignore.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
@@ -251,8 +250,8 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// reload lets a board count anew, unless that could not be told from the old count.
-// Two readings confirm it; what was consumed before the first is not known.
+// reload restarts a board's counter, unless the restart would be indistinguishable from the old
+// count. Two readings confirm it; the energy before the first is unknown.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -264,9 +263,8 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// restart goes through the state's file format, as a real restart does. Intervals
-// that were not settled are not saved: if the driver was loaded again in one of
-// them, the counter falls once more after the restart.
+// restart uses the state's file format, like a real restart. Intervals that were not settled are
+// not saved: if the driver was reloaded in one of them, the counter falls again after the restart.
 func (m *machine) restart(sight byte) {
 	var saved ledger.Builder
 	for r := range m.l.State().Records() {
@@ -294,7 +292,7 @@ func (m *machine) restart(sight byte) {
 		case missing > 1_000_000:
 			m.reload(b, sight, b.counter)
 		case missing > 0:
-			m.pass(10*time.Second, 100) // until it cannot be told from the old count
+			m.pass(10*time.Second, 100) // until it is indistinguishable from the old count
 		}
 		m.show(b, m.look(b, sight), true)
 	}

@@ -208,7 +208,7 @@ func TestMIGRelayout(t *testing.T) {
 	}
 }
 
-// TestMIGRelayouts: whatever changes in a layout, the instances are not the same.
+// TestMIGRelayouts checks that any change of a layout makes new instances.
 func TestMIGRelayouts(t *testing.T) {
 	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
 		return &gpu.Partitioning{Slices: slices, Instances: instances}
@@ -276,9 +276,8 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance: inside an instance that worked the table of a whole GPU decides,
-// without a signal of its processes. What worked on an instance that nobody is seen
-// on is the holder's.
+// TestBusyInstance checks that inside an active instance the table of a whole GPU applies, without
+// a signal of its processes. The activity of an instance without processes is the holder's.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
@@ -289,7 +288,7 @@ func TestBusyInstance(t *testing.T) {
 	}{
 		{"two owners", []*gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
 		{"two owners, one holder", []*gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
-		{"nobody seen", nil, []gpu.Allocation{holdsInstance(train, "1")}, gpu.ByMethod{gpu.Allocated: 300_000}},
+		{"no process", nil, []gpu.Allocation{holdsInstance(train, "1")}, gpu.ByMethod{gpu.Allocated: 300_000}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,7 +304,7 @@ func TestBusyInstance(t *testing.T) {
 	}
 }
 
-// TestEmptyMIG: a layout that makes no sense charges nobody.
+// TestEmptyMIG checks that an invalid layout charges no owner.
 func TestEmptyMIG(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil), "1")
@@ -329,8 +328,8 @@ func TestNoSuchInstance(t *testing.T) {
 	}
 }
 
-// TestReconfigured: an interval in which a GPU was divided anew is divided as the GPU
-// was at its end. Without a signal the instances bear it by their slices.
+// TestReconfigured checks that an interval in which the layout changed is divided by the layout at
+// its end. Without a signal the instances share it by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {

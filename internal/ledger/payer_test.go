@@ -110,8 +110,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar: a pod that uses the GPU in another container than the one that holds it pays
-// for holding it.
+// TestSidecar checks that a pod that uses the GPU in another container than its holder pays for
+// holding it.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -138,7 +138,7 @@ func TestServed(t *testing.T) {
 	tests := []payerTest{
 		{"clients only", active(look(1, all, held...), clients...), map[string]gpu.Millijoules{"main allocated": 100_000, "model allocated": 200_000}},
 		{"and a process that is no client", active(look(1, all, held...), append(clients, worked(third, 200))...), map[string]gpu.Millijoules{"main allocated": 66_667, "model allocated": 133_333, "idle shared": 100_000}},
-		{"nobody holds it", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
+		{"no holder", active(look(1, all), clients...), map[string]gpu.Millijoules{"main allocated": 150_000, "model allocated": 150_000}},
 	}
 	checkPayers(t, tests)
 	for _, a := range ask(t, newLedger(), look(0, all, held...), tests[0].look).Accounts {

@@ -97,7 +97,7 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// TestVanish: a GPU that is gone for a while, with its counter going on or not.
+// TestVanish checks a GPU that is absent for a while, with a counter that continues or does not.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -113,12 +113,12 @@ func TestVanish(t *testing.T) {
 			amounts{"energy": 102 * 300_000, "train exclusive": 300_000, "gap": 100 * 300_000, "serve exclusive": 300_000},
 		},
 		{
-			"back with nobody, after the retention time",
+			"back without processes, after the retention time",
 			[]ledger.Observation{own(0), own(1), look(901, nil), look(902, nil)},
 			amounts{"energy": 902 * 300_000, "retired": 300_000, "gap": 900 * 300_000, "idle": 300_000},
 		},
 		{
-			"back with a counter that begins anew",
+			"back with a restarted counter",
 			[]ledger.Observation{own(0), own(1), count(own(101), 0), count(own(102), 300_000), count(own(103), 600_000)},
 			amounts{"energy": 900_000, "train exclusive": 900_000, "resets": 1},
 		},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzBooks: the books balance, follow their boards, never fall and mean what they
-// say, whatever happens. The rules are in rules_test.go.
+// FuzzBooks checks that the books balance, follow their boards, never fall and have their stated
+// meaning after any events. The rules are in rules_test.go.
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {

@@ -62,8 +62,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter: a counter that was not refreshed for a while catches up, and that is no
-// jump. What nobody could be charged for is one.
+// TestHeldCounter checks that a counter that was not refreshed for a while may catch up, and that
+// energy without any possible owner is a jump.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
 	for _, held := range []int{1, 5, 7, 60} {
@@ -97,8 +97,9 @@ func TestStillFor(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo: what a held counter catches up is of those who worked since it moved,
-// not of who is there when it does, and is not idle if that one rests.
+// TestHeldCounterOfTwo checks that the energy by which a held counter catches up belongs to the
+// owners that worked since its last change, not to those present at the end, and is not idle if the
+// last one rests.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -141,9 +142,8 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter: what one counter shows says nothing of another one's energy, however
-// little lies between them, also over a restart. Where it was not said which one it was,
-// it is taken for the same.
+// TestAnotherCounter checks that the value of one counter is independent of another counter's, for
+// any difference, also over a restart. An unnamed counter counts as the same.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -152,10 +152,10 @@ func TestAnotherCounter(t *testing.T) {
 	}{
 		"the same":         {"board", "board", 900_000, 0},
 		"another":          {"power", "board", 300_000, 1},
-		"it was not said":  {"", "board", 900_000, 0},
-		"it is not said":   {"gpu", "", 900_000, 0},
+		"it was not named": {"", "board", 900_000, 0},
+		"it is not named":  {"gpu", "", 900_000, 0},
 		"one of less":      {"gpu", "board", 300_000, 1},
-		"none was told of": {"", "", 900_000, 0},
+		"none was named":   {"", "", 900_000, 0},
 	}
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for name, tt := range tests {
@@ -199,12 +199,12 @@ func TestUnknownMaxPower(t *testing.T) {
 		first.MaxPower, first.Energy = 0, new(gpu.Millijoules(0))
 		second.MaxPower, second.Energy = 0, &reading
 		if got := ask(t, newLedger(), first, second).Energy; got != want {
-			t.Errorf("%d mJ in a second: the book says %d, want %d", reading, got, want)
+			t.Errorf("%d mJ in a second: the book has %d, want %d", reading, got, want)
 		}
 	}
 }
 
-// TestReload: what is charged after a reload goes to those who were there then.
+// TestReload checks that energy after a reload is charged to the owners of that time.
 func TestReload(t *testing.T) {
 	p := process(21, in(train))
 	low := look(1, nil)

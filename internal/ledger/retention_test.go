@@ -35,7 +35,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionBesideAnother: who is on the GPU keeps nobody else's account.
+// TestRetentionBesideAnother checks that an owner on the GPU does not keep the account of another.
 func TestRetentionBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -70,9 +70,9 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum: what a pod was charged does not fall while its containers come and go, on
-// the whole GPU and on instances, by allocation and without; it began with the first of
-// them. It begins anew after all of them were gone for the retention time.
+// TestPodSum checks that the sum of a pod does not fall while its containers come and go, on the
+// whole GPU and on instances, with and without an allocation, and began with the first of them. It
+// restarts after all of them were absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -92,7 +92,7 @@ func TestPodSum(t *testing.T) {
 		{"held and used", 20, func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }},
 		{"used by another container, without an allocation", 400, func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}) }},
 		{"an instance is held", 800, func(s float64) ledger.Observation { return divided(look(s, nil, onInstance)) }},
-		{"nobody is there", 1090, func(s float64) ledger.Observation { return look(s, nil) }},
+		{"no process", 1090, func(s float64) ledger.Observation { return look(s, nil) }},
 		{"held again", 1100, func(s float64) ledger.Observation { return look(s, nil, holds(train, 1)) }},
 	}
 	l, s := newLedger(), 1.0
@@ -148,14 +148,14 @@ func TestStandstill(t *testing.T) {
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
 			if a := find(after, gpu.AccountKey{Owner: serve}); a == nil || a.Energy.Sum() == 0 {
-				t.Errorf("it goes on with %+v", a)
+				t.Errorf("it continues with %+v", a)
 			}
 		})
 	}
 }
 
-// TestSilentKubelet: while the kubelet does not answer, a pod that held nothing ends by its
-// processes, and one that held a GPU does not end.
+// TestSilentKubelet checks that, while the kubelet does not respond, a pod without a GPU ends with
+// its processes, and a pod that held one does not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {
@@ -194,8 +194,8 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy: a lost GPU whose book is not shown any more leaves its room to the living, and
-// goes on where it was if it returns; a GPU that is not known any more begins anew.
+// TestTidy checks that a lost GPU whose book is no longer shown leaves its place to present ones,
+// and continues if it returns; a forgotten GPU restarts at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

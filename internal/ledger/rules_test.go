@@ -99,8 +99,8 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	}
 }
 
-// podsNeverFall: the sum over a pod's accounts is all that they hold, does not fall and
-// does not begin anew while one of them is there. They end together.
+// podsNeverFall checks that the sum over a pod's accounts is complete, does not fall and does not
+// restart while one of them exists. They end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -117,7 +117,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	for _, old := range was.Groups() {
 		p, there := is[old.Owner]
 		if there && (p.Energy < old.Energy || p.Allocated < old.Allocated || !p.Opened.Equal(old.Opened)) {
-			m.t.Fatalf("a pod fell or began anew:\n%+v\n%+v", old, p)
+			m.t.Fatalf("a pod fell or restarted:\n%+v\n%+v", old, p)
 		}
 	}
 	for i := range was.Accounts {
@@ -148,9 +148,8 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt: exclusive energy was counted while nobody else held or worked, shared energy
-// while activity was known, idle energy while it could be told how busy the GPU was, and
-// no time twice.
+// meansIt checks that exclusive energy was counted while no other owner held or worked, shared
+// energy while activity was known, idle energy while utilisation was known, and no time twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // counted with a signal, or while it was known how busy the GPU was

@@ -75,8 +75,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft: a process that is gone at the end of an interval did its
-// last work in it, though the samples average over a time that goes on.
+// TestSamplesOfOneThatLeft checks that a process that is absent at the end of an interval did its
+// last work in it, although the samples average over a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -120,8 +120,8 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 	}
 }
 
-// TestLateSamplesNeverCome: without a signal, or without a look, an interval does not
-// wait for ever.
+// TestLateSamplesNeverCome checks that an interval without a signal or an observation is settled
+// after a limit.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -165,7 +165,7 @@ func TestUnsampled(t *testing.T) {
 		{3, time.Second, 0},
 		{8, time.Second, 4 * time.Second}, // of five seconds' samples only the last second's came
 		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
-		{10, 5 * time.Second, 4100 * time.Millisecond}, // told again
+		{10, 5 * time.Second, 4100 * time.Millisecond}, // reported again
 	}
 	for _, step := range looks {
 		b := ask(t, l, sampled(look(step.at, nil), step.back))
@@ -180,8 +180,8 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// TestSamplesLongAfterItLeft: what a process did before it left is divided over the
-// intervals that it was in, each millisecond once, however many looks later it is told.
+// TestSamplesLongAfterItLeft checks that the work of an ended process is divided over the intervals
+// of its life, each millisecond once, at any later observation.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -242,8 +242,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle: an interval of which only late samples tell that there was work
-// in it has no idle energy, though the utilisation was 0 at its end.
+// TestLateWorkIsNotIdle checks that an interval whose work appears in late samples only has no idle
+// energy, although the utilisation was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

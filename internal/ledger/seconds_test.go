@@ -71,8 +71,8 @@ func resting(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// TestBetween: a look between two readings counts as well as that of the second
-// reading, whether it had no reading or one that was a glitch.
+// TestBetween checks that an observation between two readings counts like that of the second
+// reading, without a reading or with a glitch.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }

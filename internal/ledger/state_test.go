@@ -31,7 +31,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestStateOfFirstEdition: a state that knows no idle power is continued, and learns it.
+// TestStateOfFirstEdition checks that a state without idle power is continued, and that idle power
+// is learnt.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -151,7 +152,7 @@ func TestStrayRecords(t *testing.T) {
 	}
 }
 
-// TestPublished: what was handed out does not change when the ledger goes on.
+// TestPublished checks that a published book does not change when the ledger continues.
 func TestPublished(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -205,7 +206,7 @@ func TestNoBase(t *testing.T) {
 	}
 }
 
-// TestCheck: a state that cannot be continued is found, whatever is wrong with it.
+// TestCheck checks that every kind of invalid state is detected.
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// amounts is what a book holds, by whom and how: "train exclusive", "serve 2
-// allocated" on MIG instance 2, "idle". The total and the numbers of resets and
-// rejected readings stand there too. What is 0 does not.
+// amounts is the content of a book by owner and method: "train exclusive", "serve 2 allocated" on
+// MIG instance 2, "idle". It includes the total and the numbers of resets and rejected readings.
+// Zero values are omitted.
 type amounts map[string]gpu.Millijoules
 
 func amountsOf(b *gpu.Book) amounts {
@@ -45,8 +45,7 @@ type story struct {
 	want  amounts
 }
 
-// tell runs stories. After every look the book balances, and nothing in it falls but
-// what is retired.
+// tell runs stories. After every observation the book balances, and only retired amounts fall.
 func tell(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {

@@ -102,7 +102,7 @@ func TestOwn(t *testing.T) {
 		{name: "two chassis are none", page: machine(2, func(i int, g *inventory.GPU) {
 			g.Platform = gpu.Platform{ChassisSerial: fmt.Sprint("chassis", i), Slot: new(i), Tray: new(3)}
 		}), want: with(serials(2, 0), "chassis-tray", "3")},
-		{name: "a GPU that does not know its chassis, after one that does", page: machine(3, func(i int, g *inventory.GPU) {
+		{name: "a GPU with an unknown chassis, after one with a known chassis", page: machine(3, func(i int, g *inventory.GPU) {
 			if i == 0 {
 				g.Platform.ChassisSerial = "1821225190819"
 			}
@@ -137,7 +137,7 @@ func TestGPUID(t *testing.T) {
 		{"H100, by serial", machine(3, func(i int, g *inventory.GPU) {
 			g.Platform.ChassisSerial, g.Serial = "N/A", []string{"30", "10", "20"}[i]
 		}), map[string]string{"gpu-0": "10", "gpu-1": "20", "gpu-2": "30"}},
-		{"H100, as the library says it", machine(2, nil), map[string]string{"gpu-0": "1653924020800", "gpu-1": "1653924020801"}},
+		{"H100, as the library returns it", machine(2, nil), map[string]string{"gpu-0": "1653924020800", "gpu-1": "1653924020801"}},
 		{"GB200", gb200(), map[string]string{"chassis": "1821225190819", "chassis-count": "1", "gpu-0": "1761025346615", "gpu-1": "1761125340953"}},
 		{"two chassis", place([]string{"chassis2", "chassis1", "chassis1"}, []string{"gpu0", "gpu0", "gpu1"}), map[string]string{
 			"chassis-0": "chassis1", "chassis-0-gpu-0": "gpu0", "chassis-0-gpu-1": "gpu1",
@@ -224,7 +224,7 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// A machine with more GPUs than an annotation has room for says how many are left out.
+// A machine with more GPUs than fit into an annotation has a count of the omitted ones.
 func TestAnnotationIsCut(t *testing.T) {
 	page := machine(64, func(i int, g *inventory.GPU) { g.UUID = fmt.Sprintf("GPU-%08d-b3c7-42f9-81f5-1d1c45f0a2c9", i) })
 	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}.Desired("n", page).Annotations["gpuledger.io/inventory"]
@@ -233,7 +233,8 @@ func TestAnnotationIsCut(t *testing.T) {
 	}
 }
 
-// TestInventoryKey: the annotation has the labels' prefix, but for the scheme that had none.
+// TestInventoryKey checks that the annotation has the labels' prefix, except for the scheme without
+// one.
 func TestInventoryKey(t *testing.T) {
 	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
 		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {

@@ -52,7 +52,7 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 		}()
 		synctest.Wait()
 		if !e.leading.Load() {
-			t.Error("nobody leads")
+			t.Error("there is no leader")
 		}
 		stop()
 		if err := <-ended; err != nil {
@@ -89,7 +89,7 @@ func TestLostLease(t *testing.T) {
 		broken.Store(true)
 		since := time.Now()
 		if took := (<-left).Sub(since); took >= e.lease.Duration {
-			t.Errorf("the term went on for %v, when another replica might lead", took)
+			t.Errorf("the term continued for %v, when another replica might lead", took)
 		}
 		broken.Store(false)
 		time.Sleep(2 * e.lease.Duration)
@@ -182,7 +182,7 @@ func TestHangingLease(t *testing.T) {
 		hangs.Store(true)
 		since := time.Now()
 		if took := (<-left).Sub(since); took > e.lease.Duration*2/3 {
-			t.Errorf("the term went on for %v, of a lease of %v", took, e.lease.Duration)
+			t.Errorf("the term continued for %v, of a lease of %v", took, e.lease.Duration)
 		}
 		hangs.Store(false)
 		stop()

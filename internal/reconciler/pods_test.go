@@ -30,7 +30,7 @@ func TestTrim(t *testing.T) {
 		{"exporter with a GPU", "", "exporter", nil, gpu, "n", true},
 		{"workload with a claim", "", "another", claim, nil, "n", false},
 		{"workload with a GPU", "", "another", nil, gpu, "n", false},
-		{"nobody looks for exporters", "--enable=workloads", "exporter", claim, nil, "n", false},
+		{"no component needs exporters", "--enable=workloads", "exporter", claim, nil, "n", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

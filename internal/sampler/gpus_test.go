@@ -66,8 +66,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestLostGPUTakesNoRoom: the processes of a GPU that is lost for long take no room from
-// the living, and the book of one that was replaced is not saved for ever.
+// TestLostGPUTakesNoRoom checks that processes of a GPU that is lost for long count for no limit,
+// and that the book of a replaced GPU is removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -95,8 +95,8 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	}
 }
 
-// TestSerials: a serial number that is learnt late, or changes, is news and says when;
-// one that is not told any more is kept, also by the next exporter.
+// TestSerials checks that a serial number that is learnt late or changes is logged with its time,
+// and that one that is no longer reported is kept, also by the next exporter.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -118,7 +118,7 @@ func TestSerials(t *testing.T) {
 	forgotten := func(when string) {
 		for _, serial := range []string{"", "N/A", "1320021000017"} {
 			if g, _ := tick(serial, ""); g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || !g.Renamed.Equal(at) {
-				t.Errorf("%s, the driver says %q: serial %q, chassis %q, renamed at %v", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
+				t.Errorf("%s, the driver reports %q: serial %q, chassis %q, renamed at %v", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestNoAddress: a GPU without a PCI address replaces nobody.
+// TestNoAddress checks that a GPU without a PCI address replaces no other.
 func TestNoAddress(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -144,8 +144,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver: an exporter that takes over keeps what it saw itself, and learns what the
-// one before knew: serial numbers that the driver does not tell any more.
+// TestHandedOver checks that an exporter that takes over keeps its own values, and learns those of
+// its predecessor: serial numbers that the driver no longer reports.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs: while a save does not return, gauges go on and books stand still, for
-// nothing is shown that was not saved. Later nothing is missing.
+// TestSaveHangs checks that gauges continue and books do not change while a save hangs, because
+// only saved books are shown. Later nothing is missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"it is saved": nil, "it is not": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -48,9 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs: until the file of an earlier exporter was read, no books and no errors
-// are shown, for those in it would be counted twice. The GPUs are, so probes and gauges go
-// on.
+// TestOpeningHangs checks that no books and errors are shown until the file of an earlier exporter
+// was read, because its content would be counted twice. The GPUs are shown, so probes and gauges
+// continue.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

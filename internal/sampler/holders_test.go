@@ -108,8 +108,9 @@ func TestTwoClaims(t *testing.T) {
 	}
 }
 
-// TestNewcomer: who came after the kubelet was asked is not said to use a GPU without
-// leave until it is asked again. One that comes and goes is no newcomer each time.
+// TestNewcomer checks that a process that came after the last read of the kubelet is not reported
+// as a user without allocation before the next read. A process that comes and goes is new only
+// once.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -123,7 +124,7 @@ func TestNewcomer(t *testing.T) {
 	w.ticks(s, 2)
 	w.runs(first, 42, train)
 	look("it came", 0, gpu.SharingUnknown)
-	look("nobody was asked", 0, gpu.SharingUnknown)
+	look("the kubelet was not read", 0, gpu.SharingUnknown)
 	w.allocations.Requested = w.now
 	look("the kubelet did not list it", 1, gpu.SharingNone)
 
@@ -155,8 +156,8 @@ func TestUseUnknown(t *testing.T) {
 	}
 }
 
-// TestNoKubelet: where nobody gives devices away nobody uses one without leave, and what
-// nobody uses is idle.
+// TestNoKubelet checks that without a device allocator there is no use without allocation, and that
+// unused time is idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.NoKubelet = true
@@ -171,9 +172,9 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet: while the kubelet does not say who was given what, those who use what
-// they were given last are shown as before, and nobody is said to use it without leave.
-// The ledger knows of no allocation.
+// TestSilentKubelet checks that while the kubelet lists no allocations, users of their last
+// allocations are shown as before, and no use without allocation is reported. The ledger gets no
+// allocation.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -204,13 +205,13 @@ func TestSilentKubelet(t *testing.T) {
 	s = w.restarted(s)
 	w.runs(first, 45, train)
 	if g := w.ticks(s, 1).GPUs[0]; len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
-		t.Errorf("an exporter that was never told: %+v", g.Holders)
+		t.Errorf("an exporter without a list: %+v", g.Holders)
 	}
 }
 
-// TestUnplaced: a pod that was given a device which the driver does not list, or whose id is
-// not understood, may well be on it, and others are not excused. Nobody is charged for
-// holding it.
+// TestUnplaced checks that a pod whose device the driver does not list, or whose device id is not
+// understood, may be a legitimate user, and that other pods may not. No pod is charged for holding
+// it.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -231,8 +232,8 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	}
 }
 
-// TestPrivatePIDs: in a PID namespace of our own what the driver says of processes
-// misleads. Those who hold a GPU are charged for holding it, and nobody for using it.
+// TestPrivatePIDs checks that in a PID namespace of our own the driver's process lists are not
+// used. Holders are charged for holding, and no process for using.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -246,7 +247,7 @@ func TestPrivatePIDs(t *testing.T) {
 		t.Errorf("the GPU that is held: %+v", held)
 	}
 	if len(free.Accounts) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
-		t.Errorf("the GPU that nobody holds: %+v", free)
+		t.Errorf("the GPU without a holder: %+v", free)
 	}
 	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil || snap.GPUs[0].HoldersKnown {
 		t.Errorf("shows processes: %+v", snap.GPUs[0])

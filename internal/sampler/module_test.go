@@ -18,7 +18,7 @@ func TestModules(t *testing.T) {
 	}{
 		{"by power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30, Module: 100}, {GPU: 70, Module: 100}}, [2]gpu.Millijoules{60_000, 140_000}, gpu.EnergyDivided},
 		{"a CPU uses the rest", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 20, Module: 100}, {GPU: 30, Module: 100}}, [2]gpu.Millijoules{40_000, 60_000}, gpu.EnergyDivided},
-		{"a module that says less than its GPUs", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 100, Module: 100}, {GPU: 100, Module: 100}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
+		{"a module with less power than its GPUs", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 100, Module: 100}, {GPU: 100, Module: 100}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
 		{"without the module's power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}, {GPU: 90}}, [2]gpu.Millijoules{50_000, 150_000}, gpu.EnergyDivided},
 		{"without power", [2]string{"7", "7"}, [2]gpu.ModulePower{}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
 		{"one of them without power", [2]string{"7", "7"}, [2]gpu.ModulePower{{GPU: 30}}, [2]gpu.Millijoules{100_000, 100_000}, gpu.EnergyDivided},
@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModulePowerLost: while the driver does not tell the power of a module, its GPUs keep
-// the parts that they had.
+// TestModulePowerLost checks that, while the driver does not report the power of a module, its GPUs
+// keep their parts.
 func TestModulePowerLost(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

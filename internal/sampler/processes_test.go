@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNothingNew: a process did not rest because the driver has nothing new to say of
-// it.
+// TestNothingNew checks that a process is not idle because the driver has no new samples of it.
 func TestNothingNew(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -85,8 +84,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// TestVanished: a process that ended is known from before; one that nobody saw
-// alive is unmapped.
+// TestVanished checks that an ended process is known from before, and that a process that was never
+// seen alive is unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -105,8 +104,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory: a process that ended is remembered for half a minute, longer than the
-// driver may go on naming it.
+// TestMemory checks that an ended process is remembered for half a minute, longer than the driver
+// may list it.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -124,8 +123,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestReusedPID: samples are of the past, so they mean the process that was on the
-// GPU rather than one that got its PID since, until that one is there itself.
+// TestReusedPID checks that samples, which are of the past, belong to the process that was on the
+// GPU rather than to a later one with its PID, until the later one is listed itself.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -123,7 +123,7 @@ func TestEnergyScope(t *testing.T) {
 		w := newWorld(t)
 		w.devices[0].EnergyScope, w.devices[0].MaxPower = tt.scope, tt.most
 		if got := w.ticks(w.sampler(), 3).GPUs[0].Book.Energy; got != tt.want {
-			t.Errorf("scope %s, at most %v W: the book says %d mJ, want %d", tt.scope, tt.most, got, tt.want)
+			t.Errorf("scope %s, at most %v W: the book has %d mJ, want %d", tt.scope, tt.most, got, tt.want)
 		}
 	}
 }
@@ -150,8 +150,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead: what was read while the exporter ended is nobody's fault, and not
-// shown.
+// TestEndDuringARead checks that a read that the exporter's end interrupted counts as no failure
+// and is not shown.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -169,9 +169,9 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter: a GPU whose energy is read from another counter than before the
-// restart is charged nothing for what lies between the two. That the driver says more of
-// what a counter covers makes it no other one.
+// TestAnotherCounter checks that a GPU whose energy is read from another counter than before the
+// restart is charged nothing for the difference of the two. A more precise scope makes no other
+// counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource

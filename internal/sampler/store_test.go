@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestRestart: the books go on.
+// TestRestart checks that the books continue.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -23,8 +23,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestTwoExporters: the second one shows the GPUs and charges nothing, until the
-// first one ends. Then it goes on where that one was.
+// TestTwoExporters checks that the second one shows the GPUs and charges nothing until the first
+// one ends, and then continues its books.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -92,7 +92,7 @@ func TestStateRemoved(t *testing.T) {
 		t.Errorf("two exporters charge: %+v", snap.GPUs[0].Book)
 	}
 	if snap := w.ticks(two, 1); snap.GPUs[0].Book == nil {
-		t.Error("nobody charges")
+		t.Error("no exporter charges")
 	}
 }
 
@@ -151,7 +151,7 @@ func TestOversizedState(t *testing.T) {
 	}
 }
 
-// TestOldState: the books of an exporter that wrote version 2 go on.
+// TestOldState checks that the books of an exporter that wrote version 2 continue.
 func TestOldState(t *testing.T) {
 	saved, err := os.ReadFile(filepath.Join("testdata", "state-v2.json"))
 	if err != nil {

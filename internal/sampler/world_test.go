@@ -36,7 +36,7 @@ type world struct {
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
-	still       bool                 // the samples tell nothing new
+	still       bool                 // there are no new samples
 	mps         map[uint32]bool      // clients of MPS
 	places      map[uint32]string    // the MIG instances that processes are on
 	instances   []gpu.InstanceSample // of every GPU in MIG mode
@@ -127,7 +127,7 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
-// Allocations are of now, unless a test says when the kubelet was asked.
+// Allocations have the current time, unless a test sets the time of the read.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
 	a.Requested = cmp.Or(a.Requested, w.now)

@@ -208,8 +208,8 @@ func TestNoStateFolder(t *testing.T) {
 	}
 }
 
-// TestRefused: where the kernel refuses to restrict the program, as it does with the
-// seventeenth sandbox in another, the program goes on.
+// TestRefused checks that the program continues where the kernel refuses to restrict it, such as
+// for the seventeenth sandbox in another.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)

@@ -190,7 +190,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestClose closes all, whatever one of them returns.
+// TestClose closes all sources, regardless of their errors.
 func TestClose(t *testing.T) {
 	g := newGroup()
 	g.one.err, g.extra.err = errDown, errors.New("stuck")

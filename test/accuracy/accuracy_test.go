@@ -62,9 +62,9 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules holds what the other rules must come to: who is on the GPU all the time is
-// told all of its energy by the process statistics, whoever else is there, and shares of
-// the power never come to much more than all of it.
+// checkRules checks the expected results of the other rules: a process that is on the GPU all the
+// time gets all of its energy by process statistics, beside any other process, and shares of the
+// power add up to little more than all of it.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0
@@ -95,7 +95,7 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestUnseen: what the driver does not show costs as much as docs/energy.md says.
+// TestUnseen checks that hidden activity costs what docs/energy.md states.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -153,7 +153,7 @@ func TestCheck(t *testing.T) {
 		want string
 	}{
 		{"fine", accuracy.Result{Energy: 5, Booked: 5, Accounts: 5, Owners: []accuracy.Owner{{Charged: 0.51, Perfect: 0.5}}}, ""},
-		{"not the GPU's energy", accuracy.Result{Energy: 5, Booked: 4, Accounts: 4}, "its book says 4 mJ"},
+		{"not the GPU's energy", accuracy.Result{Energy: 5, Booked: 4, Accounts: 4}, "its book has 4 mJ"},
 		{"accounts do not add up", accuracy.Result{Energy: 5, Booked: 5, Accounts: 6}, "its accounts hold 6 mJ"},
 		{
 			"too much charged",

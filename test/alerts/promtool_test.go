@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestQueries: promtool can read every query of the runbooks. Their variables stand in
-// strings, so they are queries as they are.
+// TestQueries checks that promtool can parse every query of the runbooks. Variables are inside
+// strings, so the queries are valid unchanged.
 func TestQueries(t *testing.T) {
 	programs, err := prometheus.FromEnv()
 	if err != nil {

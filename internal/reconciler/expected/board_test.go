@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 		name string
 		text string
 		want []expected.Board
-		errs []string // of lines, or the one that refuses the list
+		errs []string // of lines, or the error that rejects the list
 	}{
 		{"nothing", "", nil, []string{"the list is empty"}},
 		{"no boards", "node,serial\n", nil, nil},
@@ -69,8 +69,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the file holds, every board has a node and a serial that a label
-// can hold, and every line that is not empty is a board, an error or a comment.
+// FuzzParse checks that for any file every board has a node and a serial that fits a label, and
+// every non-empty line is a board, an error or a comment.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",

@@ -62,7 +62,7 @@ func TestList(t *testing.T) {
 			[]string{"should be in g3 slot 1 and in g3 slot 2", "boards=4"},
 		},
 		{
-			"two slots, told apart by a third line", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3\ng3,S3,2\ng3,S4\ng3,S4,3\ng3,S4,5\n"),
+			"two slots, distinguished by a third line", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3\ng3,S3,2\ng3,S4\ng3,S4,3\ng3,S4,5\n"),
 			"board g1 S1\nboard g2 S2\nerrors 2",
 			[]string{"should be in g3 slot 1 and in g3 slot 2", "should be in g3 slot 3 and in g3 slot 5", "boards=2"},
 		},
@@ -166,7 +166,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// take returns what was logged since it was last asked.
+// take returns the lines logged since its last call.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

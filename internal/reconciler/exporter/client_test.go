@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		want    error
 	}{
 		{"a page", answer(page), nil},
-		{"a page that is packed, though nobody asked for it", func(w http.ResponseWriter, _ *http.Request) {
+		{"a compressed page without a request for it", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write([]byte(page))
@@ -112,8 +112,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestTLS: the certificate must be vouched for and hold the name; the password goes to
-// no server whose certificate does not, and is read from its file each time.
+// TestTLS checks that the certificate needs a known authority and the right name, that no other
+// server receives the password, and that the password is read from its file each time.
 func TestTLS(t *testing.T) {
 	var passwords []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -60,8 +60,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms: a leader that restarts again and again changes no more Nodes
-// than one that stays, and after an hour there is room for as many more.
+// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than
+// a steady one, and that the budget is available again after an hour.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

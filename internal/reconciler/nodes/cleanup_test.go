@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestCleanupOfManyNodes: a cluster whose Nodes take longer to write than the API server
-// goes on with a list is cleaned all the same, and Nodes without labels of ours are let be.
+// TestCleanupOfManyNodes checks that a cluster is cleaned although writing its Nodes takes longer
+// than the API server keeps a list, and that Nodes without our labels are not written.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

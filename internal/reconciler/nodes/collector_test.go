@@ -33,10 +33,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// The page of an exporter that speaks for another node.
+// The page of an exporter of another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects are a Node with GPUs, by all witnesses, and the pod of its exporter.
+// objects are a Node with GPUs by all sources, and the pod of its exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -95,7 +95,7 @@ func TestCatalogueMatchesPage(t *testing.T) {
 	before := gather(t, registry)
 	for name, s := range before {
 		if s.Type != "counter" {
-			t.Errorf("%s is there though nobody leads", name)
+			t.Errorf("%s is served without a leader", name)
 		}
 	}
 

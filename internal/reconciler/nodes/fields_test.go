@@ -83,7 +83,7 @@ func kept(t *testing.T, n *corev1.Node) *node {
 	return obj.(*node)
 }
 
-// TestKeep: what is asked of a Node stays in memory, and nothing else.
+// TestKeep checks that only the used fields of a Node stay in memory.
 func TestKeep(t *testing.T) {
 	status := ours(`{"f:status":{}}`)
 	status.Subresource = "status"

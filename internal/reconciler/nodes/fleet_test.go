@@ -75,7 +75,7 @@ func TestFleetLost(t *testing.T) {
 	})
 }
 
-// TestFleetSweep: the sweep ends when every exporter that could be asked was, or is gone.
+// TestFleetSweep checks that the sweep ends when every reachable exporter was read, or is gone.
 func TestFleetSweep(t *testing.T) {
 	done := func(c <-chan struct{}) bool {
 		select {

@@ -70,7 +70,7 @@ func TestVain(t *testing.T) {
 		m.write(version("u1", "1"), desired("1"), at)
 	}
 	if got := wait(); got != apartMax {
-		t.Errorf("after a hundred in vain: wait %v, want %v", got, apartMax)
+		t.Errorf("after a hundred failures: wait %v, want %v", got, apartMax)
 	}
 	m.right("a", "{}", at)
 	if got := wait(); got != apartMax {
@@ -133,8 +133,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFailing: each reason is said once, whichever Nodes fail for it, and the end once
-// none fails.
+// TestFailing checks that each reason is logged once, for any Nodes, and its end when no Node
+// fails.
 func TestFailing(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
@@ -201,12 +201,12 @@ func TestKindOf(t *testing.T) {
 		want nodelabel.Desired
 		kind string
 	}{
-		{"nothing of ours", with("old"), "", identity("new"), kindFirst},
+		{"no label of ours", with("old"), "", identity("new"), kindFirst},
 		{"another identity", with("old", key), "old", identity("new"), kindChange},
 		{"no GPUs", with("old", key), "old", nodelabel.Desired{}, kindChange},
 		{"the same identity", with("old", key), "", identity("old"), kindRepair},
 		{"the annotation was edited", with("edited", key), "old", identity("old"), kindRepair},
-		{"another identity, and nobody led", with("old", key), "", identity("new"), kindChange},
+		{"another identity, and no leader", with("old", key), "", identity("new"), kindChange},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -236,8 +236,8 @@ func TestKindOfUnknown(t *testing.T) {
 		{"taken over, stale", nodelabel.GPUID, "2", "", want, kindFirst},
 		{"taken over, no GPUs", nodelabel.GPUID, "2", "", nodelabel.Desired{}, kindChange},
 		{"removed in this term", nodelabel.GPUID, "2", "old", want, kindChange},
-		{"removed while nobody led, the same GPU", nodelabel.Own, "1", "", want, kindRepair},
-		{"removed while nobody led, another GPU", nodelabel.Own, "2", "", want, kindChange},
+		{"removed without a leader, the same GPU", nodelabel.Own, "1", "", want, kindRepair},
+		{"removed without a leader, another GPU", nodelabel.Own, "2", "", want, kindChange},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

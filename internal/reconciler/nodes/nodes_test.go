@@ -33,7 +33,7 @@ func TestLateCertificate(t *testing.T) {
 	})
 }
 
-// certificate is one that vouches for nothing.
+// certificate has no private key and is an authority for no other.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUCUjlnWTaGmCOUjx+/uRBZffU/U4wCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAyMDA2MTJaGA8yMTI2MTAyNzIwMDYx

@@ -36,7 +36,7 @@ func TestHangingExporters(t *testing.T) {
 		}
 		took := time.Since(begun)
 		<-swept
-		t.Logf("%d of %d exporters hang: the others were read within %v, by %d lanes; every one was asked within %v",
+		t.Logf("%d of %d exporters hang: the others were read within %v, by %d lanes; every one was tried within %v",
 			hanging, fleet, took, w.opts.Concurrency, time.Since(begun))
 		if took > 45*time.Second {
 			t.Errorf("the healthy exporters were read within %v", took)

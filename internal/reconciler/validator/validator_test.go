@@ -15,7 +15,7 @@ import (
 
 const lapse = 20 * time.Minute
 
-// court is a judge and its clock.
+// court is a validator and its clock.
 type court struct {
 	t     *testing.T
 	judge *validator.Validator
@@ -37,13 +37,13 @@ func (c *court) page(serials ...string) inventory.Page {
 	return p
 }
 
-// hears lets a second pass, and expects what is thought of a page then.
+// hears lets a second pass, and expects a decision for a page then.
 func (c *court) hears(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	return c.hearsOf(node, "its exporter", p, want)
 }
 
-// hearsOf is hears of one exporter of several.
+// hearsOf is hears for one exporter of several.
 func (c *court) hearsOf(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -54,7 +54,7 @@ func (c *court) hearsOf(node, exporter string, p inventory.Page, want validator.
 	return f
 }
 
-// settles hears two equal pages.
+// settles validates two equal pages.
 func (c *court) settles(node string, serials ...string) {
 	c.t.Helper()
 	c.hears(node, c.page(serials...), validator.Unconfirmed)
@@ -88,14 +88,14 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.hears("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
 	c.hears("a", c.page("2"), validator.Unconfirmed)
-	c.wants("a", "1") // and repairs go on
+	c.wants("a", "1") // and repairs continue
 	c.hears("a", c.page("1"), validator.Settled)
 	c.hears("a", c.page("2"), validator.Unconfirmed)
 	c.hears("a", c.page("2"), validator.Settled)
 	c.wants("a", "2")
 }
 
-// An exporter that hangs shows the same reading for ever.
+// An exporter that hangs serves the same reading all the time.
 func TestSameReadingTwice(t *testing.T) {
 	c := newCourt(t)
 	p := c.page("1")
@@ -201,8 +201,8 @@ func TestMovedBoard(t *testing.T) {
 		name string
 		end  func(c *court)
 	}{
-		{"the old node says that it is gone", func(c *court) { c.hears("old", c.page(), validator.Unconfirmed) }},
-		{"the old node says that it is lost", func(c *court) {
+		{"the old node reports it absent", func(c *court) { c.hears("old", c.page(), validator.Unconfirmed) }},
+		{"the old node reports it lost", func(c *court) {
 			p := c.page("1")
 			p.GPUs[0].Present = false
 			c.hears("old", p, validator.Unconfirmed)
@@ -222,8 +222,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// Nobody is refused who says nothing: neither the node that a board was taken from while
-// it was off, nor one whose exporter is gone.
+// Silent nodes are not rejected: neither the node that a board was taken from while it was off, nor
+// a node whose exporter is gone.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newCourt(t)
 	c.settles("old", "1")
@@ -240,14 +240,14 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.wants("old") // which keeps the labels that it has
 }
 
-// Two exporters on one Node are believed while they say the same.
+// Two exporters on one Node are accepted while their pages agree.
 func TestDisagreement(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(c *court)
 	}{
 		{"the second one is gone", func(c *court) { c.judge.ForgetExporter("a", "second") }},
-		{"the second one says the same again", func(c *court) { c.hearsOf("a", "second", c.page("1"), validator.Settled) }},
+		{"the second one agrees again", func(c *court) { c.hearsOf("a", "second", c.page("1"), validator.Settled) }},
 		{"the second one does not know", func(c *court) { c.hearsOf("a", "second", inventory.Page{}, validator.DriverDown) }},
 		{"the second one is silent", func(c *court) { c.now = c.now.Add(lapse) }},
 	}
@@ -315,7 +315,7 @@ func TestNoClaim(t *testing.T) {
 	c.hears("c", dies, validator.Unconfirmed)
 }
 
-// What only the annotation tells is settled as well: a GPU of another UUID on the board.
+// Content of the annotation only is settled as well: a GPU of another UUID on the board.
 func TestAnnotationOnly(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -345,8 +345,8 @@ func TestForget(t *testing.T) {
 	c.hears("a", c.page("1"), validator.Unconfirmed)
 }
 
-// A driver that is down leaves what the exporter claimed: if another Node has it by now, it
-// is unknown which is right. What is wrong by itself is said first.
+// A driver that is down leaves the exporter's claims: if another Node has the board by now, it is
+// unknown which is right. A page that is invalid by itself is reported first.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")

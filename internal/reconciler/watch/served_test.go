@@ -25,8 +25,8 @@ import (
 
 var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 
-// TestServed: a resource that the API server lacks is looked for until an upgrade brings
-// it, and an API server that cannot answer is asked again soon.
+// TestServed checks that a missing resource is requested until an upgrade of the API server adds
+// it, and that a failed request is soon repeated.
 func TestServed(t *testing.T) {
 	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
@@ -67,7 +67,7 @@ func TestServed(t *testing.T) {
 					t.Errorf("it took %v, want %v", took, tt.took)
 				}
 				if said := strings.Count(out.String(), "level=WARN"); said != tt.said {
-					t.Errorf("said %d times, want %d:\n%s", said, tt.said, &out)
+					t.Errorf("logged %d times, want %d:\n%s", said, tt.said, &out)
 				}
 			})
 		})

@@ -30,7 +30,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWith
 	return nil
 }
 
-// Each failure is counted and said once; the end of a watch is none.
+// Each failure is counted and logged once; the end of a watch is none.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -45,7 +45,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%v failures counted, want %v (%v)", m.Counter.GetValue(), counted, err)
 			}
 			if got := strings.Count(out.String(), "cannot watch resource"); got != said {
-				t.Errorf("%d failures said, want %d:\n%s", got, said, &out)
+				t.Errorf("%d failures logged, want %d:\n%s", got, said, &out)
 			}
 		}
 		forbidden, gone := errors.New("forbidden"), errors.New("gone away")

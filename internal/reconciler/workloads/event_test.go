@@ -14,8 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// told returns the events written since the last call, each with what it says beside
-// whose it is and when.
+// told returns the content of the events written since the last call, without owner and time.
 func (w *world) told() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any
@@ -30,7 +29,7 @@ func (w *world) told() []map[string]any {
 	return events
 }
 
-// brief leaves of an event what tells it from others.
+// brief returns the distinguishing parts of events.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -40,7 +39,7 @@ func brief(events []map[string]any) []map[string]any {
 	return events
 }
 
-// TestEvents: each change of a pod is told once, as it is.
+// TestEvents checks that each change of a pod is logged once, with its content.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -126,7 +125,7 @@ func (w *world) expect(when string, want []map[string]any) {
 	}
 }
 
-// TestEventIdentity: an event says whose it is.
+// TestEventIdentity checks that an event identifies its pod.
 func TestEventIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")
@@ -152,8 +151,8 @@ func TestEventIdentity(t *testing.T) {
 	})
 }
 
-// TestEventsAfterHandOver: a new leader tells again what happened in the last minutes,
-// by the same ids, and nothing older.
+// TestEventsAfterHandOver checks that a new leader repeats the events of the last minutes with the
+// same ids, and no older ones.
 func TestEventsAfterHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := gpuPod("old", "1", nil)
@@ -175,8 +174,8 @@ func TestEventsAfterHandOver(t *testing.T) {
 	})
 }
 
-// TestEventIDsOutliveVersions: a new leader meets a later version of a pod, and tells
-// what happened before by the ids that it had.
+// TestEventIDsOutliveVersions checks that a new leader that sees a later version of a pod repeats
+// earlier events with their ids.
 func TestEventIDsOutliveVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -224,7 +223,7 @@ func TestNoEvents(t *testing.T) {
 	})
 }
 
-// TestNoGPUNoEvents: pods that ask for no GPU are nobody's business.
+// TestNoGPUNoEvents checks that pods without GPU requests have no events.
 func TestNoGPUNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, claimOf("c", exactly("r", "nic.example.com", 1)))
@@ -276,7 +275,7 @@ func asJSON(t *testing.T, v any) (string, error) {
 	return string(text), nil
 }
 
-// secretive returns a pod with the word hunter2 wherever a secret may stand.
+// secretive returns a pod with the word hunter2 in every field that may contain a secret.
 func secretive() *corev1.Pod {
 	p := gpuPod("p", "1", nil)
 	p.Annotations = map[string]string{

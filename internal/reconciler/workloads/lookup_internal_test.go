@@ -53,8 +53,8 @@ func (k *installed) RESTMappingWithContext(_ context.Context, gk schema.GroupKin
 	return nil, &meta.NoKindMatchError{GroupKind: gk}
 }
 
-// TestKindsReadAnewForAll: of those who look for a new kind at one time, one has the kinds
-// read anew, and all find it.
+// TestKindsReadAnewForAll checks that several concurrent requests for a new kind read the kinds
+// once, and all find it.
 func TestKindsReadAnewForAll(t *testing.T) {
 	kinds := &installed{}
 	l := newLookup(nil, kinds, nil, slog.New(slog.DiscardHandler))
@@ -83,7 +83,7 @@ func TestTermEndsUnderALookup(t *testing.T) {
 	l := newLookup(objects, resettable{kinds}, func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
 	job := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
 	if _, _, why := l.controllerOf(ctx, job); why != failed {
-		t.Errorf("the owner is said to be %q", why)
+		t.Errorf("the reason is %q", why)
 	}
 }
 

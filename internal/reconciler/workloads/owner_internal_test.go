@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestTellsMoreThan: what is known of the owners of a pod gives way to what tells more of
-// them, and to nothing else.
+// TestTellsMoreThan checks that the known owners of a pod are replaced only by a result with more
+// information.
 func TestTellsMoreThan(t *testing.T) {
 	walk := func(stopped reason, names ...string) *ownerChain {
 		l := &ownerChain{stopped: stopped}
@@ -25,11 +25,11 @@ func TestTellsMoreThan(t *testing.T) {
 		{"the first", nil, walk("", "a"), true},
 		{"the first, stopped", nil, walk(forbidden, "a"), true},
 		{"no answer at all", nil, walk(failed, "a"), false},
-		{"no answer any more", walk(forbidden, "a"), walk(failed, "a", "b"), false},
+		{"no response now", walk(forbidden, "a"), walk(failed, "a", "b"), false},
 		{"the same", walk("", "a", "b"), walk("", "a", "b"), false},
 		{"the same, stopped", walk(forbidden, "a"), walk(forbidden, "a"), false},
 		{"the root after a stop", walk(forbidden, "a"), walk("", "a", "b"), true},
-		{"the root, where it was thought to go on", walk(forbidden, "a", "b"), walk("", "a"), true},
+		{"the root, where the chain seemed longer", walk(forbidden, "a", "b"), walk("", "a"), true},
 		{"another root", walk("", "a", "b"), walk("", "a", "c"), true},
 		{"a stop after the root", walk("", "a", "b"), walk(notFound, "a"), false},
 		{"a stop beyond the root", walk("", "a", "b"), walk(notFound, "a", "c", "d"), false},
@@ -41,13 +41,13 @@ func TestTellsMoreThan(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.found.tellsMoreThan(tt.known); got != tt.want {
-				t.Errorf("tells more = %v, want %v", got, tt.want)
+				t.Errorf("has more = %v, want %v", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestGroupVersion: nothing is asked for that could lead to another path of the API.
+// TestGroupVersion checks that no request can lead to another path of the API.
 func TestGroupVersion(t *testing.T) {
 	tests := []struct {
 		apiVersion, kind, name string
@@ -70,7 +70,7 @@ func TestGroupVersion(t *testing.T) {
 	for _, tt := range tests {
 		r := reference{apiVersion: tt.apiVersion, kind: tt.kind, namespace: "ml", name: tt.name, uid: "u1"}
 		if _, got := r.groupVersion(); got != tt.want {
-			t.Errorf("%s %s %.20q can be asked for = %v, want %v", tt.apiVersion, tt.kind, tt.name, got, tt.want)
+			t.Errorf("%s %s %.20q can be requested = %v, want %v", tt.apiVersion, tt.kind, tt.name, got, tt.want)
 		}
 	}
 }

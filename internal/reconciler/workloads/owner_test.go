@@ -60,8 +60,8 @@ func (w *world) allow() {
 	w.owners.ReactionChain = w.owners.ReactionChain[1:]
 }
 
-// TestNoPathsFromNames: a name that would lead to another path of the API is not
-// asked for.
+// TestNoPathsFromNames checks that a name that would lead to another path of the API is not
+// requested.
 func TestNoPathsFromNames(t *testing.T) {
 	for _, name := range []string{"../../secrets/s", "a/b", "..", ".", "a%2fb", ""} {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestNoPathsFromNames(t *testing.T) {
 	}
 }
 
-// TestOwnersThatNameNothing: what cannot be a kind is not asked for, and of a long one
-// no more is shown or logged than fits a label.
+// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long one is
+// cut to the length of a label on the page and in the log.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
@@ -141,7 +141,7 @@ func TestReadsAreShared(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		synctest.Wait()
 		if got := w.gets(); got != 22 {
-			t.Errorf("%d reads after 90 minutes, want each owner read once more", got)
+			t.Errorf("%d reads after 90 minutes, want each owner read again once", got)
 		}
 	})
 }
@@ -178,8 +178,8 @@ func TestForbiddenIsRemembered(t *testing.T) {
 	})
 }
 
-// TestOwnersOfPodsThatAreGone: a controller without pods is not read again, so a cluster
-// that runs thousands of Jobs an hour is not asked for each of them an hour later.
+// TestOwnersOfPodsThatAreGone checks that a controller without pods is not read again, so a cluster
+// with thousands of Jobs an hour needs no read for each of them an hour later.
 func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := object("batch/v1", "Job", "team-a", "job", nil)
@@ -195,8 +195,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors: an API server that does not answer is asked again, and no root is
-// shown that it may not be.
+// TestServerErrors checks that a failed API server is called again, and that no possibly wrong root
+// is shown.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")

@@ -175,7 +175,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpus", ResourceClaimName: new("p-gpus-x7")}}
 		w.update("pods", p)
 		if got := w.told(); len(got) != 0 {
-			t.Errorf("told of a pod that may ask for no GPU: %v", got)
+			t.Errorf("events of a pod that may request no GPU: %v", got)
 		}
 		claim := claimOf("p-gpus-x7", exactly("r", "gpu.nvidia.com", 1))
 		w.create("resourceclaims", claim)
@@ -183,7 +183,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		claim.ResourceVersion = "2"
 		w.update("resourceclaims", claim)
 		if got := w.told(); len(got) != 1 || got[0]["event"] != "phase" {
-			t.Errorf("told, once its claim is known: %v, want the phase", got)
+			t.Errorf("events, once its claim is known: %v, want the phase", got)
 		}
 		want := []string{requestLine("gpu.nvidia.com", "1")}
 		if diff := cmp.Diff(want, w.page(requests)); diff != "" {
@@ -203,8 +203,8 @@ func TestClaimFromTemplate(t *testing.T) {
 	})
 }
 
-// TestClaimDeletedAndMadeAgain: a claim is forgotten with the last pod that refers to
-// it, and one that comes back under its name is another.
+// TestClaimDeletedAndMadeAgain checks that a claim is forgotten with the last pod that refers to
+// it, and that a new claim with its name is another one.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))
@@ -228,7 +228,8 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain: a claim that came back outlives the pod that knew it before.
+// TestClaimMadeAgain checks that a recreated claim is kept after the pod that referred to the first
+// one.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))
@@ -243,7 +244,7 @@ func TestClaimMadeAgain(t *testing.T) {
 		again.UID = "uid-again"
 		w.create("pods", again)
 		if got := w.page(info); len(got) != 1 {
-			t.Errorf("pods are %v, want the one that refers to the claim", got)
+			t.Errorf("pods are %v, want the pod that refers to the claim", got)
 		}
 	})
 }

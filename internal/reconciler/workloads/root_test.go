@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestRoot: whatever it is that made a pod, the root of its owners is found.
+// TestRoot checks that the root of a pod's owners is found for every kind of creator.
 func TestRoot(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -119,7 +119,7 @@ func TestOtherOwners(t *testing.T) {
 	})
 }
 
-// TestStops: where a walk cannot go on, what is known stands, with the reason.
+// TestStops checks that a walk that stops keeps its result so far, with the reason.
 func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")

@@ -126,7 +126,8 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// TestMissedDeletion: while nobody watched, a pod was deleted and another one got its name.
+// TestMissedDeletion checks a pod that was deleted and replaced by another one of its name while
+// the watch was down.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
 	anew.UID = "uid-anew"
@@ -228,8 +229,8 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// TestNoSeriesBeforeOwner: a pod has no series before its owners are known, for labels
-// that change would be two series for ever.
+// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known, because
+// changed labels would make a second series.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

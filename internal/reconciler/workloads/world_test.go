@@ -28,8 +28,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world is a cluster made of the fakes of client-go, and the workloads that follow
-// it. It lives in the bubble of one synctest.
+// world is a cluster made of the fakes of client-go, and the workloads that follow it, in the
+// bubble of one synctest.
 type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
@@ -61,8 +61,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with these objects: pods and claims, and owners as
-// metadata. Nobody follows it yet.
+// newWorld returns a world with these objects: pods and claims, and owners as metadata. Nothing
+// follows it yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	return w
 }
 
-// serve adds a kind to what the API server says it serves.
+// serve adds a kind to the kinds that the API server lists.
 func (w *world) serve(groupVersion, kind, resource string, namespaced bool) {
 	w.kube.Lock()
 	defer w.kube.Unlock()

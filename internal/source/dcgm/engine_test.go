@@ -47,8 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// An engine is the fake host engine: the node that it sees, and whatever else its state
-// file can say.
+// An engine is the fake host engine: its node, and the other fields of its state file.
 type engine struct {
 	t     *testing.T
 	dir   string
@@ -175,8 +174,8 @@ func (e *engine) count(call string) (n int) {
 	return n
 }
 
-// watched lists what the engine was last told to watch, as kind/entity/field, since there
-// was a connection.
+// watched returns the fields that the engine was last requested to watch, as kind/entity/field,
+// since there was a connection.
 func (e *engine) watched() map[string]bool {
 	watched := make(map[string]bool)
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
@@ -193,12 +192,12 @@ func (e *engine) watched() map[string]bool {
 	return watched
 }
 
-// checkLeaks: what was taken from the engine was given back, nothing was called without a
-// connection, and nothing asked for that is not watched: the engine logs each as an error.
+// checkLeaks checks that everything taken from the engine was returned, nothing was called without
+// a connection, and no unwatched value was requested: the engine logs each as an error.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {
-		e.t.Errorf("%d values were asked for that are not watched", n)
+		e.t.Errorf("%d values were requested that are not watched", n)
 	}
 	if left := slices.Sorted(maps.Keys(e.watched())); len(left) > 0 {
 		e.t.Errorf("the engine still watches %v", left)

@@ -98,14 +98,14 @@ func many(t *testing.T, n int) string {
 // is only a comment in it.
 func TestDefaultFields(t *testing.T) {
 	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
-		t.Errorf("%d fields, docs/dcgm.md says 25", n)
+		t.Errorf("%d fields, docs/dcgm.md has 25", n)
 	}
 	var all strings.Builder
 	for lines := bufio.NewScanner(strings.NewReader(dcgm.DefaultFields)); lines.Scan(); {
 		all.WriteString(strings.TrimPrefix(lines.Text(), "# DCGM") + "\n")
 	}
 	if n := len(parse(t, strings.ReplaceAll(all.String(), "\n_FI_", "\nDCGM_FI_"))); n != 25+9+5+2 {
-		t.Errorf("%d fields with those that are comments", n)
+		t.Errorf("%d fields including comments", n)
 	}
 }
 
@@ -115,7 +115,7 @@ func FuzzParseFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		fields, err := dcgm.ParseFields(strings.NewReader(text))
 		if err != nil && err.Error() == "" {
-			t.Error("an error says nothing")
+			t.Error("an error is empty")
 		}
 		seen := make(map[string]bool)
 		for _, f := range fields {
@@ -180,7 +180,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_NAME: it is no number"); n != 1 {
-		t.Errorf("told %d times: %s", n, e.said.String())
+		t.Errorf("logged %d times: %s", n, e.said.String())
 	}
 
 	e.node.GPUs[1].Reading.Gauges[gpu.Temperature] = new(77.0)
@@ -190,7 +190,7 @@ func TestPage(t *testing.T) {
 	}
 	e.pass(time.Second)
 	if page(t, s)["DCGM_FI_DEV_GPU_TEMP"]["1"] != 77 {
-		t.Error("the page is not read anew")
+		t.Error("the page is not read again")
 	}
 	e.node.GPUs[0] = gputest.Full(0) // undivided
 	e.pass(10 * time.Second)
@@ -248,8 +248,8 @@ func TestPageXIDsOfMIG(t *testing.T) {
 	}
 }
 
-// TestLabelLater: a label that could not be told is asked for again, a few times, and what
-// was told stays. A page that was given does not change. A blank is the driver's last word.
+// TestLabelLater checks that an unreadable label is requested again a few times, and that a known
+// one stays. A published page does not change. A blank is final.
 func TestLabelLater(t *testing.T) {
 	for _, tt := range []struct {
 		do    string
@@ -288,7 +288,7 @@ func TestLabelLater(t *testing.T) {
 				gputest.Read(t, s)
 			}
 			if n := e.count("dcgmLiveValues -3") - asked; n > 4 {
-				t.Errorf("asked %d times in vain", n)
+				t.Errorf("requested %d times without result", n)
 			}
 		})
 	}
@@ -311,7 +311,7 @@ func TestPageRefused(t *testing.T) {
 	e.pass(10 * time.Second)
 	e.readAll(s)
 	if n := strings.Count(e.said.String(), "DCGM_FI_PROF_SM_ACTIVE: watch page: dcgmWatchFields"); n != 1 {
-		t.Errorf("told %d times: %s", n, e.said.String())
+		t.Errorf("logged %d times: %s", n, e.said.String())
 	}
 }
 
@@ -347,7 +347,7 @@ func TestOldFields(t *testing.T) {
 		t.Errorf("page (-want +got):\n%s", diff)
 	}
 	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
-		t.Errorf("told %d times: %s", n, e.said.String())
+		t.Errorf("logged %d times: %s", n, e.said.String())
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // otherLibrary names a library for this test binary, run again: a process can load one.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError prints why a library is of no use.
+// printError prints why a library is unusable.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
@@ -34,7 +34,7 @@ func printError(path string) {
 	fmt.Println(s.Close(time.Second))
 }
 
-// TestLibrary: whatever is wrong with the library, the process goes on and says it.
+// TestLibrary checks that the process continues with any invalid library, and logs the error.
 func TestLibrary(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "libdcgm.so.4")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
@@ -98,9 +98,9 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestAddresses: what the library is told of each form of an address.
+// TestAddresses checks what the library receives for each form of an address.
 func TestAddresses(t *testing.T) {
-	dir, err := os.MkdirTemp("", "d") // short: a socket lives in it
+	dir, err := os.MkdirTemp("", "d") // short: it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}

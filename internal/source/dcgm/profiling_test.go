@@ -72,7 +72,7 @@ func TestProfiling(t *testing.T) {
 		e.pass(time.Second)
 	}
 	if n := strings.Count(e.said.String(), "omitting them"); n != 1 {
-		t.Errorf("told %d times: %s", n, e.said.String())
+		t.Errorf("logged %d times: %s", n, e.said.String())
 	}
 }
 
@@ -95,8 +95,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestRepartitioned: nothing of instances that are gone is watched any longer, and what is
-// watched of the others is watched still.
+// TestRepartitioned checks that fields of removed instances are no longer watched, and fields of
+// the others still are.
 func TestRepartitioned(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -144,7 +144,7 @@ func TestRoom(t *testing.T) {
 				e.pass(10 * time.Second)
 			}
 			if strings.Count(e.said.String(), "fields=page ") > 1 || !strings.Contains(e.said.String(), "omitting them") {
-				t.Errorf("told: %s", e.said.String())
+				t.Errorf("logged: %s", e.said.String())
 			}
 			e.fields = ""
 			e.pass(10 * time.Second)
@@ -182,7 +182,7 @@ func TestProfilingLater(t *testing.T) {
 	}
 }
 
-// TestUnprofiled: without being asked, nothing is measured.
+// TestUnprofiled checks that nothing is measured without the option.
 func TestUnprofiled(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	s := e.open()

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestOnce counts calls: between two pages nothing is asked for.
+// TestOnce counts calls: none is made between two pages.
 func TestOnce(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -180,7 +180,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew: a client that is newer than the engine gets no value, and says why.
+// TestSkew checks that a client that is newer than the engine gets no value, and that the reason is
+// logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -201,7 +202,7 @@ func TestSkew(t *testing.T) {
 	e.pass(time.Second)
 	e.readAll(s)
 	if n := strings.Count(e.said.String(), "libdcgm is newer than the host engine"); n != 1 {
-		t.Errorf("told %d times: %s", n, e.said.String())
+		t.Errorf("logged %d times: %s", n, e.said.String())
 	}
 }
 

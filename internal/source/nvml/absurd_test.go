@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestAbsurdNumbers fills every number that the driver says of one GPU of eight with
-// ones, with the greatest of its kind and with what is no number at all, first and
-// later. The GPU is read all the same, and what cannot be is absent.
+// TestAbsurdNumbers sets every number that the driver reports of one GPU of eight to all ones, to
+// the largest of its type and to NaN, at first and later. The GPU is still read, and impossible
+// values are absent.
 func TestAbsurdNumbers(t *testing.T) {
 	for name, i := range map[string]int{"whole": plain, "in MIG mode": parted, "with a scope": scoped} {
 		for _, absurd := range []string{"4294967295", "18446744073709551615", "9223372036854775807", "-1", "x"} {
@@ -38,8 +38,7 @@ func TestAbsurdNumbers(t *testing.T) {
 	}
 }
 
-// TestAbsurdPartition gives a GPU more MIG devices than can be asked for. That ends
-// with the number.
+// TestAbsurdPartition gives a GPU more MIG devices than can be read. Reading stops at the limit.
 func TestAbsurdPartition(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -55,7 +54,7 @@ func TestAbsurdPartition(t *testing.T) {
 	wantEight(t, "healed", s, none, nothing)
 }
 
-// checkNumbers checks what is said of a GPU whose numbers are absurd.
+// checkNumbers checks the report of a GPU with absurd numbers.
 func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	t.Helper()
 	for _, r := range report.Readings {
@@ -75,8 +74,8 @@ func checkNumbers(t *testing.T, report gpu.Report, uuid string) {
 	}
 }
 
-// spoil makes every number of a GPU another one, but for its index and its mode,
-// until the state is next written.
+// spoil changes every number of a GPU, except its index and its mode, until the state is next
+// written.
 func (d *driver) spoil(uuid, number string) {
 	d.t.Helper()
 	digits := regexp.MustCompile(`\t(index|mig)=\d+|=\d+`)

@@ -24,7 +24,7 @@ type kept struct {
 	sm, mem int
 }
 
-// An office is a GPU with accounting, whose ring says that PID 99 is at work.
+// An office is a GPU with accounting, whose ring reports that PID 99 is active.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -108,8 +108,8 @@ func (o *office) wantRing() {
 // longAgo is before any reading.
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is how much earlier the ring's samples end than the reading: the one that
-// newOffice wrote is so old.
+// ringLate is how much earlier the ring's samples end than the reading: the sample that newOffice
+// wrote has this age.
 const ringLate = 100 * time.Millisecond
 
 // two are the accounts of two processes that are as old as each other.
@@ -117,7 +117,7 @@ func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting tells what sums gained, from where the ring ended, and nothing of the
+// TestAccounting reports the increase of sums since the end of the ring, and no samples of the
 // ring.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
@@ -127,7 +127,7 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill waits for the driver's next update, but not for ever.
+// TestAccountingStandsStill waits for the driver's next update, up to a limit.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -142,7 +142,7 @@ func TestAccountingStandsStill(t *testing.T) {
 	o.want(3*time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 	o.read()
 	o.read()
-	o.want(3 * time.Second) // nobody did anything
+	o.want(3 * time.Second) // no activity
 }
 
 // TestAccountingComesAndGoes has processes begin and end.
@@ -167,10 +167,10 @@ func TestAccountingComesAndGoes(t *testing.T) {
 		o.want(time.Second, gpu.Sample{PID: 8})
 	}
 	if again := strings.Count(o.driver.log(), "nvmlDeviceGetAccountingStats\t") - asked; again != 2+1+1 {
-		t.Errorf("%d accounts were read, want those of a process that is there, and once that of one which had ended", again)
+		t.Errorf("%d accounts were read, want those of a present process, and once that of an ended one", again)
 	}
 	o.list()
-	for range 3 { // it had an end; then nobody is there
+	for range 3 { // it ended; then there is no process
 		o.read()
 	}
 	o.keep(nil)
@@ -178,7 +178,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
-// TestAccountingOfWhoWasNotSeen tells what a process did that came and went between two
+// TestAccountingOfWhoWasNotSeen reports the activity of a process that came and went between two
 // readings.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
@@ -204,8 +204,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack to the ring where not all is known, and goes on from there.
-// Where nothing to begin with is known the next reading is of the ring too.
+// TestAccountingFallsBack uses the ring while accounts are incomplete, and continues from there.
+// Without known values at the beginning, the next reading uses the ring too.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -227,11 +227,11 @@ func TestAccountingFallsBack(t *testing.T) {
 		}, true},
 		{"another process that is old", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
 		{"no account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}}), true},
-		{"no account of one that has ended", func(o *office) {
+		{"no account of an ended process", func(o *office) {
 			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}})
 			o.list(7)
 		}, true},
-		{"accounts begin anew", keeping(sums(1, 100, 50)), false},
+		{"accounts restart", keeping(sums(1, 100, 50)), false},
 		{"fewer samples", keeping(sums(4, 700, 350)), false},
 		{"a sum that is less", keeping(sums(10, 600, 350)), false},
 		{"another sum that is less", keeping(sums(10, 1000, 300)), false},
@@ -256,7 +256,7 @@ func TestAccountingFallsBack(t *testing.T) {
 			o.keep(two(100, 1000, 1000))
 			r := o.read()
 			if again := len(r.Samples) == 1; again != tt.again {
-				t.Errorf("once more by the ring: %v, want %v: %+v", again, tt.again, r.Samples)
+				t.Errorf("again by the ring: %v, want %v: %+v", again, tt.again, r.Samples)
 			}
 			until := r.Sampled.To
 			o.keep(two(110, 1500, 1000))
@@ -269,7 +269,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}
 }
 
-// TestAccountingHasNoNumbers takes no sum for one that the driver fills with ones.
+// TestAccountingHasNoNumbers ignores a sum that the driver fills with ones.
 func TestAccountingHasNoNumbers(t *testing.T) {
 	o := newOffice(t, nil)
 	for n := range 3 {
@@ -304,8 +304,7 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts drops a reading that came too late, and tells in the next one what
-// that would have told.
+// TestStaleAccounts drops a reading that came too late, and reports its content in the next one.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -338,7 +337,7 @@ func TestAccountingIsNotAsked(t *testing.T) {
 	gputest.Read(t, s)
 	gputest.Read(t, s)
 	if strings.Contains(d.log(), "nvmlDeviceGetAccountingMode\t"+n.GPUs[0].Device.UUID) {
-		t.Error("a divided GPU was asked")
+		t.Error("a divided GPU was read")
 	}
 	if modes, stats := d.calls("nvmlDeviceGetAccountingMode"), d.calls("nvmlDeviceGetAccountingStats"); modes != 2 || stats != 0 {
 		t.Errorf("%d modes and %d accounts were read", modes, stats)

@@ -43,10 +43,10 @@ func nothing(*gputest.GPU) {}
 
 // A call is a function of the driver, with what is missing while it fails.
 type call struct {
-	// gpu is one that takes the call, none if it is not about a GPU.
+	// gpu is a GPU for the call, none if the call is not about a GPU.
 	gpu int
-	// first is the effect on a GPU that was not seen before, nil if the call is not
-	// made then; later is that on one that was, nil if the call is not made again.
+	// first is the effect on a new GPU, nil if the call is not made then; later is the effect on a
+	// known one, nil if the call is not repeated.
 	first, later effect
 }
 
@@ -102,7 +102,7 @@ var calls = withGauges(map[string]call{
 	"nvmlGpmQueryDeviceSupport":           {parted, nothing, nil},
 	"nvmlGpmSampleAlloc":                  {gpu: none},
 	"nvmlGpmSampleFree":                   {gpu: none},
-	"nvmlGpmMigSampleGet":                 always(parted, nothing), // nobody knows in a first reading
+	"nvmlGpmMigSampleGet":                 always(parted, nothing), // unknown in a first reading
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(fakes.Main(m, &libraryPath, nil))
 }
 
-// A driver is the fake driver: the node it is, and whatever else its state file
-// can say.
+// A driver is the fake driver: its node, and the other fields of its state file.
 type driver struct {
 	t    *testing.T
 	path string
@@ -40,7 +39,7 @@ type driver struct {
 	fields map[string]string // by UUID, tab separated
 
 	said   bytes.Buffer // what the last source that was opened logs
-	stages *stage.Set   // what it tells of its stages
+	stages *stage.Set   // the states of its stages
 }
 
 // newDriver makes the fake library that this process loads be the node.

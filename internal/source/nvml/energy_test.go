@@ -28,7 +28,7 @@ func TestEnergySource(t *testing.T) {
 		energy *gpu.Millijoules
 	}{
 		{"the GPU's own field", "energy=1\tenergy_gpu=2\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeGPU, new(gpu.Millijoules(2))},
-		{"a module that says so", "energy=1\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeModule, new(gpu.Millijoules(1))},
+		{"a module that reports its scope", "energy=1\tenergy_module=3\tpower=4", gpu.EnergyCounter, gpu.ScopeModule, new(gpu.Millijoules(1))},
 		{"a counter of unknown scope", "energy=1\tpower=4", gpu.EnergyCounter, gpu.ScopeUnknown, new(gpu.Millijoules(1))},
 		{"power alone", "power=4", gpu.EnergyPower, gpu.ScopeUnknown, new(gpu.Millijoules(0))},
 		{"the module's field is not this GPU's", "energy_module=3", gpu.EnergyNone, "", nil},
@@ -77,7 +77,7 @@ func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
 	g.Device.EnergySource, g.Reading.Energy = gpu.EnergyPower, nil
-	g.Reading.Gauges[gpu.Temperature] = new(30.0) // to tell even without power
+	g.Reading.Gauges[gpu.Temperature] = new(30.0) // to detect changes even without power
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{g}})
 	s := d.open(clock.Now)
 	steps := []struct {
@@ -93,7 +93,7 @@ func TestIntegral(t *testing.T) {
 		{"its rest is not forgotten", 2 * time.Second / 3, 300, 599_999},
 		{"nor is this one", 10, 300, 600_000},
 		{"the longest interval", 10 * time.Second, 300, 3_600_000},
-		{"nobody was looking", 10*time.Second + 1, 300, 3_600_000},
+		{"no readings", 10*time.Second + 1, 300, 3_600_000},
 		{"and on", 2 * time.Second, 100, 4_000_000},
 	}
 	for _, tt := range steps {
@@ -174,8 +174,8 @@ func TestMeterOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestMeterOfANewDriver is chosen anew when a driver is loaded that has a better
-// one.
+// TestMeterOfANewDriver checks that the source of energy is chosen again when a new driver has a
+// better one.
 func TestMeterOfANewDriver(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -189,8 +189,8 @@ func TestMeterOfANewDriver(t *testing.T) {
 	}
 }
 
-// TestModulePower: where the counter is a module's, the power of the GPU and of the module
-// are read, and what no board draws is not told.
+// TestModulePower checks that with a module's counter the power of the GPU and of the module are
+// read, and that an impossible power is not reported.
 func TestModulePower(t *testing.T) {
 	tests := []struct {
 		name, fields string

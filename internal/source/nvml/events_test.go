@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// watch runs s until the test ends and returns the stages it tells.
+// watch runs s until the test ends and returns its stages.
 func watch(t *testing.T, s *nvml.Source) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func watch(t *testing.T, s *nvml.Source) {
 	})
 }
 
-// wantXIDs reads until there are as many events as wanted.
+// wantXIDs reads until there are as many events as expected.
 func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 	t.Helper()
 	var got []gpu.DriverEvent
@@ -79,7 +79,7 @@ func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
 
-// TestXIDStage tells how waiting goes, and that it goes nowhere.
+// TestXIDStage checks the stage of waiting for events, with and without success.
 func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestXIDOfTheOthers(t *testing.T) {
 	gputest.Read(t, s)
 	d.node.GPUs[0].Lost = true
 	d.fault(lost, "nvmlEventSetWait", "fail:15")
-	gputest.Eventually(t, s, "the other is registered anew", func(gpu.Report, error) bool {
+	gputest.Eventually(t, s, "the other is registered again", func(gpu.Report, error) bool {
 		return strings.Count(d.log(), register+"\t"+well) == 2
 	})
 	d.add("xid\tgpu=%s\tseq=1\tcode=48", well)
@@ -142,8 +142,8 @@ func TestXIDTimeoutAtOnce(t *testing.T) {
 	}
 }
 
-// TestXIDEvents says whose events are delivered, and tries again where that may
-// change.
+// TestXIDEvents checks which GPUs deliver events, and that registration is repeated where the
+// result may change.
 func TestXIDEvents(t *testing.T) {
 	tests := []struct {
 		name, call, fault string

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// TestCallFails breaks each call on one GPU of eight, with codes that say nothing
-// about another time. What could not be read is absent, nothing else is, and all of
-// it is back when the call works again.
+// TestCallFails breaks each call on one GPU of eight, with codes that do not disable it
+// permanently. Only values of this call are absent, and all of them return with the call.
 func TestCallFails(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -60,7 +59,7 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {
-		return // one difference tells more than all that follow from it
+		return // the first difference explains all that follow from it
 	}
 	n := eight()
 	if affected != none && e != nil {
@@ -71,9 +70,8 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails breaks the calls that are about no GPU. A driver that opens
-// with one of them failing has all GPUs, and one that does not is opened as soon as
-// it can be.
+// TestDriverCallFails breaks the calls that are about no GPU. A driver that opens with one of them
+// failing has all GPUs, and one that does not is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu != none {

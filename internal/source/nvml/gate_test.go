@@ -35,12 +35,12 @@ func TestGate(t *testing.T) {
 		t.Error("not drained without a call")
 	}
 	g.admit(second)
-	want("opened anew", first, false)
-	want("opened anew", second, true)
+	want("opened again", first, false)
+	want("opened again", second, true)
 }
 
-// TestRetiredSet takes no GPU any more, and a set that is taking one is not
-// retired.
+// TestRetiredSet checks that a retired set accepts no GPU, and that a set that is accepting one is
+// not retired.
 func TestRetiredSet(t *testing.T) {
 	var set eventSet
 	set.mu.RLock()

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working is a node with a GPU whose instances work, and one that is not divided.
+// working is a node with a GPU whose instances are active, and one that is not divided.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
@@ -26,8 +26,8 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown lets GPM fail, or say what cannot be. Then nothing is known of
-// any instance, and all of it again once there are two samples that are good.
+// TestInstancesUnknown lets GPM fail or return impossible values. Then no instance has activity,
+// until there are two valid samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
 	uuid := n.GPUs[0].Device.UUID
@@ -38,7 +38,7 @@ func TestInstancesUnknown(t *testing.T) {
 	}{
 		{"no sample", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:999") }, 2},
 		{"no metrics", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "fail:999") }, 1},
-		{"the GPU is lost, says GPM alone", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:15") }, 2},
+		{"the GPU is lost for GPM alone", func(d *driver) { d.fault(uuid, "nvmlGpmMigSampleGet", "fail:15") }, 2},
 		{"not a number", func(d *driver) { d.fault(uuid, "nvmlGpmMetricsGet", "blank") }, 1},
 		{"more than all", func(d *driver) { d.replace("sm=50", "sm=101.5") }, 1},
 		{"far more than all", func(d *driver) { d.replace("sm=50", "sm=1e300") }, 1},
@@ -153,7 +153,7 @@ func TestBuffersAreFreed(t *testing.T) {
 				}
 				for range 3 {
 					d.change(n)
-					clock.Advance(20 * time.Second) // a GPU that was lost is asked again
+					clock.Advance(20 * time.Second) // a GPU that was lost is read again
 					gputest.Eventually(t, s, "the driver is open", func(_ gpu.Report, err error) bool { return err == nil })
 				}
 			}
@@ -232,8 +232,8 @@ func TestBuffersOfAStuckCall(t *testing.T) {
 	}
 }
 
-// TestInstancesAfterReload have no base in what the driver told in its last life, nor
-// after the GPU was lost.
+// TestInstancesAfterReload checks that activity does not start at samples of the previous driver
+// session, or from before the GPU was lost.
 func TestInstancesAfterReload(t *testing.T) {
 	for name, happen := range map[string]func(*driver, bool){
 		"reloaded": func(d *driver, back bool) { d.node.Down, d.node.Loads = !back, 1 },
@@ -264,8 +264,8 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances drops a reading that came too late, and tells in the next one
-// what that would have told, if anything.
+// TestStaleInstances drops a reading that came too late, and reports its content in the next one,
+// if any.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -296,8 +296,8 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances gives what a late reading tells together with the next one, also
-// if that follows too soon to tell more.
+// TestLateInstances reports the content of a late reading with the next one, also if that follows
+// too soon to have samples of its own.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {

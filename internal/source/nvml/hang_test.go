@@ -40,8 +40,8 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere lets each call hang on all GPUs. Nobody waits for them, what
-// answers in time is true, and all of it is back when the calls return.
+// TestCallHangsEverywhere lets each call hang on all GPUs. No reading waits for them, responses in
+// time are correct, and all values are back when the calls return.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none || call.later == nil {
@@ -67,7 +67,7 @@ func TestCallHangsEverywhere(t *testing.T) {
 	}
 }
 
-// readOn reads until every GPU but the hung one was read anew twice.
+// readOn reads until every GPU except the hung one has two new readings.
 func (d *driver) readOn(s gputest.Source, hung int) {
 	d.t.Helper()
 	hasty := gputest.Hasty(s)

@@ -55,7 +55,7 @@ func TestOldDriver(t *testing.T) {
 			g.Device.Platform, g.Device.Fabric = gpu.Platform{}, nil
 			g.Reading.Contexts = slices.DeleteFunc(g.Reading.Contexts, func(c gpu.Context) bool { return c.MPS })
 		}},
-		{"whatever can be done without", pair, append(gaugeCallsBut("nvmlDeviceGetTemperature"),
+		{"all optional calls", pair, append(gaugeCallsBut("nvmlDeviceGetTemperature"),
 			"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion",
 			"nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetBoardPartNumber", "nvmlDeviceGetVbiosVersion",
 			"nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfo",
@@ -147,10 +147,10 @@ func undivided(g *gputest.GPU) {
 	}
 }
 
-// unmonitored is a GPU in MIG mode that does not say how busy its instances are.
+// unmonitored is a GPU in MIG mode that does not report the activity of its instances.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced is a GPU in MIG mode that says of no instance where it is.
+// unplaced is a GPU in MIG mode that reports the place of no instance.
 func unplaced(g *gputest.GPU) {
 	if g.Device.MIG == nil {
 		return
@@ -160,7 +160,7 @@ func unplaced(g *gputest.GPU) {
 	}
 }
 
-// gaugeCallsBut lists the calls that read gauges, but for one.
+// gaugeCallsBut lists the calls that read gauges, except one.
 func gaugeCallsBut(but string) (calls []string) {
 	for _, info := range gpu.GaugeInfos {
 		if info.Call != but {

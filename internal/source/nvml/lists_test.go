@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestLongLists: what a driver says of thousands of processes is read, and of a million it is
-// unknown, without the memory that it would take. The other GPU is read on.
+// TestLongLists checks that lists of thousands of processes are read, and that a list of a million
+// is unknown, without allocating memory for it. The other GPU is still read.
 func TestLongLists(t *testing.T) {
 	const processes, samples, accounts = "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetAccountingPids"
 	tests := []struct {

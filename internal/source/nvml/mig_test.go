@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided is a node with a GPU in MIG mode and one that is not.
+// divided is a node with a GPU in MIG mode and one without.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
@@ -83,7 +83,7 @@ func TestMIGModeUnknown(t *testing.T) {
 	}
 }
 
-// TestMIGDeviceFails cannot tell who is on one of several MIG devices.
+// TestMIGDeviceFails checks that processes are unknown if one of several MIG devices fails.
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
@@ -110,8 +110,8 @@ func TestMIGHole(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), divided())
 }
 
-// TestMIGIsReadOnce counts calls: while nothing changes a reading asks only what
-// tells so.
+// TestMIGIsReadOnce counts calls: while nothing changes, a reading makes only the calls that detect
+// changes.
 func TestMIGIsReadOnce(t *testing.T) {
 	d := newDriver(t, divided())
 	s := d.open(gputest.NewClock().Now)

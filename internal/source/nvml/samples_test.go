@@ -24,7 +24,7 @@ func TestGarbageSamples(t *testing.T) {
 	d.lines = []string{
 		nodestate.Row(uuid, now.Add(-time.Hour), 7, 0.5, 0),                            // long ago
 		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // not yet
-		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // nobody
+		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // no process
 		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than all of it
 		nodestate.Row(uuid, now, 7, 0, 42),                                             //
 		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
@@ -42,8 +42,8 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// TestClockSetForward goes on with samples after the wall clock was set forward, which
-// leaves the newest sample long ago.
+// TestClockSetForward continues with samples after the wall clock was set forward, which makes the
+// newest sample old.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -154,8 +154,8 @@ func TestClockSetBackWithoutSamples(t *testing.T) {
 	}
 }
 
-// TestToldOnce reads the two clocks of an instant not at one moment. The newest sample is
-// told once all the same.
+// TestToldOnce reads the two clocks of an instant at different moments. The newest sample is still
+// reported once.
 func TestToldOnce(t *testing.T) {
 	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
 		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}

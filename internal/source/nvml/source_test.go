@@ -74,12 +74,12 @@ func wantPair(t *testing.T, report gpu.Report) {
 			}
 		}
 		if e := report.Readings[i].Energy; e != nil && *e != *whole.Reading.Energy && d.EnergySource == gpu.EnergyCounter {
-			t.Errorf("energy is %v, the counter says %v", *e, *whole.Reading.Energy)
+			t.Errorf("energy is %v, the counter is %v", *e, *whole.Reading.Energy)
 		}
 	}
 }
 
-// TestBlank reads a driver that succeeds and says nothing.
+// TestBlank reads a driver whose calls succeed without values.
 func TestBlank(t *testing.T) {
 	d := newDriver(t, pair())
 	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
@@ -123,10 +123,10 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 		clock.Advance(time.Second)
 	}
 	if n := d.calls("nvmlDeviceGetHandleByIndex"); n != 2+2 {
-		t.Errorf("%d handles were asked for, want 2 at first and 2 in 25 seconds", n)
+		t.Errorf("%d handles were requested, want 2 at first and 2 in 25 seconds", n)
 	}
 	if n := d.calls("nvmlDeviceGetSerial"); n != 2 {
-		t.Errorf("%d serials were asked for, want 2", n)
+		t.Errorf("%d serials were requested, want 2", n)
 	}
 }
 
@@ -156,8 +156,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary reads a node without a driver: an error that says what to do,
-// again and again, and no crash.
+// TestNoLibrary reads a node without a driver: a repeated error with the remedy, and no crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
@@ -220,7 +219,7 @@ func TestGPUFails(t *testing.T) {
 	want := []string{"all calls on GPU fail", "GPU recovered"}
 	for i, line := range strings.Split(strings.TrimSpace(d.said.String()), "\n") {
 		if i >= len(want) || !strings.Contains(line, want[i]) || !strings.Contains(line, failing) {
-			t.Errorf("said: %s", line)
+			t.Errorf("logged: %s", line)
 		}
 	}
 }
@@ -277,15 +276,15 @@ func TestNoGPUTwice(t *testing.T) {
 			stuck.Stuck = false
 			d.write()
 			well.Device.Index = 1
-			gputest.Check(t, gputest.Eventually(t, s, "the slots are numbered anew", func(r gpu.Report, err error) bool {
+			gputest.Check(t, gputest.Eventually(t, s, "the slots are renumbered", func(r gpu.Report, err error) bool {
 				return len(r.Readings) == 2 && r.Devices[1].Index == 1
 			}), n)
 		})
 	}
 }
 
-// TestNothingIsForgotten numbers the GPUs anew, or loads the driver again, while
-// a healthy one cannot tell who it is. It was told before.
+// TestNothingIsForgotten renumbers the GPUs, or reloads the driver, while a healthy GPU cannot be
+// identified. Its earlier identity is kept.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },

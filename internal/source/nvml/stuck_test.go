@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading reads a GPU whose call always returns after the Read has ended. What
-// it says late is the reading of the next Read.
+// TestLateReading reads a GPU whose call always returns after the end of Read. Its late result is
+// the reading of the next Read.
 func TestLateReading(t *testing.T) {
 	const call = "nvmlDeviceGetTemperature"
 	clock := gputest.NewClock()
@@ -47,12 +47,12 @@ func TestLateReading(t *testing.T) {
 		}
 	}
 	if n := strings.Count(d.said.String(), slow); n != 1 {
-		t.Errorf("a GPU that stays slow is said %d times:\n%s", n, &d.said)
+		t.Errorf("a GPU that stays slow is logged %d times:\n%s", n, &d.said)
 	}
 }
 
-// TestStaleReading lets a reading hang for too long to be of one moment. It is
-// dropped, though the next one is late too, which then tells of its samples.
+// TestStaleReading lets a reading hang for too long to be of one moment. It is dropped, although
+// the next one is late too, which then has its samples.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -165,9 +165,8 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall must not shut the driver down under the call, nor
-// open it over the old session, which is of no use. It says so, and goes on when
-// the call returns.
+// TestReloadUnderAStuckCall must not shut the driver down during the call, nor open it over the
+// old, invalid session. It logs this, and continues when the call returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
