@@ -48,8 +48,8 @@ func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricF
 	return families
 }
 
-// TestFields compares the page of a GPU with one holder, one that several share, one in MIG mode,
-// one that is not used, one without values, and one that is lost.
+// TestFields compares the page of a GPU with one holder, a shared GPU, a GPU in MIG mode,
+// an unused GPU, a GPU without values, and a lost GPU.
 func TestFields(t *testing.T) {
 	s := crowd(6, 1, 0)
 	s.Node.Name = "node-1"

@@ -223,7 +223,7 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestForgets checks that the collector keeps nothing of series that left the page.
+// TestForgets checks that the collector releases series that left the page.
 func TestForgets(t *testing.T) {
 	quiet := crowd(2, 1, 0)
 	s := quiet

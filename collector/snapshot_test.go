@@ -14,8 +14,8 @@ var (
 	now  = boot.Add(90 * time.Minute)
 )
 
-// fullNode is a node with all values: one GPU held whole, one that two containers and the host
-// share, one that is divided and idle.
+// fullNode is a node with all values: a GPU held whole, a GPU that two containers and the host
+// share, and a divided idle GPU.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}

@@ -57,7 +57,7 @@ func TestDeadState(t *testing.T) {
 	if got := p.Sum(energyTotal, nil); got != stood || stood == 0 {
 		t.Errorf("%v J are shown, %v J were saved", got, stood)
 	}
-	if said := e.said("state", "has not answered within"); said != 1 {
+	if said := e.warnings("state", "has not answered within"); said != 1 {
 		t.Errorf("logged %d times, want once", said)
 	}
 	revive()
@@ -97,7 +97,7 @@ func TestPipeState(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := cleanStart(t, n, dir)
-	if said := e.said("state", "not a regular file"); said != 1 {
+	if said := e.warnings("state", "not a regular file"); said != 1 {
 		t.Errorf("logged %d times, want once", said)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "ledger.json")); err != nil || !info.Mode().IsRegular() {

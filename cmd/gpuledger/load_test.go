@@ -124,7 +124,7 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders checks that a client that does not read its responses is told to retry later by
+// TestSlowReaders checks that a client that does not read its responses gets a request to retry by
 // status 503, and disconnected in the end. Other clients get responses meanwhile.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")

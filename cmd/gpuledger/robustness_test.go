@@ -128,7 +128,7 @@ func TestSecondExporter(t *testing.T) {
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
 		t.Error("the second exporter's state is up")
 	}
-	if said := second.said("state", "nothing is charged here"); said != 1 {
+	if said := second.warnings("state", "nothing is charged here"); said != 1 {
 		t.Errorf("the second exporter logged %d times that it charges nothing, want once", said)
 	}
 	for name := range p {

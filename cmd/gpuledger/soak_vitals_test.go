@@ -90,7 +90,7 @@ func (s *soak) checkVitals(d day) {
 		s.t.Errorf("grew by %.1f MiB from the third quarter of the day to the fourth", grown)
 	}
 	if kept := mean(resting.heap()) - mean(calmly.heap()); kept > mostKept {
-		s.t.Errorf("%.1f MiB more are live in the heap after the day than before it", kept)
+		s.t.Errorf("%.1f MiB more live heap after the day than before it", kept)
 	}
 	held := map[string]func(vitals) []float64{"goroutines": vitals.goroutines, "open files": vitals.files}
 	for what, of := range held {

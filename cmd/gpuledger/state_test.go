@@ -52,7 +52,7 @@ func TestUnusableState(t *testing.T) {
 			if up, failures := p.Sum("gpuledger_stage_up", of), p.Sum("gpuledger_stage_failures_total", of); up != 1 || failures != 1 {
 				t.Errorf("stage up %v after %v failures, want up after 1", up, failures)
 			}
-			if said := e.said("state", "start with clean books"); said != 1 {
+			if said := e.warnings("state", "start with clean books"); said != 1 {
 				t.Errorf("logged %d times, want once", said)
 			}
 			e.kept(n, dir)
@@ -110,7 +110,7 @@ func (e *exporter) cannotSave() {
 	if p.Sum("gpuledger_stage_up", of) != 0 {
 		e.t.Error("the state's stage is up")
 	}
-	if said := e.said("state", ""); said != 1 {
+	if said := e.warnings("state", ""); said != 1 {
 		e.t.Errorf("logged %d times, want once", said)
 	}
 }
@@ -198,8 +198,8 @@ func (e *exporter) kept(n *simnode.Node, dir string) {
 	}
 }
 
-// said counts the warnings about a stage that contain a word.
-func (e *exporter) said(stage, word string) int {
+// warnings counts the warnings about a stage that contain a word.
+func (e *exporter) warnings(stage, word string) int {
 	n := 0
 	for _, line := range e.logged() {
 		if strings.Contains(line, `"level":"WARN"`) && strings.Contains(line, `"stage":"`+stage+`"`) && strings.Contains(line, word) {

@@ -15,7 +15,7 @@ var never = []struct {
 	importers, imports []string
 	why                string
 }{
-	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and imports nothing of ours"},
+	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and imports no other package"},
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
 	{[]string{"internal/record"}, allBut("internal/gpu"), "has rows only, no page and no archive"},

@@ -17,7 +17,7 @@ func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
-	tell(t, []story{
+	play(t, []story{
 		{
 			"the wall clock is set forward",
 			[]ledger.Observation{own(0), stepped(own(1), 24*time.Hour), stepped(own(2), 24*time.Hour)},

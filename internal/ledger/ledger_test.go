@@ -412,7 +412,7 @@ func TestRemainders(t *testing.T) {
 	both := []*gpu.Process{p, q}
 	third := look(1, both)
 	third.Activity = []ledger.Activity{worked(p, 100), worked(q, 200)}
-	tell(t, []story{
+	play(t, []story{
 		{
 			"largest remainder",
 			[]ledger.Observation{count(look(0, both), 0), count(third, 10)},

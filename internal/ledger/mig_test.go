@@ -347,7 +347,7 @@ func TestReconfigured(t *testing.T) {
 		return look(s, one, map[gpu.ProcessID]string{p.ID: "0"}, p)
 	}
 	whole := func(s float64) ledger.Observation { return look(s, nil, nil, p) }
-	tell(t, []story{
+	play(t, []story{
 		{
 			"one instance instead of two",
 			[]ledger.Observation{divided(0), divided(1), joined(2), joined(3)},

@@ -17,7 +17,7 @@ func TestComeAndGo(t *testing.T) {
 	heir.ID.Start, stranger.ID.Start = p.ID.Start+5, p.ID.Start+5
 	alone, both := []*gpu.Process{p}, []*gpu.Process{p, q}
 	taken := []*gpu.Process{stranger}
-	tell(t, []story{
+	play(t, []story{
 		{
 			"starts and ends between two looks, and was seen at work",
 			[]ledger.Observation{look(0, nil, holds(train, 1)), saw(look(1, nil, holds(train, 1)), q), look(2, nil, holds(train, 1))},
@@ -101,7 +101,7 @@ func TestHeldPID(t *testing.T) {
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
-	tell(t, []story{
+	play(t, []story{
 		{
 			"back with the same process",
 			[]ledger.Observation{own(0), own(1), own(101), own(102)},

@@ -225,7 +225,7 @@ func TestCounterFaults(t *testing.T) {
 		return count(look(s, []*gpu.Process{p}, holds(train, 1)), mJ)
 	}
 	nobody := func(s float64, mJ gpu.Millijoules) ledger.Observation { return count(look(s, nil), mJ) }
-	tell(t, []story{
+	play(t, []story{
 		{
 			"glitch low",
 			[]ledger.Observation{own(0, 5_000_000), own(1, 2_500_000), own(2, 5_600_000)},

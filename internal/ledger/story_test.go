@@ -45,8 +45,8 @@ type story struct {
 	want  amounts
 }
 
-// tell runs stories. After every observation the book balances, and only retired amounts fall.
-func tell(t *testing.T, stories []story) {
+// play runs stories. After every observation the book balances, and only retired amounts fall.
+func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 }
 
 // TestSerials checks that a serial number that is learnt late or changes is logged with its time,
-// and that one that is no longer reported is kept, also by the next exporter.
+// and that a number that is no longer reported is kept, also by the next exporter.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

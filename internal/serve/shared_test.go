@@ -25,15 +25,15 @@ import (
 // gatherer counts its calls. It returns that number, in a number of series with labels of a given
 // length, after a delay.
 type gatherer struct {
-	asked         atomic.Int64
+	calls         atomic.Int64
 	series, label int
 	takes         time.Duration
 }
 
 func (g *gatherer) Gather() ([]*dto.MetricFamily, func(), error) {
-	n := float64(g.asked.Add(1))
+	n := float64(g.calls.Add(1))
 	time.Sleep(g.takes)
-	f := &dto.MetricFamily{Name: new("asked"), Type: dto.MetricType_GAUGE.Enum()}
+	f := &dto.MetricFamily{Name: new("calls"), Type: dto.MetricType_GAUGE.Enum()}
 	for i := range g.series {
 		f.Metric = append(f.Metric, &dto.Metric{Label: []*dto.LabelPair{{Name: new("i"), Value: new(fmt.Sprintf("%0*d", g.label, i))}}, Gauge: &dto.Gauge{Value: &n}})
 	}
@@ -73,14 +73,14 @@ func TestShared(t *testing.T) {
 			ask(1500*time.Millisecond, "identity")
 		}
 		wg.Wait()
-		if len(answers) != 2 || answers[" # TYPE asked gauge\nasked{i=\"0\"} 1\n"] != 10 || answers[" # TYPE asked gauge\nasked{i=\"0\"} 2\n"] != 5 {
+		if len(answers) != 2 || answers[" # TYPE calls gauge\ncalls{i=\"0\"} 1\n"] != 10 || answers[" # TYPE calls gauge\ncalls{i=\"0\"} 2\n"] != 5 {
 			t.Errorf("answers are %v", answers)
 		}
 		clear(answers)
 		ask(0, "identity")
 		ask(0, "gzip")
 		wg.Wait()
-		if len(answers) != 2 || g.asked.Load() != 4 {
+		if len(answers) != 2 || g.calls.Load() != 4 {
 			t.Errorf("answers to who takes gzip and who does not: %v", answers)
 		}
 	})
@@ -96,7 +96,7 @@ func TestRoom(t *testing.T) {
 			l := &dto.LabelPair{Name: new("l"), Value: new(long[:size])}
 			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
 		}))
-		ask := func() { h.ServeHTTP(nobody{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
+		ask := func() { h.ServeHTTP(discarder{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
 		var two sync.WaitGroup // who read the same answer, whose room is not used again
 		two.Go(ask)
 		two.Go(ask)
@@ -119,12 +119,12 @@ type gathererFunc func() []*dto.MetricFamily
 
 func (f gathererFunc) Gather() ([]*dto.MetricFamily, func(), error) { return f(), func() {}, nil }
 
-// nobody discards a response.
-type nobody struct{}
+// discarder discards a response.
+type discarder struct{}
 
-func (nobody) Header() http.Header         { return make(http.Header) }
-func (nobody) WriteHeader(int)             {}
-func (nobody) Write(b []byte) (int, error) { return len(b), nil }
+func (discarder) Header() http.Header         { return make(http.Header) }
+func (discarder) WriteHeader(int)             {}
+func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 
 // TestSlowReader: what a client reads that takes its time is nothing to the others: each
 // scrape shows what is then.

@@ -105,7 +105,7 @@ func oldNode() *gpu.Snapshot {
 	return s
 }
 
-// crowdedNode is a node with names of the maximum length, a GPU of seven instances, and one that
+// crowdedNode is a node with names of the maximum length, a GPU of seven instances, and a GPU that
 // many share.
 func crowdedNode() *gpu.Snapshot {
 	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }

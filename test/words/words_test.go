@@ -41,8 +41,8 @@ func rules(t *testing.T) []rule {
 	return rules
 }
 
-// skipped are generated files, tests and folders of other projects.
-var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/|_test\.go$`)
+// skipped are generated files and folders of other projects.
+var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/`)
 
 // TestWords checks that no comment, string or document uses a word of the list.
 func TestWords(t *testing.T) {

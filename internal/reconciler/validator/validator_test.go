@@ -15,21 +15,21 @@ import (
 
 const lapse = 20 * time.Minute
 
-// court is a validator and its clock.
-type court struct {
+// bench is a validator and its clock.
+type bench struct {
 	t     *testing.T
 	judge *validator.Validator
 	now   time.Time
 }
 
-func newCourt(t *testing.T) *court {
+func newCourt(t *testing.T) *bench {
 	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
-	return &court{t: t, judge: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return &bench{t: t, judge: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
 // page is one of a healthy exporter whose boards have these serial numbers, each with
 // one GPU.
-func (c *court) page(serials ...string) inventory.Page {
+func (c *bench) page(serials ...string) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
 	for i, s := range serials {
 		p.GPUs = append(p.GPUs, inventory.GPU{Present: true, Device: gpu.Device{UUID: "GPU-" + s, Serial: s, PCIBusID: fmt.Sprint(i)}})
@@ -37,14 +37,14 @@ func (c *court) page(serials ...string) inventory.Page {
 	return p
 }
 
-// hears lets a second pass, and expects a decision for a page then.
-func (c *court) hears(node string, p inventory.Page, want validator.State) validator.Finding {
+// expect lets a second pass, and expects a decision for a page then.
+func (c *bench) expect(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
-	return c.hearsOf(node, "its exporter", p, want)
+	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// hearsOf is hears for one exporter of several.
-func (c *court) hearsOf(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
+// expectFrom is expect for one exporter of several.
+func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
 	f := c.judge.Read(node, exporter, p, c.now)
@@ -55,16 +55,16 @@ func (c *court) hearsOf(node, exporter string, p inventory.Page, want validator.
 }
 
 // settles validates two equal pages.
-func (c *court) settles(node string, serials ...string) {
+func (c *bench) settles(node string, serials ...string) {
 	c.t.Helper()
-	c.hears(node, c.page(serials...), validator.Unconfirmed)
-	c.hears(node, c.page(serials...), validator.Settled)
+	c.expect(node, c.page(serials...), validator.Unconfirmed)
+	c.expect(node, c.page(serials...), validator.Settled)
 	c.wants(node, serials...)
 }
 
 // wants expects which serial numbers a Node should bear; none means that nothing is to
 // be done about it.
-func (c *court) wants(node string, serials ...string) {
+func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.judge.Want(node, c.now)
 	if known != (len(serials) > 0) {
@@ -81,17 +81,17 @@ func (c *court) wants(node string, serials ...string) {
 func TestTwoEqualReadings(t *testing.T) {
 	c := newCourt(t)
 	c.wants("a")
-	c.hears("a", c.page("1"), validator.Unconfirmed)
+	c.expect("a", c.page("1"), validator.Unconfirmed)
 	c.wants("a")
-	c.hears("a", c.page("2"), validator.Unconfirmed)
-	c.hears("a", c.page("1"), validator.Unconfirmed)
-	c.hears("a", c.page("1"), validator.Settled)
+	c.expect("a", c.page("2"), validator.Unconfirmed)
+	c.expect("a", c.page("1"), validator.Unconfirmed)
+	c.expect("a", c.page("1"), validator.Settled)
 	c.wants("a", "1")
-	c.hears("a", c.page("2"), validator.Unconfirmed)
+	c.expect("a", c.page("2"), validator.Unconfirmed)
 	c.wants("a", "1") // and repairs continue
-	c.hears("a", c.page("1"), validator.Settled)
-	c.hears("a", c.page("2"), validator.Unconfirmed)
-	c.hears("a", c.page("2"), validator.Settled)
+	c.expect("a", c.page("1"), validator.Settled)
+	c.expect("a", c.page("2"), validator.Unconfirmed)
+	c.expect("a", c.page("2"), validator.Settled)
 	c.wants("a", "2")
 }
 
@@ -99,10 +99,10 @@ func TestTwoEqualReadings(t *testing.T) {
 func TestSameReadingTwice(t *testing.T) {
 	c := newCourt(t)
 	p := c.page("1")
-	c.hears("a", p, validator.Unconfirmed)
-	c.hears("a", p, validator.Unconfirmed)
-	c.hears("a", c.page("1"), validator.Settled)
-	c.hears("a", p, validator.Settled) // what is settled needs no second one
+	c.expect("a", p, validator.Unconfirmed)
+	c.expect("a", p, validator.Unconfirmed)
+	c.expect("a", c.page("1"), validator.Settled)
+	c.expect("a", p, validator.Settled) // what is settled needs no second one
 }
 
 // A driver that is down or just being loaded changes nothing, and what was read before
@@ -112,18 +112,18 @@ func TestDriverDown(t *testing.T) {
 	c.settles("a", "1")
 	down := c.page("2")
 	down.DriverUp = false
-	c.hears("a", c.page("2"), validator.Unconfirmed)
-	c.hears("a", down, validator.DriverDown)
+	c.expect("a", c.page("2"), validator.Unconfirmed)
+	c.expect("a", down, validator.DriverDown)
 	c.wants("a", "1")
-	c.hears("a", c.page("2"), validator.Unconfirmed)
+	c.expect("a", c.page("2"), validator.Unconfirmed)
 	c.wants("a", "1")
 }
 
 func TestZeroGPUs(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	c.hears("a", c.page(), validator.Unconfirmed)
-	c.hears("a", c.page(), validator.Settled)
+	c.expect("a", c.page(), validator.Unconfirmed)
+	c.expect("a", c.page(), validator.Settled)
 	if d, known := c.judge.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
 		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
 	}
@@ -149,11 +149,11 @@ func TestRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("a", "9")
-			c.hears("a", tt.page, tt.want)
+			c.expect("a", tt.page, tt.want)
 			if tt.want.Refused() {
 				c.wants("a") // no repair either, until the page is believed again
 			}
-			c.hears("a", c.page("9"), validator.Settled)
+			c.expect("a", c.page("9"), validator.Settled)
 			c.wants("a", "9")
 		})
 	}
@@ -161,24 +161,24 @@ func TestRefused(t *testing.T) {
 
 // Of two nodes that claim a GPU neither is written, until one of them lets go of it.
 func TestDuplicates(t *testing.T) {
-	serial := func(c *court) inventory.Page {
+	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
 		p.GPUs[0].UUID = "GPU-other"
 		return p
 	}
-	uuid := func(c *court) inventory.Page {
+	uuid := func(c *bench) inventory.Page {
 		p := c.page("1")
 		p.GPUs[0].Serial = "other"
 		return p
 	}
-	for want, page := range map[validator.State]func(*court) inventory.Page{validator.DuplicateSerial: serial, validator.DuplicateUUID: uuid} {
+	for want, page := range map[validator.State]func(*bench) inventory.Page{validator.DuplicateSerial: serial, validator.DuplicateUUID: uuid} {
 		t.Run(string(want), func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("a", "1", "2")
-			if f := c.hears("b", page(c), want); f.Other != "a" || f.Detail == "" {
+			if f := c.expect("b", page(c), want); f.Other != "a" || f.Detail == "" {
 				t.Errorf("finding: %+v", f)
 			}
-			c.hears("b", page(c), want)
+			c.expect("b", page(c), want)
 			c.wants("a")
 			c.wants("b")
 			findings := map[string]validator.State{}
@@ -199,24 +199,24 @@ func TestDuplicates(t *testing.T) {
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
-		end  func(c *court)
+		end  func(c *bench)
 	}{
-		{"the old node reports it absent", func(c *court) { c.hears("old", c.page(), validator.Unconfirmed) }},
-		{"the old node reports it lost", func(c *court) {
+		{"the old node reports it absent", func(c *bench) { c.expect("old", c.page(), validator.Unconfirmed) }},
+		{"the old node reports it lost", func(c *bench) {
 			p := c.page("1")
 			p.GPUs[0].Present = false
-			c.hears("old", p, validator.Unconfirmed)
+			c.expect("old", p, validator.Unconfirmed)
 		}},
-		{"the old node is deleted", func(c *court) { c.judge.Forget("old") }},
-		{"the old node is silent", func(c *court) { c.now = c.now.Add(lapse) }},
+		{"the old node is deleted", func(c *bench) { c.judge.Forget("old") }},
+		{"the old node is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("old", "1")
-			c.hears("new", c.page("1"), validator.DuplicateUUID)
+			c.expect("new", c.page("1"), validator.DuplicateUUID)
 			tt.end(c)
-			c.hears("new", c.page("1"), validator.Settled)
+			c.expect("new", c.page("1"), validator.Settled)
 			c.wants("new", "1")
 		})
 	}
@@ -229,10 +229,10 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.settles("old", "1")
 	twice := c.page("2", "3")
 	twice.GPUs[1].UUID = twice.GPUs[0].UUID
-	c.hears("wrong", twice, validator.Contradiction)
-	c.hears("new", c.page("1"), validator.DuplicateUUID)
+	c.expect("wrong", twice, validator.Contradiction)
+	c.expect("new", c.page("1"), validator.DuplicateUUID)
 	c.now = c.now.Add(lapse)
-	c.hears("new", c.page("1"), validator.Settled)
+	c.expect("new", c.page("1"), validator.Settled)
 	want := map[string]validator.Finding{"new": {State: validator.Settled}}
 	if diff := cmp.Diff(want, c.judge.Findings(c.now)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
@@ -244,28 +244,28 @@ func TestSilentIsNotRefused(t *testing.T) {
 func TestDisagreement(t *testing.T) {
 	tests := []struct {
 		name string
-		end  func(c *court)
+		end  func(c *bench)
 	}{
-		{"the second one is gone", func(c *court) { c.judge.ForgetExporter("a", "second") }},
-		{"the second one agrees again", func(c *court) { c.hearsOf("a", "second", c.page("1"), validator.Settled) }},
-		{"the second one does not know", func(c *court) { c.hearsOf("a", "second", inventory.Page{}, validator.DriverDown) }},
-		{"the second one is silent", func(c *court) { c.now = c.now.Add(lapse) }},
+		{"the second one is gone", func(c *bench) { c.judge.ForgetExporter("a", "second") }},
+		{"the second one agrees again", func(c *bench) { c.expectFrom("a", "second", c.page("1"), validator.Settled) }},
+		{"the second one does not know", func(c *bench) { c.expectFrom("a", "second", inventory.Page{}, validator.DriverDown) }},
+		{"the second one is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCourt(t)
 			c.settles("a", "1")
-			c.hearsOf("a", "second", c.page("1"), validator.Settled)
+			c.expectFrom("a", "second", c.page("1"), validator.Settled)
 			for range 3 {
 				for range 2 {
-					c.hearsOf("a", "second", c.page("2"), validator.Disagreement)
+					c.expectFrom("a", "second", c.page("2"), validator.Disagreement)
 					c.wants("a")
 				}
-				c.hears("a", c.page("1"), validator.Disagreement)
+				c.expect("a", c.page("1"), validator.Disagreement)
 				c.wants("a")
 			}
 			tt.end(c)
-			c.hears("a", c.page("1"), validator.Settled)
+			c.expect("a", c.page("1"), validator.Settled)
 			c.wants("a", "1")
 		})
 	}
@@ -276,7 +276,7 @@ func TestDuplicateLabel(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1654")
 	p := c.page("1654!")
-	if f := c.hears("b", p, validator.DuplicateSerial); f.Other != "a" {
+	if f := c.expect("b", p, validator.DuplicateSerial); f.Other != "a" {
 		t.Errorf("finding: %+v", f)
 	}
 	c.wants("a")
@@ -290,8 +290,8 @@ func TestLostElsewhere(t *testing.T) {
 		p.GPUs[1].Present = false
 		return p
 	}
-	c.hears("old", page(), validator.Unconfirmed)
-	c.hears("old", page(), validator.Settled)
+	c.expect("old", page(), validator.Unconfirmed)
+	c.expect("old", page(), validator.Settled)
 	c.wants("old", "9", "1")
 	c.settles("new", "1")
 	c.wants("old", "9", "")
@@ -308,11 +308,11 @@ func TestNoClaim(t *testing.T) {
 	for _, node := range []string{"a", "b"} {
 		p := c.page("0000000000000", "5")
 		p.GPUs[0].UUID, p.GPUs[1].UUID, p.GPUs[1].Serial = "GPU-1"+node, "GPU-2"+node, "N/A"
-		c.hears(node, p, validator.Unconfirmed)
+		c.expect(node, p, validator.Unconfirmed)
 	}
 	dies := c.page("7", "8")
 	dies.GPUs[1].Serial = "7"
-	c.hears("c", dies, validator.Unconfirmed)
+	c.expect("c", dies, validator.Unconfirmed)
 }
 
 // Content of the annotation only is settled as well: a GPU of another UUID on the board.
@@ -325,8 +325,8 @@ func TestAnnotationOnly(t *testing.T) {
 		p.GPUs[0].UUID = "GPU-other"
 		return p
 	}
-	c.hears("a", other(), validator.Unconfirmed)
-	c.hears("a", other(), validator.Settled)
+	c.expect("a", other(), validator.Unconfirmed)
+	c.expect("a", other(), validator.Settled)
 	if is, _ := c.judge.Want("a", c.now); cmp.Equal(was.Annotations, is.Annotations) {
 		t.Errorf("the annotation is still %v", is.Annotations)
 	}
@@ -342,7 +342,7 @@ func TestForget(t *testing.T) {
 	if got := c.judge.Findings(c.now); len(got) != 0 {
 		t.Errorf("findings: %v", got)
 	}
-	c.hears("a", c.page("1"), validator.Unconfirmed)
+	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
 // A driver that is down leaves the exporter's claims: if another Node has the board by now, it is
@@ -350,16 +350,16 @@ func TestForget(t *testing.T) {
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	c.hears("b", c.page("1"), validator.DuplicateUUID)
+	c.expect("b", c.page("1"), validator.DuplicateUUID)
 	down, other := c.page(), c.page("1")
 	down.DriverUp, other.Node.Name = false, "c"
-	c.hears("a", down, validator.DuplicateUUID)
+	c.expect("a", down, validator.DuplicateUUID)
 	c.wants("a")
-	if f := c.hears("a", other, validator.OtherNode); f.Other != "" {
+	if f := c.expect("a", other, validator.OtherNode); f.Other != "" {
 		t.Errorf("finding: %+v", f)
 	}
-	c.hears("b", c.page("2"), validator.Unconfirmed)
-	if f := c.hears("a", c.page("1"), validator.Settled); f.Detail != "" {
+	c.expect("b", c.page("2"), validator.Unconfirmed)
+	if f := c.expect("a", c.page("1"), validator.Settled); f.Detail != "" {
 		t.Errorf("finding: %+v", f)
 	}
 }

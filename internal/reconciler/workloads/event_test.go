@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// told returns the content of the events written since the last call, without owner and time.
-func (w *world) told() []map[string]any {
+// newEvents returns the content of the events written since the last call, without owner and time.
+func (w *world) newEvents() []map[string]any {
 	w.t.Helper()
 	var events []map[string]any
 	for line := range strings.Lines(w.events.String()) {
@@ -100,7 +100,7 @@ func TestEvents(t *testing.T) {
 		p.Generation = 2
 		p.Spec.Containers[0].Image = "another"
 		w.update("pods", p)
-		if got := w.told(); len(got) != 1 || got[0]["event"] != "spec" || got[0]["generation"] != 2.0 || got[0]["spec"] == "" {
+		if got := w.newEvents(); len(got) != 1 || got[0]["event"] != "spec" || got[0]["generation"] != 2.0 || got[0]["spec"] == "" {
 			t.Errorf("new spec: %v", got)
 		}
 
@@ -120,7 +120,7 @@ func TestEvents(t *testing.T) {
 
 func (w *world) expect(when string, want []map[string]any) {
 	w.t.Helper()
-	if diff := cmp.Diff(want, brief(w.told())); diff != "" {
+	if diff := cmp.Diff(want, brief(w.newEvents())); diff != "" {
 		w.t.Errorf("%s (-want +got):\n%s", when, diff)
 	}
 }
@@ -139,7 +139,7 @@ func TestEventIdentity(t *testing.T) {
 			"owner_kind": "Job", "owner_name": "level0",
 			"container": "main", "reason": "Error", "exit_code": 2.0, "signal": 0.0, "restarts": 0.0,
 		}
-		events := w.told()
+		events := w.newEvents()
 		i := slices.IndexFunc(events, func(e map[string]any) bool { return e["event"] == "failure" })
 		if i < 0 {
 			t.Fatalf("no failure among %v", events)
@@ -163,7 +163,7 @@ func TestEventsAfterHandOver(t *testing.T) {
 		fresh := gpuPod("fresh", "1", nil)
 		fresh.CreationTimestamp = metav1.NewTime(time.Now())
 		w.create("pods", fresh)
-		first := brief(w.told())
+		first := brief(w.newEvents())
 		w.stop()
 		w.lead()
 		defer w.stop()
@@ -185,7 +185,7 @@ func TestEventIDsOutliveVersions(t *testing.T) {
 		p.CreationTimestamp = now
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", LastTransitionTime: now}}
 		w.create("pods", p)
-		first := ids(w.told())
+		first := ids(w.newEvents())
 		if len(first) != 3 {
 			t.Errorf("events are %v, want a phase, a condition and a failure", first)
 		}
@@ -198,7 +198,7 @@ func TestEventIDsOutliveVersions(t *testing.T) {
 		w.update("pods", p)
 		w.lead()
 		defer w.stop()
-		if diff := cmp.Diff(first, ids(w.told())); diff != "" {
+		if diff := cmp.Diff(first, ids(w.newEvents())); diff != "" {
 			t.Errorf("ids (-first +second leader):\n%s", diff)
 		}
 	})
@@ -249,7 +249,7 @@ func TestSnapshot(t *testing.T) {
 		if i := strings.Index(text, "hunter2"); i >= 0 {
 			t.Errorf("a secret is in the log: …%s…", text[max(0, i-80):i+20])
 		}
-		events := w.told()
+		events := w.newEvents()
 		i := slices.IndexFunc(events, func(e map[string]any) bool { return e["event"] == "snapshot" })
 		if i < 0 {
 			t.Fatalf("no snapshot among %v", events)

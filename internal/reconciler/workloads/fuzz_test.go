@@ -47,7 +47,7 @@ func FuzzPod(f *testing.F) {
 			if got := w.page(info); len(got) > 1 {
 				t.Errorf("one pod has %d infos:\n%s", len(got), strings.Join(got, "\n"))
 			}
-			w.told()
+			w.newEvents()
 			w.delete("pods", "p")
 			w.page()
 		})

@@ -54,7 +54,7 @@ func TestOptions(t *testing.T) {
 // both ways.
 func TestCatalogueMatchesPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owners := chain("apps/v1 ReplicaSet", "nobody.example/v1 Gadget")
+		owners := chain("apps/v1 ReplicaSet", "unknown.example/v1 Gadget")
 		p := gpuPod("p", "1", owners[0])
 		p.Labels, p.Annotations = map[string]string{"app": "a"}, map[string]string{"note": "n"}
 		w := newWorld(t, []string{"-pod-labels=app", "-pod-annotations=note"}, objects(owners, p)...)

@@ -174,7 +174,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		p.ResourceVersion = "2"
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpus", ResourceClaimName: new("p-gpus-x7")}}
 		w.update("pods", p)
-		if got := w.told(); len(got) != 0 {
+		if got := w.newEvents(); len(got) != 0 {
 			t.Errorf("events of a pod that may request no GPU: %v", got)
 		}
 		claim := claimOf("p-gpus-x7", exactly("r", "gpu.nvidia.com", 1))
@@ -182,7 +182,7 @@ func TestClaimFromTemplate(t *testing.T) {
 		claim = claim.DeepCopy()
 		claim.ResourceVersion = "2"
 		w.update("resourceclaims", claim)
-		if got := w.told(); len(got) != 1 || got[0]["event"] != "phase" {
+		if got := w.newEvents(); len(got) != 1 || got[0]["event"] != "phase" {
 			t.Errorf("events, once its claim is known: %v, want the phase", got)
 		}
 		want := []string{requestLine("gpu.nvidia.com", "1")}

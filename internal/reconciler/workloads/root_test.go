@@ -90,7 +90,7 @@ func TestBarePod(t *testing.T) {
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
-		misnamed := object("nobody.example/v1", "Job", "team-a", "level0", nil)
+		misnamed := object("unknown.example/v1", "Job", "team-a", "level0", nil)
 		w := newWorld(t, nil, objects(owners, gpuPod("p", "1", owners[0]), gpuPod("q", "1", misnamed))...)
 		w.lead()
 		defer w.stop()
@@ -124,7 +124,7 @@ func TestStops(t *testing.T) {
 	deployment := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	replaced[0].UID = "another"
-	foreign := chain("nobody.example/v1 Gadget")
+	foreign := chain("unknown.example/v1 Gadget")
 	long := chain(slices.Repeat([]string{"batch/v1 Job"}, 40)...)
 	ring := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
 	ring[1].OwnerReferences = ownedBy(ring[0])

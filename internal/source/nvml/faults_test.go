@@ -70,8 +70,8 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails breaks the calls that are about no GPU. A driver that opens with one of them
-// failing has all GPUs, and one that does not is opened as soon as possible.
+// TestDriverCallFails breaks the calls that are about no GPU. A driver that opens although one call
+// fails has all GPUs; any other driver is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu != none {

@@ -26,8 +26,8 @@ kind: ServiceAccount
 metadata: {name: someone, namespace: one}
 `
 
-// TestCluster: manifests apply, a token is who it says and may do nothing, a
-// kubeconfig works, and the audit log knows what was written by whom.
+// TestCluster checks that manifests apply, a token has its identity and no rights, a kubeconfig
+// works, and the audit log has each write with its user.
 func TestCluster(t *testing.T) {
 	begun := time.Now()
 	c, err := cluster.Start(t.Context())

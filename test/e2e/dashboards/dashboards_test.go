@@ -63,8 +63,8 @@ func read(t *testing.T, path string) (d dashboard) {
 // variable matches a variable of Grafana in a query.
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// asked are the values of the variables; all others match everything.
-func asked(sc simnode.Scenario, file, name string) string {
+// selected returns the value of a variable; others match everything.
+func selected(sc simnode.Scenario, file, name string) string {
 	switch {
 	case name == "__rate_interval":
 		return "1m"
@@ -100,7 +100,7 @@ func TestPanels(t *testing.T) {
 			seen[p.Title] = true
 			answers := func() (n int) {
 				for _, q := range p.Targets {
-					expr := variable.ReplaceAllStringFunc(q.Expr, func(name string) string { return asked(tray, file, name[1:]) })
+					expr := variable.ReplaceAllStringFunc(q.Expr, func(name string) string { return selected(tray, file, name[1:]) })
 					samples, err := prometheus.Query(t.Context(), address, expr, time.Now())
 					if err != nil {
 						t.Fatalf("%s: %s: %v\n%s", file, p.Title, err, expr)

@@ -61,8 +61,8 @@ func (h *history) created(of, labels string, from, to time.Duration, start float
 
 func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
 
-// money is boards of 100 W and their pods. The counter of one pod begins anew, and one
-// board and its pod are old when they are first seen.
+// money is boards of 100 W and their pods. The counter of one pod restarts, and one board and its
+// pod are old at the first scrape.
 func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
@@ -76,9 +76,9 @@ func money() []byte {
 	return h.bytes()
 }
 
-// TestMoney: the totals, the namespaces and the pods of Energy and cost tell the same
-// joules of the same three hours, and the true ones. The hours are asked as Grafana
-// does: up to a millisecond before the last one is over.
+// TestMoney checks that the totals, the namespaces and the pods of Energy and cost show the same,
+// true joules of the same three hours. Queries end like Grafana's: up to a millisecond before the
+// end of the last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
@@ -103,9 +103,8 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// lives is two boards of 100 W that are old when they are first seen. The first one's
-// counter begins anew after two hours in which nobody looked. The other has
-// two GPUs, one of which is lost at last.
+// lives is two boards of 100 W that are old at the first scrape. The first one's counter restarts
+// after two hours without scrapes. The other has two GPUs, one of which is lost in the end.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -224,7 +223,7 @@ func ask(t *testing.T, address, file, query string, at time.Time, given map[stri
 		if value, ok := given[name[1:]]; ok {
 			return value
 		}
-		return asked(simnode.Scenario{}, file, name[1:])
+		return selected(simnode.Scenario{}, file, name[1:])
 	})
 	all, err := values(t.Context(), address, expr, at)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// documented returns the commands of a section of docs/install.md, as they stand there
-// but with the manifests of this tree. The folder is where they are run.
+// documented returns the commands of a section of docs/install.md, unchanged except for the
+// manifests, which are those of this tree. folder is their working directory.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/install.md")

@@ -45,8 +45,9 @@ func unlabel(t *testing.T, node string) {
 	check(t, err)
 }
 
-// forgedOnNode2 has a user with all rights in the namespace gpu-operator, and none elsewhere, make
-// a DaemonSet whose pod on gpu-2 leads to a page of his. It returns how often that was asked for.
+// forgedOnNode2 lets a user with all rights in the namespace gpu-operator, and none elsewhere,
+// create a DaemonSet whose pod on gpu-2 serves a forged page. It returns the number of requests for
+// that page.
 func forgedOnNode2(t *testing.T) interface{ Load() int64 } {
 	t.Helper()
 	const namespace, name = "gpu-operator", "nvidia-device-plugin-daemonset"

@@ -21,8 +21,8 @@ const (
 	argo = "argocd-controller"
 )
 
-// TestFlux: by the example, the chosen nodes stay chosen, whatever kubectl did meanwhile. If they
-// are not in Git, Flux removes the setting, and then no node is chosen.
+// TestFlux checks that with the example the chosen nodes stay chosen after changes by kubectl. If
+// they are not in Git, Flux removes the setting, and then no node is chosen.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")

@@ -204,9 +204,9 @@ func TestStandalone(t *testing.T) {
 	defer kubectl(t, "label", "node", "gpu-1", "--overwrite", "nvidia.com/gpu.deploy.device-plugin=true")
 	for _, pod := range bound {
 		if node(&pod) == "gpu-1" {
-			eventually(t, "the exporter is told to go", func() bool { return ends(t, &pod) })
+			eventually(t, "the exporter's pod is deleted", func() bool { return ends(t, &pod) })
 		} else if ends(t, &pod) {
-			t.Error("the exporter is told to go from the other node, too")
+			t.Error("the exporter's pod is deleted from the other node, too")
 		}
 	}
 }
@@ -302,12 +302,12 @@ func bind(t *testing.T, pod *core.Pod) {
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}
 	check(t, world.Client.CoreV1().Pods(pod.Namespace).Bind(t.Context(), binding, meta.CreateOptions{}))
 	t.Cleanup(func() {
-		// It may be gone, if nobody waited for it.
+		// It may be gone already.
 		_ = world.Client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	})
 }
 
-// ends says whether a pod is being deleted.
+// ends reports whether a pod is being deleted.
 func ends(t *testing.T, pod *core.Pod) bool {
 	t.Helper()
 	now, err := world.Client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, meta.GetOptions{})

@@ -71,7 +71,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {
 		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout while waiting until %s", what)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

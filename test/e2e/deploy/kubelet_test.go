@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubelet says of our containers what a kubelet would: one with another image has
-// another id, and is ready a moment later. One of an image "broken" is never ready, and
-// one of "dying" does not stay so.
+// kubelet sets the status of our containers like a kubelet: a container with another image has
+// another id, and is ready a moment later. A container of an image "broken" is never ready, and one
+// of "dying" fails after a while.
 type kubelet struct {
 	t        *testing.T
 	together chan struct{} // closed when two containers start at once that should
@@ -85,7 +85,7 @@ func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
 	}
 }
 
-// has says whether the pod's container is of the image.
+// has reports whether the pod's container is of the image.
 func (k *kubelet) has(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -102,7 +102,7 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 	}
 }
 
-// begin says whether the pod has another image, and so another container.
+// begin reports whether the pod has another image, and so another container.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *kubelet) end(pod string) {
 	delete(k.starting, pod)
 }
 
-// settled says whether every container is ready, and forgets how many started at once.
+// settled reports whether every container is ready, and resets the number of simultaneous starts.
 func (k *kubelet) settled() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

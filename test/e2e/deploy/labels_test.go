@@ -33,7 +33,7 @@ func TestLabels(t *testing.T) {
 	standaloneOnNode1(t)
 
 	r := startReconciler(t, binary, deploymentArguments(t)...)
-	eventually(t, "it says what it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
+	eventually(t, "it logs the labels that it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
 	if got := labels(t, "gpu-1"); len(got) > 0 {
 		t.Errorf("it wrote %v", got)
 	}
@@ -63,8 +63,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// standaloneOnNode1 makes the pod of the exporter's own DaemonSet on gpu-1 lead to a page that
-// stands for the exporter, and returns how often it was asked for.
+// standaloneOnNode1 makes the pod of the exporter's own DaemonSet on gpu-1 serve a page in place of
+// the exporter, and returns the number of requests for it.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -91,8 +91,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs makes a pod one that runs on the node that it is made for, on the loopback address, as
-// scheduler and kubelet would.
+// runs sets a pod's status to running on its node, at the loopback address, like scheduler and
+// kubelet.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)
@@ -152,7 +152,7 @@ func startReconciler(t *testing.T, binary string, args ...string) *program.Progr
 	return r
 }
 
-// logged returns all that a program has said.
+// logged returns the whole log of a program.
 func logged(t *testing.T, p *program.Program) string {
 	t.Helper()
 	log, err := os.ReadFile(p.Log)

@@ -15,9 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLifeCycle goes with the GPU Operator from installation to removal, by the commands
-// of docs/install.md: a canary, the other node, an upgrade in place, one that does not
-// work, and nothing left behind.
+// TestLifeCycle runs the commands of docs/install.md for the GPU Operator from installation to
+// removal: a canary, the other node, an upgrade in place, a failing one, and nothing left.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -137,7 +136,7 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 		t.Errorf("%d containers were replaced at once", got)
 	}
 	if out, err := run("registry.example.com/gpuledger:2"); err != nil || out != "" {
-		t.Errorf("once more: %v\n%s", err, out)
+		t.Errorf("again: %v\n%s", err, out)
 	}
 	// These two containers are ready only once both were replaced.
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
@@ -163,7 +162,7 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	}
 }
 
-// unreachable: the upgrade leaves out what it cannot reach, says so, and does the rest.
+// unreachable checks that the upgrade skips unreachable nodes, reports them, and upgrades the rest.
 func unreachable(t *testing.T, i installer, run func(args ...string) (string, error)) {
 	t.Helper()
 	ready := func(status string) {

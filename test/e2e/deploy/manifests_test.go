@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDryRun: the API server takes every object of every overlay, and knows each of
-// its fields.
+// TestDryRun checks that the API server accepts every object of every overlay, and has each of its
+// fields.
 func TestDryRun(t *testing.T) {
 	files, err := filepath.Glob("../../../bin/manifests/*.yaml")
 	check(t, err)
@@ -131,7 +131,7 @@ func TestComponents(t *testing.T) {
 	if len(folders) < 10 {
 		t.Fatalf("only %d components", len(folders))
 	}
-	// What they patch or stand beside, where it is not the overlay for the GPU Operator.
+	// The bases of components that are not for the GPU Operator's overlay.
 	resources := map[string]string{
 		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",

@@ -68,7 +68,7 @@ func ours(pod *core.Pod) []core.Volume {
 	return slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v core.Volume) bool { return !strings.HasPrefix(v.Name, "gpuledger-") })
 }
 
-// tokenOf says which volume, if any, brings a ServiceAccount token into the container.
+// tokenOf returns the volume with a ServiceAccount token for the container, if any.
 func tokenOf(pod *core.Pod, c *core.Container) string {
 	for _, m := range c.VolumeMounts {
 		for _, v := range pod.Spec.Volumes {

@@ -38,8 +38,8 @@ func TestGPUNodes(t *testing.T) {
 	}
 }
 
-// TestPrepull: the commands of docs/install.md see that every GPU node has the image,
-// and do not take a cluster in which no node was chosen for one that is done.
+// TestPrepull checks that the commands of docs/install.md detect that every GPU node has the image,
+// and do not report success for a cluster without chosen nodes.
 func TestPrepull(t *testing.T) {
 	apply(t, "-k", overlay("example"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger-prepull") {
@@ -47,7 +47,7 @@ func TestPrepull(t *testing.T) {
 			t.Errorf("the pod pulls with %v", got)
 		}
 		bind(t, &pod)
-		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // as a kubelet says
+		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // as from a kubelet
 		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
 		check(t, err)
 	}

@@ -157,8 +157,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestOnce: a pod that has the container keeps it as it is, so that asking twice, as
-// the API server does, makes no second one.
+// TestOnce checks that a pod with the container keeps it unchanged: the API server may call the
+// policy twice.
 func TestOnce(t *testing.T) {
 	pod := example(t, installers[0])
 	once, err := createAs(t, daemonSetController, "kube-system", pod)
@@ -192,7 +192,7 @@ func checkOurs(t *testing.T, pod *core.Pod) {
 	}
 }
 
-// TestParameters: what the ConfigMap says is in the next pod.
+// TestParameters checks that the next pod has the values of the ConfigMap.
 func TestParameters(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)

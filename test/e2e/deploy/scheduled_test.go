@@ -48,7 +48,7 @@ func TestScheduled(t *testing.T) {
 	})
 }
 
-// giveRoom says what the nodes can hold, as a kubelet would.
+// giveRoom sets the capacity of the nodes, like a kubelet.
 func giveRoom(t *testing.T) {
 	t.Helper()
 	const room = `{"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}`
@@ -59,7 +59,7 @@ func giveRoom(t *testing.T) {
 	}
 }
 
-// forget removes the pods of namespaces at once: no kubelet will say that they have ended.
+// forget removes the pods of namespaces at once: no kubelet will report their end.
 func forget(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {

@@ -27,8 +27,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestUninstall applies every overlay and removes it as docs/install.md says. Then the
-// cluster has exactly the objects that it had, of all kinds.
+// TestUninstall applies every overlay and removes it with the commands of docs/install.md. Then the
+// cluster has exactly its earlier objects, of all kinds.
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
@@ -80,8 +80,8 @@ func TestReinstall(t *testing.T) {
 	eventually(t, "the parameters are in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
-// TestCleanupFailed: who removes labels is told that the Job failed, and does not wait for
-// a Job to complete that never will.
+// TestCleanupFailed checks that the failure of the Job is reported at once, without waiting for its
+// completion.
 func TestCleanupFailed(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -126,8 +126,8 @@ func nothingLeft(t *testing.T, before []object) {
 	}
 }
 
-// runJob does for the Job's pod what a kubelet does: it runs the program with the
-// arguments of the container and the rights of its account, and says how it ended.
+// runJob does a kubelet's work for the Job's pod: it runs the program with the arguments of the
+// container and the rights of its account, and sets the final status.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -216,8 +216,8 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object is what is compared of an object: what it is called, and whether it mentions
-// us. One that has a controller goes by that one's name, since its own is made up.
+// object is the compared part of an object: its name, and whether it mentions us. An object with a
+// controller has the controller's name, since its own is generated.
 type object struct {
 	name string
 	ours bool

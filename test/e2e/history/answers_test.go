@@ -94,7 +94,7 @@ func without(a, b map[string]float64) map[string]float64 {
 	return a
 }
 
-// The keys by what others tell of a pod, and the labels that they are made of.
+// The keys by what others report of a pod, and the labels that they are made of.
 func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }

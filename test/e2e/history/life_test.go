@@ -22,7 +22,7 @@ import (
 const (
 	nodeA, nodeB, nodeC = 0, 1, 2 // A and B in the east, C in the west
 	traveller           = 0
-	spare               = 9 // the machine whose boards come in the place of those that move away
+	spare               = 9 // the machine whose boards replace the moved ones
 )
 
 // scrape is the interval of every scrape, and retention how long the ended are shown.
@@ -33,16 +33,16 @@ const (
 
 // life is a fleet and what happens to it.
 type life struct {
-	t       *testing.T
-	fleet   *fleet.Fleet
-	nodes   []fleet.Node
-	booted  []*program.Program
-	legs    map[int][]*leg     // of each node, one for each boot
-	servers map[string]*server // by cluster
-	receive fleet.Receive
-	thanos  *program.Program // the Receive
-	query   string           // URL of the Query
-	witness *witness
+	t        *testing.T
+	fleet    *fleet.Fleet
+	nodes    []fleet.Node
+	booted   []*program.Program
+	legs     map[int][]*leg     // of each node, one for each boot
+	servers  map[string]*server // by cluster
+	receive  fleet.Receive
+	thanos   *program.Program // the Receive
+	query    string           // URL of the Query
+	observer *observer
 }
 
 // server is the Prometheus of a cluster.
@@ -79,7 +79,7 @@ func begin(t *testing.T) *life {
 		l.servers[cluster] = &server{Prometheus: p}
 		l.startPrometheus(cluster)
 	}
-	l.witness = watch(t, l.nodes)
+	l.observer = watch(t, l.nodes)
 	return l
 }
 
@@ -191,9 +191,8 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// witness reads the record of every node all the time, and keeps the highest value
-// that each counter ever had.
-type witness struct {
+// observer reads the record of every node all the time, and keeps the highest value of each counter.
+type observer struct {
 	mu      sync.Mutex
 	highest map[series]float64
 	newest  map[series]bool // what the last page of its node had
@@ -202,9 +201,9 @@ type witness struct {
 // series is a series of the record, by the labels that the tests look at.
 type series struct{ Name, Node, Serial, Pod string }
 
-// watch lets a witness read until the test ends.
-func watch(t *testing.T, nodes []fleet.Node) *witness {
-	w := &witness{highest: make(map[series]float64), newest: make(map[series]bool)}
+// watch runs a observer until the test ends.
+func watch(t *testing.T, nodes []fleet.Node) *observer {
+	w := &observer{highest: make(map[series]float64), newest: make(map[series]bool)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	for _, n := range nodes {
@@ -223,7 +222,7 @@ func watch(t *testing.T, nodes []fleet.Node) *witness {
 }
 
 // read reads a page, if the node is up.
-func (w *witness) read(ctx context.Context, n fleet.Node) {
+func (w *observer) read(ctx context.Context, n fleet.Node) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics/record")
 	if err != nil {
 		return
@@ -243,7 +242,7 @@ func (w *witness) read(ctx context.Context, n fleet.Node) {
 }
 
 // highestOf returns the highest values so far.
-func (w *witness) highestOf(name string) map[series]float64 {
+func (w *observer) highestOf(name string) map[series]float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	found := maps.Clone(w.highest)
@@ -252,7 +251,7 @@ func (w *witness) highestOf(name string) map[series]float64 {
 }
 
 // shows reports whether the last page of its node had a series.
-func (w *witness) shows(s series) bool {
+func (w *observer) shows(s series) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.newest[s]

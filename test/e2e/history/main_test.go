@@ -20,7 +20,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 	err := ask()
 	for begun := time.Now(); err != nil; err = ask() {
 		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain until %s: %v", what, err)
+			t.Fatalf("timeout while waiting until %s: %v", what, err)
 		}
 		<-time.After(100 * time.Millisecond)
 	}

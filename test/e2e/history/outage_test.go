@@ -20,8 +20,8 @@ const (
 // intervals at the limit of an H100.
 const lag = float64(2*scrape/time.Second) * 700
 
-// TestLife lives through the outages, the moves and the death of a node, and holds
-// what Thanos says against it.
+// TestLife runs through the outages, the moves and the death of a node, and compares Thanos'
+// answers with it.
 func TestLife(t *testing.T) {
 	l := begin(t)
 	pass(t, 2*scrape)
@@ -92,14 +92,14 @@ func (l *life) prometheusDown() map[series]bool {
 	ending := make(map[series]bool)
 	for _, node := range []int{nodeA, nodeB} {
 		s := series{allocation, l.name(node), l.serial(node, 1), l.pod(node, "sweep")}
-		if ending[s] = l.witness.shows(s); !ending[s] {
+		if ending[s] = l.observer.shows(s); !ending[s] {
 			l.t.Fatalf("%v has ended already: this machine is too slow", s)
 		}
 	}
 	l.servers["east"].program.Stop()
 	eventually(l.t, "the pods are shown no more", func() error {
 		for s := range ending {
-			if l.witness.shows(s) {
+			if l.observer.shows(s) {
 				return fmt.Errorf("%v is", s)
 			}
 		}
@@ -146,26 +146,26 @@ func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 		return found[0].Value
 	}
 	for s := range missed {
-		used := l.witness.highestOf(allocation)[s]
+		used := l.observer.highestOf(allocation)[s]
 		if got := value(s); got >= used || got < used/4 {
 			t.Errorf("%v is %v J, of %v J that it used", s, got, used)
 		}
 		whole := series{board, s.Node, s.Serial, ""}
-		if got, want := value(whole), l.witness.highestOf(board)[whole]; got < want-lag || got > want {
+		if got, want := value(whole), l.observer.highestOf(board)[whole]; got < want-lag || got > want {
 			t.Errorf("%v is %v J, and was %v J", whole, got, want)
 		}
 	}
 }
 
-// checkStatement: every other counter arrived, but for what came after the last scrape
-// before its end.
+// checkStatement checks that every other counter arrived, except for its growth after its last
+// scrape.
 func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Time) {
 	for _, name := range []string{allocation, board} {
 		got := make(map[series]float64)
 		for _, s := range l.ask("max by (__name__, node, serial, pod) (max_over_time("+name+"[1h]))", now) {
 			got[series{name, s.Labels["node"], s.Labels["serial"], s.Labels["pod"]}] = s.Value
 		}
-		want := l.witness.highestOf(name)
+		want := l.observer.highestOf(name)
 		for s, used := range want {
 			if !missed[s] && (got[s] < used-lag || got[s] > used+lag) {
 				t.Errorf("%v is %v J, and was %v J", s, got[s], used)

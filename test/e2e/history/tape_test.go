@@ -93,7 +93,7 @@ func (s *line) add(minute int, value float64) {
 	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
 }
 
-// beside adds what others tell of the pods: the reconciler, and kube-state-metrics.
+// beside adds series of pods from other sources: the reconciler, and kube-state-metrics.
 func (p *tape) beside() {
 	for _, s := range slices.Collect(maps.Values(p.lines)) {
 		if s.name != "gpuledger_allocation_seconds_total" {
@@ -166,8 +166,8 @@ func (s *line) has(w window) bool {
 	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
 }
 
-// grown returns by how much a counter grew in a window, each time from nothing when it
-// began anew. What it had at its very first sample counts, or does not.
+// grown returns the increase of a counter in a window; a restarted counter begins at 0. first
+// includes the value of its very first sample.
 func (s *line) grown(w window, first bool) (sum float64) {
 	before := 0.0
 	for i, minute := range s.minutes {
@@ -186,7 +186,7 @@ func (s *line) grown(w window, first bool) (sum float64) {
 	return sum
 }
 
-// key says of which element of an answer a series is a part; not ok: of none.
+// key returns the element of an answer that a series belongs to, false for none.
 type key func(*line) (key string, ok bool)
 
 // by is a key made of labels.

@@ -86,7 +86,7 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	t.Helper()
 	scenario, err := simnode.Lookup("dgx-h100")
 	check(t, err)
-	folder, err := os.MkdirTemp("", "node") // short: a socket lives in it
+	folder, err := os.MkdirTemp("", "node") // short: it contains a socket
 	check(t, err)
 	node, err := simnode.Open(folder, scenario, host.Now())
 	check(t, err)
@@ -102,7 +102,7 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	return node, folder
 }
 
-// freeAddress returns an address that nobody listens on.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

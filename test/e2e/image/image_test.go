@@ -48,7 +48,8 @@ func (i image) program() string { return filepath.Join(i.root, i.Config.Entrypoi
 
 func version() string { return os.Getenv("GPULEDGER_E2E_VERSION") }
 
-// TestConfiguration: each image says what it is, and the reconciler's is nobody's.
+// TestConfiguration checks that each image has its description, and that the reconciler's has no
+// user name.
 func TestConfiguration(t *testing.T) {
 	for target, user := range map[string]string{"gpuledger": "0:0", "gpuledger-reconciler": "65532:65532"} {
 		for _, arch := range []string{"amd64", "arm64"} {
@@ -134,7 +135,7 @@ func TestStart(t *testing.T) {
 		}
 		for _, out := range []string{container{image: amd64, args: []string{"--version"}}.output(t), string(emulated)} {
 			if !strings.HasPrefix(out, target+", version "+version()+" (branch: image-test, revision: ") {
-				t.Errorf("%s says %q", target, out)
+				t.Errorf("%s prints %q", target, out)
 			}
 		}
 	}

@@ -60,8 +60,8 @@ func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
 
-// running is what containerd says of a running container: the other side of what
-// gpuledger finds out without containerd.
+// running is a running container according to containerd, to compare with gpuledger's view, which
+// does not use containerd.
 type running struct {
 	gpu.Owner
 	ID      string
@@ -70,8 +70,7 @@ type running struct {
 	Devices []string // what the device plugin put into its environment
 }
 
-// containers returns the running containers, sorted by name. One that ends
-// meanwhile is left out.
+// containers returns the running containers, sorted by name, without containers that end meanwhile.
 func containers(t *testing.T) []running {
 	t.Helper()
 	list, err := ctr("tasks", "list")

@@ -44,7 +44,7 @@ func (n *node) testExporter(t *testing.T) {
 	checkPage(t, p, all)
 
 	n.kubelet.stop(t)
-	eventually(t, "the exporter says that there is no kubelet", func() bool { return !up(scrape(), "pod_resources") })
+	eventually(t, "the exporter reports that there is no kubelet", func() bool { return !up(scrape(), "pod_resources") })
 	n.startKubelet()
 	eventually(t, "the exporter understands the new kubelet", ready)
 	checkPage(t, p, all)
@@ -54,10 +54,9 @@ func (n *node) testExporter(t *testing.T) {
 	t.Logf("log of gpuledger:\n%s", log)
 }
 
-// inPod returns a shell command that goes into the cgroup of a pod before it becomes
-// another program, as a sidecar with hostPID is in one: in this test's PID namespace
-// the exporter would otherwise take process 1 for its own container's, and see no
-// host. The kubelet knows neither this pod nor its place.
+// inPod returns a shell command that enters the cgroup of a pod before it executes another program,
+// like a sidecar with hostPID: in this test's PID namespace the exporter would otherwise take
+// process 1 for its own container's, and see no host. The kubelet has no such pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -74,7 +73,7 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage: names, UIDs and container ids are those of containerd, nobody is
+// checkPage checks that names, UIDs and container ids are those of containerd, no process is
 // unmapped, and the books balance.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
@@ -168,9 +167,8 @@ func up(p page, stages ...string) bool {
 
 func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }
 
-// startDriver keeps the fake driver's state up to date: GPUs that draw 200 W, each
-// with the processes of the containers that hold it. Package fakes says what the
-// fields mean.
+// startDriver keeps the fake driver's state up to date: GPUs that draw 200 W, each with the
+// processes of the containers that hold it. Package fakes describes the fields.
 func (n *node) startDriver(t *testing.T, all []running) {
 	t.Helper()
 	began := time.Now()

@@ -38,7 +38,7 @@ const kubeletConfig = `{
 	"evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"}
 }`
 
-// startKubelet starts the kubelet and waits until its sockets are there anew.
+// startKubelet starts the kubelet and waits for its new sockets.
 func (n *node) startKubelet() {
 	n.t.Helper()
 	before, beforePlugins := inode(podResources), inode(deviceplugin.KubeletSocket)
@@ -53,7 +53,7 @@ func (n *node) startKubelet() {
 	n.plugin.register(n.t)
 }
 
-// inode tells one socket from another of the same name; 0 if there is none.
+// inode distinguishes sockets of the same name; 0 if there is none.
 func inode(path string) uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat(path, &s) != nil {

@@ -1,19 +1,19 @@
 //go:build e2e
 
 // Package kubelet_test runs gpuledger beside a real kubelet with real containers:
-// what the simulated node of the other tests claims, a real one has to confirm.
+// the assumptions of the simulated node are checked on a real one.
 //
-// The node is a world of its own inside the machine. The test's binary starts
-// itself once more in new network, mount and process namespaces, with empty
-// folders where the kubelet insists on its paths, and runs containerd, the
-// kubelet and gpuledger in there. When that process ends, however it ends, the
-// kernel takes everything with it: processes, mounts and the network. Only the
-// pods' cgroups remain, and are removed from outside. A named network namespace
-// (ip netns) would leave all of that to be cleaned up, and hides the cgroups.
+// The node is isolated inside the machine. The test's binary starts itself again
+// in new network, mount and process namespaces, with empty folders at the paths
+// that the kubelet requires, and runs containerd, the kubelet and gpuledger in
+// there. When that process ends, for any reason, the kernel removes all of it:
+// processes, mounts and the network. Only the pods' cgroups remain, and are
+// removed from outside. A named network namespace (ip netns) would leave all of
+// that to be cleaned up, and hides the cgroups.
 //
 // The kubelet runs alone, without an API server. Pods come from a folder of
-// manifests, and it admits them, asks the device plugin, and answers on its
-// sockets as it would in a cluster.
+// manifests; it admits them, calls the device plugin, and responds on its
+// sockets as in a cluster.
 package kubelet_test
 
 import (

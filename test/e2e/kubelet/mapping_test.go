@@ -88,8 +88,7 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses holds what the mapper says of the containers' processes against
-// what containerd says.
+// checkProcesses compares the mapper's view of the containers' processes with containerd's.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
@@ -129,9 +128,9 @@ func checkAllocations(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// testInit: the kubelet hands an init container's devices on to the containers after
-// it, and says from the start that these have them. The process is the init
-// container's all the same. A native sidecar keeps its devices to itself.
+// testInit checks that the kubelet passes an init container's devices on to the containers after
+// it, and lists these as holders from the start. The process is still the init container's. A
+// native sidecar keeps its devices to itself.
 func (n *node) testInit(t *testing.T) {
 	p := batch()
 	p.containers = []container{{name: "prepare", kind: initial, gpus: 1}, {name: "proxy", kind: nativeSidecar, gpus: 1}, {name: "main", gpus: 1}}
@@ -197,7 +196,7 @@ func runs(t *testing.T, p pod) bool {
 	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 }
 
-// listed reports whether the kubelet says that a pod holds devices.
+// listed reports whether the kubelet lists devices of a pod.
 func listed(t *testing.T, p pod) bool {
 	t.Helper()
 	list, err := listPodResources()

@@ -27,7 +27,7 @@ var kernelSettings = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// obstacle says why the tests may not or cannot run on this machine.
+// obstacle returns the reason why the tests cannot run on this machine.
 func obstacle() error {
 	if os.Getuid() != 0 {
 		return errors.New("a kubelet needs root")
@@ -67,7 +67,7 @@ func moveIn(dir string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// In /run, no systemd is seen either, so that nobody asks it for cgroups.
+	// In /run, systemd is hidden too, so that no program calls it for cgroups.
 	for _, path := range []string{"/run", "/var/log", kubeletRoot} {
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0755"); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)

@@ -31,7 +31,7 @@ func startNode(t *testing.T) *node {
 	return n
 }
 
-// program is one of those that the script run built.
+// program is the path of a program that the script run built.
 func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
 
 // run gives the kubelet a manifest and waits until all of the pod's containers run.
@@ -58,8 +58,8 @@ func (n *node) await(t *testing.T, p pod) []running {
 	return up
 }
 
-// isUp reports whether a running container is the one that was wanted, with all
-// its processes and its log link, which the kubelet makes just after the start.
+// isUp reports whether a running container is the expected one, with all its processes and its log
+// link, which the kubelet makes just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {
@@ -94,7 +94,7 @@ func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
 
 func (n *node) manifest(p pod) string { return filepath.Join(n.dir, "manifests", p.name+".json") }
 
-// remove takes a pod away and waits until nothing of it runs.
+// remove removes a pod and waits until no process of it runs.
 func (n *node) remove(t *testing.T, p pod) {
 	t.Helper()
 	check(t, os.Remove(n.manifest(p)))

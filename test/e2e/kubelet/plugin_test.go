@@ -20,8 +20,7 @@ import (
 
 const (
 	resource = "nvidia.com/gpu"
-	// devicesVariable is how a device plugin tells the container, and its runtime,
-	// which devices it got.
+	// devicesVariable passes the allocated devices to the container and its runtime.
 	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
 	endpoint        = "gpuledger-e2e.sock"
 )
@@ -42,8 +41,8 @@ type plugin struct {
 	listed chan struct{}
 }
 
-// register serves the plugin's socket and makes it known to the kubelet. A new
-// kubelet forgets its plugins and removes their sockets, so it has to be told anew.
+// register serves the plugin's socket and registers it with the kubelet. A new kubelet forgets its
+// plugins and removes their sockets, so the plugin has to register again.
 func (p *plugin) register(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -76,7 +75,7 @@ func (p *plugin) stop() {
 	}
 }
 
-// GetDevicePluginOptions says that the plugin needs no further calls.
+// GetDevicePluginOptions returns that the plugin needs no further calls.
 func (p *plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
@@ -95,7 +94,7 @@ func (p *plugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreaming
 	return nil
 }
 
-// Allocate tells each container what it got, by its environment.
+// Allocate passes each container its devices in its environment.
 func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateRequest) (*deviceplugin.AllocateResponse, error) {
 	answer := &deviceplugin.AllocateResponse{}
 	for _, c := range request.GetContainerRequests() {

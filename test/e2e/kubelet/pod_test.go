@@ -25,14 +25,14 @@ type container struct {
 	resources map[string]string // limits such as cpu; they decide the pod's QoS class
 }
 
-// kind tells when a container runs.
+// kind is when a container runs.
 type kind int
 
 // The kinds of containers.
 const (
 	ordinary      kind = iota
 	initial            // an init container, before the others
-	nativeSidecar      // an init container that goes on
+	nativeSidecar      // an init container that continues
 )
 
 // namespace is that of all pods.

@@ -65,8 +65,8 @@ func (p apiPod) String() string {
 	return text
 }
 
-// testPodsAPI: the kubelet's own list of pods says the same as pod-resources, log
-// links and cgroups together.
+// testPodsAPI checks that the kubelet's own list of pods agrees with pod-resources, log links and
+// cgroups together.
 func (n *node) testPodsAPI(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -112,7 +112,7 @@ func (n *node) apiContainers(t *testing.T) []running {
 	return list
 }
 
-// testPodsAPIWatch: a watch tells a pod's life in order, and its end.
+// testPodsAPIWatch checks that a watch reports a pod's life in order, and its end.
 func (n *node) testPodsAPIWatch(t *testing.T) {
 	events := n.watch(t)
 	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // the pods of the tests before, if any are left
@@ -191,7 +191,7 @@ func next(t *testing.T, events <-chan apiEvent) apiEvent {
 		}
 		return e
 	case <-time.After(time.Minute):
-		t.Fatal("the watch says nothing any more")
+		t.Fatal("the watch no longer reports changes")
 	}
 	return apiEvent{}
 }

@@ -79,7 +79,7 @@ func checkUntouched(t *testing.T, p pod, before running) {
 	}
 }
 
-// sidecarStatus returns what the kubelet says of the exporter's container.
+// sidecarStatus returns the kubelet's status of the exporter's container.
 func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 	t.Helper()
 	out, err := output(n.program("podsapi"), "list", podsAPI)
@@ -136,9 +136,9 @@ func isKilled(s corev1.ContainerState) bool {
 	return s.Terminated != nil && s.Terminated.Reason == "OOMKilled"
 }
 
-// testReplacedPod: the books go on when the device plugin's pod is replaced. The
-// exporter runs with the rights that the manifests give it, and the container runtime
-// makes its folder on the host, which is missing at first.
+// testReplacedPod checks that the books continue when the device plugin's pod is replaced. The
+// exporter runs with the rights of the manifests, and the container runtime creates its folder on
+// the host, which is missing at first.
 func (n *node) testReplacedPod(t *testing.T) {
 	n.exporterImage(t).load(t)
 	n.run(t, trainer())

@@ -21,14 +21,14 @@ type event struct {
 	PodUID            string `json:"pod_uid"`
 }
 
-// checkEvents: what happened in the cluster was told, each thing once.
+// checkEvents checks that every change in the cluster was logged once.
 func (l *life) checkEvents(t *testing.T) {
 	phases := make(map[string][]string)
 	var failures []event
 	seen := make(map[string]bool)
 	for _, e := range l.events(t) {
 		if seen[e.ID] {
-			t.Errorf("%s was told twice", e.ID)
+			t.Errorf("%s was logged twice", e.ID)
 		}
 		seen[e.ID] = true
 		if e.PodUID != string(l.pods[e.Pod].UID) {
@@ -46,11 +46,11 @@ func (l *life) checkEvents(t *testing.T) {
 		"chat-6f-x": {">Pending", "Pending>Running"}, "waits": {">Pending"},
 	}
 	if diff := cmp.Diff(wantPhases, phases); diff != "" {
-		t.Errorf("phases (-want +told):\n%s", diff)
+		t.Errorf("phases (-want +logged):\n%s", diff)
 	}
 	wantFailures := []event{{Pod: "chat-6f-x", Container: "main", Reason: "OOMKilled", ExitCode: 137, OwnerKind: "ReplicaSet"}}
 	if diff := cmp.Diff(wantFailures, failures); diff != "" {
-		t.Errorf("failures (-want +told):\n%s", diff)
+		t.Errorf("failures (-want +logged):\n%s", diff)
 	}
 }
 

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// history is pages, each repeated every minute for as long as it stands.
+// history is pages, each repeated every minute while it is valid.
 type history struct {
 	families map[string]*dto.MetricFamily
 	began    time.Time
 }
 
-// stand adds a page that stands from one minute to another, the last one included.
-// What programs say of themselves is left out.
+// stand adds a page that is valid from one minute to another, the last one included. The programs'
+// metrics of themselves are left out.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {
@@ -66,8 +66,8 @@ func (h *history) openMetrics(t *testing.T) []byte {
 	return []byte(text.String())
 }
 
-// serve starts a Prometheus that knows the history, and returns its URL. Its queries look
-// back for one interval only, so that a page ends when it ended.
+// serve starts a Prometheus with the history, and returns its URL. Its queries look back for one
+// interval only, so that a page ends at its end.
 func (h *history) serve(t *testing.T) string {
 	t.Helper()
 	s := server(t)

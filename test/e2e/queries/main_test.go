@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package queries_test asks the queries of docs/queries.md. What they are asked of are
-// pages of a real kube-state-metrics and a real reconciler, taken at a few moments in
-// the life of some pods of a real API server. A real Prometheus gets each page as if
-// it had stood for a while, so that every answer is known to the last digit.
+// Package queries_test evaluates the queries of docs/queries.md on pages of a real
+// kube-state-metrics and a real reconciler, taken at a few moments in the life of some pods of a
+// real API server. A real Prometheus gets each page as if it had been valid for a while, so that
+// every answer is known to the last digit.
 package queries_test
 
 import (
@@ -92,7 +92,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 	err := ask()
 	for begun := time.Now(); err != nil; err = ask() {
 		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain until %s: %v", what, err)
+			t.Fatalf("timeout while waiting until %s: %v", what, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// part is the heading of the queries that are asked here.
+// part is the heading of the tested queries.
 const part = "Workloads and pods"
 
 // TestQueries: every query of the part gives the answer, and every answer is of a query.
@@ -94,7 +94,7 @@ func (l *life) running(want int) (pages []exposition.Page) {
 	return pages
 }
 
-// addExporter adds what gpuledger would say: the devices are not there.
+// addExporter adds the exporter's series: there are no devices.
 func (l *life) addExporter(h *history) {
 	for name, pod := range l.pods {
 		gpus := map[string]int{"chat-6f-x": 2, "nightly-1-a": 8, "nightly-1-b": 8}[name]

@@ -34,8 +34,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside is what the reconciler and kube-state-metrics say, by the paths of their pages
-// here. Only what tells of teams and workloads is sent.
+// beside are series of the reconciler and kube-state-metrics, by the paths of their pages here.
+// Only series of teams and workloads are sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -57,11 +57,11 @@ const hours = `groups:
   - {record: "gpuledger:gpu_identity:info", expr: "vector(1)"}
 `
 
-// TestRecordIsSent: with the scrape configuration as it is, but for where the pods and
-// the archive are, a server and an agent send the record of a real exporter, what tells
-// of teams and, the server, the hours of its rules. Nothing else is sent. Each counter
-// of the record begins with its zero: a Prometheus does not send zeros from before its
-// own start, so the exporter starts after it.
+// TestRecordIsSent checks that, with the scrape configuration unchanged except for the addresses of
+// the pods and the archive, a server and an agent send the record of a real exporter, the series of
+// teams and, the server, the hours of its rules, and nothing else. Each counter of the record
+// begins at 0: a Prometheus does not send zeros from before its own start, so the exporter starts
+// after it.
 func TestRecordIsSent(t *testing.T) {
 	programs := buildExporter(t)
 	for _, mode := range []string{"server", "agent"} {
@@ -104,8 +104,7 @@ func TestRecordIsSent(t *testing.T) {
 	}
 }
 
-// checkRecord looks for what must not be: each series says where it comes from, and
-// begins at 0.
+// checkRecord checks that each series has its origin as labels, and begins at 0.
 func checkRecord(t *testing.T, url string) {
 	t.Helper()
 	for _, query := range []string{
@@ -113,7 +112,7 @@ func checkRecord(t *testing.T, url string) {
 		`{__name__=~"up|gpuledger_(placement|board|allocation)_.+", instance!="record-node"}`,
 		`{__name__=~"gpuledger_pod_.+", job!="gpuledger-reconciler"}`,
 		`{__name__=~".+", cluster!="example"}`,
-		`{__name__=~"gpuledger_(placement|board|allocation)_.+", node!="gb200-0"}`, // as the exporter says, not the target
+		`{__name__=~"gpuledger_(placement|board|allocation)_.+", node!="gb200-0"}`, // from the exporter, not the target
 		`{__name__=~"gpuledger_(placement|board|allocation)_.+", serial=""}`,
 		`min_over_time(gpuledger_board_energy_joules_total[1h]) > 0`,
 		`min_over_time(gpuledger_allocation_energy_joules_total[1h]) > 0`,

@@ -45,7 +45,7 @@ func BenchmarkReconciler(b *testing.B) {
 func bench(b *testing.B) {
 	begun := time.Now()
 	newFleet(b, *benchNodes, *benchPods)
-	say("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
+	printLine("%d nodes with exporters and %d GPU pods, made in %v", *benchNodes, *benchPods, time.Since(begun).Round(time.Second))
 
 	start := now(b)
 	begun = time.Now()
@@ -53,18 +53,18 @@ func bench(b *testing.B) {
 	writes := awaitWrites(b, start, *benchNodes)
 	report(b, "cold-start-s", time.Since(begun).Seconds(), maxColdStart.Seconds())
 	report(b, "max-writes/s", maxRate(writes), maxWriteRate)
-	say("after the cold start: %s", r.process())
+	printLine("after the cold start: %s", r.process())
 
 	eventually(b, "all pods are shown", func() bool { return len(r.scrape().Matches("gpuledger_pod_info", nil)) == *benchPods })
 	benchScrapes(b, r)
 	benchRepair(b)
 	benchSteadyState(b, r, start)
-	say("at the end: %s", r.process())
+	printLine("at the end: %s", r.process())
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// say prints a line at once; what a benchmark logs is shown at its end, and cut.
-func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+// printLine prints a line at once; the log of a benchmark is shown at its end, and cut.
+func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 // report shows a figure, and fails if it is more than it may be.
 func report(b *testing.B, name string, value, limit float64) {
@@ -74,7 +74,7 @@ func report(b *testing.B, name string, value, limit float64) {
 		verdict = "too much"
 		b.Fail()
 	}
-	say("%-14s %10.3f   at most %g: %s", name, value, limit, verdict)
+	printLine("%-14s %10.3f   at most %g: %s", name, value, limit, verdict)
 }
 
 // awaitWrites waits until every node was written once, and returns the writes.
@@ -122,7 +122,7 @@ func benchScrapes(b *testing.B, r *replica) {
 		took = append(took, time.Since(begun))
 	}
 	slices.Sort(took)
-	say("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
+	printLine("a page of %.1f MiB, %.1f MiB compressed; half of the scrapes within %v, %.2f s of CPU each",
 		float64(plain)/(1<<20), float64(compressed)/(1<<20), took[scrapes/2].Round(time.Millisecond), (r.cpu()-before)/scrapes)
 	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
 }
@@ -167,16 +167,16 @@ func benchRepair(b *testing.B) {
 
 // benchSteadyState watches the reconciler while nothing changes.
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
-	say("steady for %v, from %s", *benchSteady, r.process())
+	printLine("steady for %v, from %s", *benchSteady, r.process())
 	since := now(b)
 	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
 	writes := allWrites(b, since)
 	for _, w := range writes[:min(len(writes), 5)] {
-		say("a write: %v", w)
+		printLine("a write: %v", w)
 	}
 	report(b, "steady-writes", float64(len(writes)), 0)
 	watches := openWatches(b, start)
-	say("open watches: %v", watches)
+	printLine("open watches: %v", watches)
 	most := 0
 	for _, n := range watches {
 		most = max(most, n)
@@ -205,7 +205,7 @@ func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 	return count
 }
 
-// process says what the process has used so far.
+// process returns the resources that the process has used so far.
 func (r *replica) process() string {
 	r.t.Helper()
 	return fmt.Sprintf("%.0f MiB resident, %.0f MiB at most, heap of %.0f MiB, %.1f s of CPU",

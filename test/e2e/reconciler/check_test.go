@@ -16,7 +16,7 @@ func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	begun := time.Now()
 	for !ok() {
 		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timeout while waiting until %s", what)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -11,8 +11,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestExpected: a node that should have an exporter is shown, whether it has one or
-// not, by each of the witnesses.
+// TestExpected checks that a node that should have an exporter is shown, with or without one, by
+// each source.
 func TestExpected(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.deletePod() // it has GPUs, and nothing was injected

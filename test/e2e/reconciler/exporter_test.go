@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// exporter answers /inventory as the exporter of a node, or as one that is broken.
+// exporter serves /inventory like the exporter of a node, or like a broken one.
 type exporter struct {
 	port  int32
 	reads atomic.Int64
@@ -52,11 +52,11 @@ func (e *exporter) answers(answer http.HandlerFunc) {
 	e.answer = answer
 }
 
-// says replaces the page from now on.
-func (e *exporter) says(page inventory.Page) { e.answers(says(page)) }
+// serves replaces the page from now on.
+func (e *exporter) serves(page inventory.Page) { e.answers(serves(page)) }
 
-// says answers with a page that was made at this moment.
-func says(page inventory.Page) http.HandlerFunc {
+// serves returns a handler of a page with the current time.
+func serves(page inventory.Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		page := page
 		page.Time = time.Now().UTC()
@@ -89,7 +89,7 @@ func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }
 
-// page is what a healthy exporter says of its node.
+// page is the page of a healthy exporter of the node.
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
 		Version: inventory.Version, DriverUp: true,

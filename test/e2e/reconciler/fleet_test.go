@@ -27,7 +27,7 @@ const (
 	podsPerWorkload = 25
 )
 
-// fleet is the cluster of the benchmark: as many nodes and pods as asked for.
+// fleet is the cluster of the benchmark, with the given numbers of nodes and pods.
 type fleet struct {
 	ports []int32 // of each node's exporter
 }
@@ -67,8 +67,8 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 	return g.Wait()
 }
 
-// serveExporters serves the inventories of all nodes by one server. It tells the
-// nodes apart by the port that it was asked on.
+// serveExporters serves the inventories of all nodes from one server. The port of a request
+// identifies the node.
 func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	b.Helper()
 	nodeAt := make(map[int]int) // by port
@@ -81,7 +81,7 @@ func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-		says(fleetPage(nodeAt[at.Port]))(w, r)
+		serves(fleetPage(nodeAt[at.Port]))(w, r)
 	})}
 	for _, l := range listeners {
 		go func() { _ = server.Serve(l) }() // until the server is closed
@@ -104,7 +104,7 @@ func fleetPage(i int) inventory.Page {
 	return p
 }
 
-// createWorkload makes a workload of two levels, and returns what its pods say of it.
+// createWorkload makes a workload of two levels, and returns the owner reference for its pods.
 func createWorkload(ctx context.Context, i int) (meta.OwnerReference, error) {
 	name := fmt.Sprintf("training-%05d", i)
 	if i%2 == 0 {
@@ -174,7 +174,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	return createPod(ctx, exporterPod("nvidia-device-plugin-"+name, name, f.ports[i]), exporterStatus())
 }
 
-// createPod makes a pod and says what its kubelet would say of it.
+// createPod makes a pod and sets its status like its kubelet.
 func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
 	created, err := world.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, meta.CreateOptions{})
 	if err != nil {

@@ -32,8 +32,8 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns every request of the account since then that could have written
-// anything, but for the Lease, which its holder renews.
+// allWrites returns every request of the account since then that could have written anything,
+// except for the Lease, which its holder renews.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -77,7 +77,7 @@ func TestSteady(t *testing.T) {
 	nodes[0].awaitLabels(serials("1"))
 	nodes[1].awaitLabels(serials("2"))
 	if writes := allWrites(t, since); len(writes) != 2 {
-		t.Fatalf("the audit log knows of %d writes, want one for each node with GPUs: %v", len(writes), writes)
+		t.Fatalf("the audit log has %d writes, want one for each node with GPUs: %v", len(writes), writes)
 	}
 	since = now(t)
 	awaitAllReads(t, nodes, 5)
@@ -86,8 +86,8 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestForeignEdit: whoever edits our labels finds them repaired within five seconds,
-// though the exporter is not read again for long.
+// TestForeignEdit checks that our labels are repaired within five seconds after an edit by another
+// client, although the exporter is not read again for long.
 func TestForeignEdit(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -110,7 +110,7 @@ func TestForeignEdit(t *testing.T) {
 	eventually(t, "the annotation is back", func() bool { return n.object().Annotations["gpuledger.io/inventory"] != "" })
 }
 
-// TestExporterAway: an exporter that cannot be asked for a while changes nothing.
+// TestExporterAway checks that an exporter that is unreachable for a while changes nothing.
 func TestExporterAway(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels")
@@ -121,15 +121,15 @@ func TestExporterAway(t *testing.T) {
 	n.deletePod()
 	n.createPod()
 	n.awaitReads(t, 1)
-	n.says(page("a", boards("1")...))
+	n.serves(page("a", boards("1")...))
 	n.awaitReads(t, 3)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
 	}
 }
 
-// TestLabelTTL: the labels of a node without an exporter go after the time that the
-// flag says, and not before.
+// TestLabelTTL checks that the labels of a node without an exporter are removed after the time of
+// the flag, and not before.
 func TestLabelTTL(t *testing.T) {
 	n := newNode(t, "a", "1")
 	n.patch(`{"metadata":{"labels":{"gpuledger.io/team":"ours"}}}`)
@@ -182,7 +182,7 @@ func TestDeletedNode(t *testing.T) {
 	gone.awaitLabels(serials("1"))
 	stays.awaitLabels(serials("2"))
 	check(t, world.Client.CoreV1().Nodes().Delete(t.Context(), "gone", meta.DeleteOptions{}))
-	gone.says(page("gone", boards("3")...)) // there is something to write
+	gone.serves(page("gone", boards("3")...)) // there is something to write
 	gone.awaitReads(t, 4)
 	if gone.object() != nil {
 		t.Error("the Node is there again")
@@ -203,7 +203,7 @@ func TestRegisteredAgain(t *testing.T) {
 	n.awaitLabels(serials("1"))
 }
 
-// TestTwoReadings: what an exporter says only once is not written.
+// TestTwoReadings checks that a single reading is not written.
 func TestTwoReadings(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels")
@@ -211,18 +211,18 @@ func TestTwoReadings(t *testing.T) {
 	since := now(t)
 	var turn atomic.Int64
 	n.answers(func(w http.ResponseWriter, r *http.Request) {
-		says(page("a", boards(strconv.FormatInt(1+turn.Add(1)%2, 10))...))(w, r)
+		serves(page("a", boards(strconv.FormatInt(1+turn.Add(1)%2, 10))...))(w, r)
 	})
 	n.awaitReads(t, 6)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
 	}
-	n.says(page("a", boards("2")...))
+	n.serves(page("a", boards("2")...))
 	n.awaitLabels(serials("2"))
 }
 
-// TestChangeBudget: a driver that changes what it says of a whole fleet cannot change
-// its labels at once, and it shows.
+// TestChangeBudget checks that a driver whose new values change a whole fleet cannot change its
+// labels at once, and that this is visible.
 func TestChangeBudget(t *testing.T) {
 	const fleet, budget = 14, 10
 	var nodes []*node
@@ -235,7 +235,7 @@ func TestChangeBudget(t *testing.T) {
 		n.awaitLabels(serials(n.name + "-1")) // the first labelling is free
 	}
 	for _, n := range nodes {
-		n.says(page(n.name, boards(n.name+"-2")...))
+		n.serves(page(n.name, boards(n.name+"-2")...))
 	}
 	changed := func() int {
 		return len(slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.labels()["gpu-0"] != n.name+"-2" }))
@@ -245,7 +245,7 @@ func TestChangeBudget(t *testing.T) {
 	if got := changed(); got != budget {
 		t.Errorf("%d nodes changed, want %d", got, budget)
 	}
-	eventually(t, "the metric tells how many wait", func() bool {
+	eventually(t, "the metric counts the waiting nodes", func() bool {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 
@@ -258,7 +258,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 	annotateLease(t, `{"gpuledger.io/approved-changes":"4"}`)
 	eventually(t, "the other nodes change", func() bool { return changed() == fleet })
-	if got := second.says("approved changes of identity used up"); len(got) != 1 {
+	if got := second.logLines("approved changes of identity used up"); len(got) != 1 {
 		t.Errorf("the log reports the end of the approval: %v", got)
 	}
 }
@@ -273,7 +273,7 @@ func annotateLease(t testing.TB, annotations string) {
 	}
 }
 
-// TestDryRun: nothing is written, and the log says what would be.
+// TestDryRun checks that nothing is written, and that the log has the intended writes.
 func TestDryRun(t *testing.T) {
 	n := newNode(t, "a", "1654")
 	since := now(t)
@@ -282,11 +282,11 @@ func TestDryRun(t *testing.T) {
 	if writes := allWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
 	}
-	eventually(t, "the log tells of the labels", func() bool { return len(r.says("1654")) > 0 })
+	eventually(t, "the log has the labels", func() bool { return len(r.logLines("1654")) > 0 })
 }
 
-// TestSameGPUTwice: of two nodes that claim one GPU neither is written, before it is
-// known which of them tells the truth.
+// TestSameGPUTwice checks that of two nodes that claim one GPU neither is written until the
+// conflict is resolved.
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
 	since := now(t)
@@ -298,14 +298,14 @@ func TestSameGPUTwice(t *testing.T) {
 			t.Errorf("a write: %v", w)
 		}
 	}
-	eventually(t, "events tell of both nodes", func() bool {
+	eventually(t, "both nodes have events", func() bool {
 		return len(events(t, a)) > 0 && len(events(t, b)) > 0
 	})
 	t.Logf("event: %s: %s", events(t, a)[0].Reason, events(t, a)[0].Message)
 	if r.value("gpuledger_reconciler_nodes", map[string]string{"state": "duplicate_uuid"}) != 2 {
-		t.Errorf("the metrics do not tell of two nodes")
+		t.Errorf("the metrics do not name two nodes")
 	}
-	b.says(page("b", boards("3")...)) // it was b's mistake
+	b.serves(page("b", boards("3")...)) // it was b's mistake
 	a.awaitLabels(serials("1", "2"))
 	b.awaitLabels(serials("3"))
 }
@@ -343,16 +343,16 @@ func TestBadPages(t *testing.T) {
 		{"a list", text("[]"), "garbage", ""},
 		{"half a page", text(`{"version":1,"driver_up":true,"gpus":[{"uuid":"GPU-9","present":true`), "garbage", ""},
 		{"100 MB", huge, "garbage", ""},
-		{"another version", says(inventory.Page{Version: 99, DriverUp: true, GPUs: boards("9")}), "garbage", ""},
+		{"another version", serves(inventory.Page{Version: 99, DriverUp: true, GPUs: boards("9")}), "garbage", ""},
 		{"an error", away, "refused", ""},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/inventory?again", http.StatusTemporaryRedirect)
 		}, "refused", ""},
 		{"the connection is cut", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "unreachable", ""},
-		{"nothing, for ever", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "unreachable", ""},
-		{"the driver is down", says(inventory.Page{Version: inventory.Version, Node: gpu.Node{Name: "a"}, GPUs: boards("9")}), "ok", "driver_down"},
-		{"one UUID twice", says(page("a", twice...)), "ok", "contradiction"},
-		{"another node's identity", says(page("b", boards("9")...)), "ok", "other_node"},
+		{"nothing, without end", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "unreachable", ""},
+		{"the driver is down", serves(inventory.Page{Version: inventory.Version, Node: gpu.Node{Name: "a"}, GPUs: boards("9")}), "ok", "driver_down"},
+		{"one UUID twice", serves(page("a", twice...)), "ok", "contradiction"},
+		{"another node's identity", serves(page("b", boards("9")...)), "ok", "other_node"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestBadPages(t *testing.T) {
 			}
 		})
 	}
-	n.says(page("a", boards("1", "3")...))
+	n.serves(page("a", boards("1", "3")...))
 	n.awaitLabels(serials("1", "3"))
 }
 

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package reconciler_test runs gpuledger-reconciler as it is shipped against a real
-// API server: with the shipped roles and policy, by real tokens, and with the audit
-// log as the witness of what it wrote. Exporters are HTTP servers of the tests.
+// Package reconciler_test runs the shipped gpuledger-reconciler against a real API server: with the
+// shipped roles and policy, with real tokens, and with the audit log as the record of its writes.
+// Exporters are HTTP servers of the tests.
 package reconciler_test
 
 import (

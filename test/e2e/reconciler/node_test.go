@@ -47,12 +47,12 @@ type node struct {
 	uid  types.UID
 }
 
-// newNode makes a Node with GPUs of the given serial numbers, an exporter that tells
-// of them, and the exporter's pod. They go with the test.
+// newNode makes a Node with GPUs of the given serial numbers, an exporter of them, and the
+// exporter's pod. They are removed after the test.
 func newNode(t testing.TB, name string, serials ...string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
-	n.says(page(name, boards(serials...)...))
+	n.serves(page(name, boards(serials...)...))
 	n.create(nil)
 	n.createPod()
 	return n
@@ -115,7 +115,7 @@ func exporterPod(name, node string, port int32) *core.Pod {
 	}
 }
 
-// exporterStatus is what a kubelet says of such a pod once it is ready.
+// exporterStatus is a kubelet's status of such a pod once it is ready.
 func exporterStatus() core.PodStatus {
 	started := meta.Now()
 	running := core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: started}}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy stands before the API server and answers some requests in its place.
+// proxy is in front of the API server and answers some requests in its place.
 type proxy struct {
 	access *rest.Config // as the reconciler, through the proxy
 
@@ -28,7 +28,7 @@ func newProxy(t testing.TB) *proxy {
 	t.Helper()
 	access := must(world.ServiceAccount(t.Context(), namespace, account))(t)
 	p := &proxy{access: rest.CopyConfig(access)}
-	// The token goes through; the transport knows the API server's certificate.
+	// The token is passed on; the transport has the API server's certificate.
 	transport := must(rest.TransportFor(rest.AnonymousClientConfig(access)))(t)
 	behind := httputil.NewSingleHostReverseProxy(must(url.Parse(access.Host))(t))
 	behind.Transport, behind.FlushInterval = transport, -1 // a watch is sent as it comes

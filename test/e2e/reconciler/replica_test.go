@@ -107,21 +107,21 @@ func (r *replica) logged() []string {
 	return slices.Clone(r.log)
 }
 
-// says returns the lines of the log with a message or an attribute that has the text.
-func (r *replica) says(text string) []string {
+// logLines returns the lines of the log with a message or an attribute that contains the text.
+func (r *replica) logLines(text string) []string {
 	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 // await waits for a message in the log.
 func (r *replica) await(message string) {
 	r.t.Helper()
-	eventually(r.t, "the log says "+message, func() bool {
+	eventually(r.t, "the log has "+message, func() bool {
 		select {
 		case <-r.exited:
 			r.t.Fatalf("it ended: %v", r.err)
 		default:
 		}
-		return len(r.says(`"msg":"`+message+`"`)) > 0
+		return len(r.logLines(`"msg":"`+message+`"`)) > 0
 	})
 }
 
@@ -142,7 +142,7 @@ func (r *replica) ended() {
 	case <-time.After(10 * time.Second):
 		_ = r.cmd.Process.Kill()
 		<-r.exited
-		r.t.Error("it did not end when it was asked to")
+		r.t.Error("it did not end on SIGTERM")
 	}
 }
 

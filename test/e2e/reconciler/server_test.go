@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestFaults: whatever the API server answers to a write, it is tried again, not too
-// often, until it is done.
+// TestFaults checks that after any error of the API server a write is repeated, not too often,
+// until it succeeds.
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 		failure string // as it is counted
 	}{
 		{"conflict", meta.Status{Code: http.StatusConflict, Reason: meta.StatusReasonConflict, Message: "somebody else was faster"}, "conflict"},
-		{"forbidden", meta.Status{Code: http.StatusForbidden, Reason: meta.StatusReasonForbidden, Message: "a policy says no"}, "forbidden"},
+		{"forbidden", meta.Status{Code: http.StatusForbidden, Reason: meta.StatusReasonForbidden, Message: "denied by a policy"}, "forbidden"},
 		{"too many requests", meta.Status{Code: http.StatusTooManyRequests, Reason: meta.StatusReasonTooManyRequests, Message: "slow down"}, "throttled"},
 		{"internal error", meta.Status{Code: http.StatusInternalServerError, Reason: meta.StatusReasonInternalError, Message: "etcd is gone"}, "error"},
 		{"unavailable", meta.Status{Code: http.StatusServiceUnavailable, Reason: meta.StatusReasonServiceUnavailable, Message: "starting"}, "error"},
@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(begun); took < time.Second {
 				t.Errorf("three attempts within %v", took)
 			}
-			// The client itself waits and tries again, some times, where it is told to.
+			// The client itself waits and repeats a few times, as the response requires.
 			eventually(t, "the failure is counted", func() bool {
 				return r.value("gpuledger_reconciler_node_write_failures_total", map[string]string{"failure": tt.failure}) > 0
 			})
@@ -91,7 +91,7 @@ func TestOutage(t *testing.T) {
 	p.fails(func(*http.Request) *meta.Status { return &gone })
 	r.await("lost leadership") // the Lease could not be renewed
 	p.fails(nil)
-	eventually(t, "it leads again", func() bool { return len(r.says(`"msg":"leading"`)) == 2 })
+	eventually(t, "it leads again", func() bool { return len(r.logLines(`"msg":"leading"`)) == 2 })
 	n.awaitReads(t, 3)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
@@ -101,8 +101,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestHandover: the second replica takes over when the first one ends, at once when
-// that was asked to, and shows the same series.
+// TestHandover checks that the second replica takes over when the first one ends, at once after a
+// clean shutdown, and serves the same series.
 func TestHandover(t *testing.T) {
 	n := newNode(t, "a", "1")
 	first := lead(t, "--leader-election.identity=first")
@@ -137,7 +137,7 @@ func TestKubeconfig(t *testing.T) {
 	r := execute(t, "--kubeconfig="+kubeconfig, "--web.listen-address=127.0.0.1:0", "--enable=labels", "--confirm=100ms",
 		"--leader-election.namespace="+namespace, "--leader-election.identity=late", "--leader-election.duration=2s",
 		"--exporter.daemonsets="+exporterNamespace+"/"+daemonSetName)
-	eventually(t, "the log names the file", func() bool { return len(r.says(kubeconfig)) > 0 })
+	eventually(t, "the log names the file", func() bool { return len(r.logLines(kubeconfig)) > 0 })
 	check(t, cluster.WriteKubeconfig(kubeconfig+".new", must(world.ServiceAccount(t.Context(), namespace, account))(t)))
 	check(t, os.Rename(kubeconfig+".new", kubeconfig))
 	n.awaitLabels(serials("1"))

@@ -14,9 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestTakeOver: in the scheme of gpuid, the labels that gpuid wrote become ours. Stale
-// ones go, those that are right stay as they are, and what only looks like them is
-// not touched.
+// TestTakeOver checks that, in the scheme of gpuid, the labels that gpuid wrote become ours. Stale
+// ones are removed, correct ones stay unchanged, and similar ones are not touched.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t, "a", "30", "10")
 	written := `{"metadata":{"labels":{"gpuid.github.com/gpu-0":"10","gpuid.github.com/gpu-1":"30","gpuid.github.com/gpu-7":"70","gpuid.github.com/chassis":"old"}}}`
@@ -53,7 +52,7 @@ func TestTakeOver(t *testing.T) {
 	}
 
 	// From now on they come and go like our own.
-	n.says(page("a", boards("10")...))
+	n.serves(page("a", boards("10")...))
 	delete(want, "gpuid.github.com/gpu-1")
 	eventually(t, "a board that is gone has no label", func() bool { return maps.Equal(labels(), want) })
 }
@@ -95,13 +94,13 @@ func TestNeverCreates(t *testing.T) {
 	if err == nil || n.object() != nil {
 		t.Errorf("apply to a Node that is gone: error %v, Node %v", err, n.object())
 	}
-	t.Logf("the API server says: %v", err)
+	t.Logf("the API server returned: %v", err)
 	n.create(nil)
 	_, err = world.Client.CoreV1().Nodes().Patch(t.Context(), "a", types.ApplyPatchType, []byte(apply), meta.PatchOptions{FieldManager: "gpuledger", Force: new(true)})
 	if err == nil {
 		t.Error("an apply to another Node of that name succeeded")
 	}
-	t.Logf("the API server says: %v", err)
+	t.Logf("the API server returned: %v", err)
 	if diff := cmp.Diff(map[string]string{}, n.labels()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}

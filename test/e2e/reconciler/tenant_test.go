@@ -53,7 +53,7 @@ func newTenant(t *testing.T) kubernetes.Interface {
 func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
-	n.says(page(name, boards(serial)...))
+	n.serves(page(name, boards(serial)...))
 	n.create(nil)
 	pod := exporterPod("exporter-"+name, name, n.port)
 	pod.Namespace = operatorNamespace

@@ -147,8 +147,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestPodOwner: a pod may own others, as the leader of a group of a LeaderWorkerSet owns
-// the StatefulSet of its workers. The walk goes on from there.
+// TestPodOwner checks that a pod may own others, as the leader of a group of a LeaderWorkerSet owns
+// the StatefulSet of its workers, and that the walk continues there.
 func TestPodOwner(t *testing.T) {
 	newTeam(t)
 	pods, sets := world.Client.CoreV1().Pods(team), world.Client.AppsV1().StatefulSets(team)
@@ -204,8 +204,8 @@ func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionReso
 	return created
 }
 
-// TestCustomOwners: any kind can own pods. Until somebody extends the role, the walk
-// ends where RBAC forbids it, and says so.
+// TestCustomOwners checks that any kind can own pods. Until the role is extended, the walk ends
+// where RBAC forbids it, and logs that.
 func TestCustomOwners(t *testing.T) {
 	newTeam(t)
 	check(t, world.ApplyFile(t.Context(), "testdata/owners.yaml"))
@@ -220,8 +220,8 @@ func TestCustomOwners(t *testing.T) {
 	if got := r.value("gpuledger_workload_walks_stopped", map[string]string{"kind": "Trial", "reason": "forbidden"}); got != 1 {
 		t.Errorf("walks that RBAC stopped at a Trial: %v, want 1", got)
 	}
-	if len(r.says("Trial")) != 1 {
-		t.Errorf("the log names the kind in %d lines, want 1: %v", len(r.says("Trial")), r.says("Trial"))
+	if len(r.logLines("Trial")) != 1 {
+		t.Errorf("the log names the kind in %d lines, want 1: %v", len(r.logLines("Trial")), r.logLines("Trial"))
 	}
 	r.stop()
 

@@ -23,8 +23,8 @@ import (
 // InfoInhibitor inhibits info alerts, each within a namespace. An alert without the label has the same namespace as another
 // one without it.
 const inhibition = `
-route: {receiver: nobody}
-receivers: [{name: nobody}]
+route: {receiver: discard}
+receivers: [{name: discard}]
 inhibit_rules:
 - {source_matchers: [severity = critical], target_matchers: [severity =~ warning|info], equal: [namespace, alertname]}
 - {source_matchers: [severity = warning], target_matchers: [severity = info], equal: [namespace, alertname]}

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestRulesOfCentralRuler runs the unit tests of the alerts once more with the label cluster on every series, as under a
-// central ruler, or a Prometheus that puts it on what it scrapes. Each alert must fire as before, for its cluster.
+// TestRulesOfCentralRuler repeats the unit tests of the alerts with the label cluster on every
+// series, as under a central ruler, or a Prometheus that adds it to its targets. Each alert must
+// fire as before, for its cluster.
 func TestRulesOfCentralRuler(t *testing.T) {
 	var files []string
 	for _, file := range glob(t, filepath.Join(filepath.Dir(ruleTests), "alerts_*.yaml")) {

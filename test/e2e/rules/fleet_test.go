@@ -21,9 +21,9 @@ type fleet struct {
 	cluster string // the label of its series, if several clusters share a store
 	boards  []board
 	pods    []pod
-	off     map[string][]span // nodes that are down: their counters begin anew
-	silent  map[string][]span // nodes whose exporter is away; it goes on counting
-	blind   []span            // nobody scrapes
+	off     map[string][]span // nodes that are down: their counters restart
+	silent  map[string][]span // nodes whose exporter is unreachable; it continues to count
+	blind   []span            // without scrapes
 	second  []span            // the other one of two scrapers, which scrapes at another moment
 
 	meters map[account]*meter
@@ -169,7 +169,7 @@ func (f *fleet) retire(at time.Duration) {
 	}
 }
 
-// sits says whether the board is on the node.
+// sits reports whether the board is on the node.
 func (f *fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
 		if b.uuid == a.board {

@@ -60,8 +60,8 @@ func (h *history) gpus() {
 	}
 }
 
-// pods adds who is on the GPUs: two pods share GPU-2, one that the reconciler does not
-// know is on GPU-1 after its move.
+// pods adds the pods on the GPUs: two pods share GPU-2, and a pod that the reconciler does not list is on
+// GPU-1 after its move.
 func (h *history) pods() {
 	pod := func(node, uuid, name string, from time.Duration, watts float64) {
 		labels := map[string]string{"node": node, "UUID": uuid, "namespace": "alpha", "pod": name, "pod_uid": "u-" + name, "container": "main"}

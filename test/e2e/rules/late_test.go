@@ -4,9 +4,9 @@ package rules_test
 
 import "time"
 
-// late is counters whose start was not seen, all of 100 W: of a node that joins late, of one that is not scraped for more
-// than a day, of one that reboots meanwhile, of one that does so again soon after, and of pods whose GPU has no serial number
-// at first.
+// late is counters whose start was not scraped, all of 100 W: of nodes that join late, are
+// not scraped for more than a day, reboot meanwhile, or reboot again soon after, and of pods whose
+// GPU has no serial number at first.
 func late() world {
 	const (
 		end = 32 * time.Hour

@@ -51,15 +51,14 @@ func glob(t *testing.T, pattern string) []string {
 // rules is the path of a file of rules.
 func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
 
-// TestRules: promtool finds nothing to say about the rules, and their tests pass.
+// TestRules checks that promtool accepts the rules, and that their unit tests pass.
 func TestRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, ruleFiles)...)...)
 	promtool(t, append([]string{"test", "rules"}, glob(t, ruleTests)...)...)
 }
 
-// world is a history and what is asked of it: in promtool, which evaluates the rules
-// as it goes, or, if that is too much for its engine, in a server with the rules of
-// some files filled in afterwards.
+// world is a history and its questions: for promtool, which evaluates the rules along the history,
+// or, if that is too much for its engine, for a server with the rules of some files back-filled.
 type world struct {
 	name      string
 	history   *history
@@ -70,7 +69,7 @@ type world struct {
 	questions []question
 }
 
-// question is asked at a moment, counted from the beginning of the history.
+// question is a query at a moment, counted from the beginning of the history.
 type question struct {
 	title     string // of the query in the document
 	at        time.Duration
@@ -78,7 +77,7 @@ type question struct {
 	want      map[string]float64 // by the labels of a sample, as promtool writes them
 }
 
-// TestQueries: every query of the documents gives the right answer, as it stands.
+// TestQueries checks that every query of the documents, unchanged, gives the right answer.
 func TestQueries(t *testing.T) {
 	boards, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

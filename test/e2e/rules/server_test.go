@@ -68,7 +68,7 @@ func ask(t *testing.T, url, text string, q question) {
 		t.Errorf("%s, after %v: %v\n%s", q.title, q.at, err, text)
 		return
 	}
-	// What tells the samples apart is all their labels.
+	// All labels together identify a sample.
 	for i, s := range samples {
 		name := s.Labels["__name__"]
 		delete(s.Labels, "__name__")

@@ -35,15 +35,15 @@ var statements = sync.OnceValue(func() *fleet {
 		pods: []pod{
 			// It ends before its hour does.
 			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1, 0, false},
-			// It goes on after its node's reboots.
+			// It continues after its node's reboots.
 			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 1, 0, false},
 			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5, 0, false},
 			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5, 0, false},
 			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 1, 0, false},
-			// They live for less than the time between two scrapes.
+			// They run for less than the time between two scrapes.
 			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false},
 			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false},
-			// It is born, lives and ends while nobody looks, but for its last minutes.
+			// It begins, runs and ends without scrapes, except in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25, 0, false},
 		},
 		// Twice within an hour: the second time the counters are young.
@@ -53,7 +53,7 @@ var statements = sync.OnceValue(func() *fleet {
 		second: []span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
 	f.simulate(hm(27, 0), day, rand.New(rand.NewPCG(1, 2)))
-	// Prometheus was told when this counter began.
+	// Prometheus has the time when this counter began.
 	f.add(series(allocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
 	}), hm(16, 0)+30*time.Second, 0)
@@ -74,8 +74,8 @@ func (f *fleet) people() {
 			"workload_kind": "Job", "workload_name": workload, "workload_uid": "w-" + workload,
 		}
 		from, to := p.from.Truncate(f.interval), min(p.to.Truncate(f.interval)+retention, until)
-		// The root of its owners becomes known after a minute, and two replicas of the
-		// reconciler say it.
+		// The root of its owners becomes known after a minute, and two replicas of the reconciler
+		// serve it.
 		early := maps.Clone(who)
 		early["workload_kind"], early["workload_name"], early["workload_uid"] = "ReplicaSet", "x", "w-x"
 		f.constant(series("gpuledger_pod_info", early), from, from+time.Minute, 1)
@@ -179,8 +179,8 @@ func statement() world {
 	return w
 }
 
-// statementAtPhases evaluates the rules at several moments of the hour. At 0, promtool evaluates the hour before once more
-// as it ends.
+// statementAtPhases evaluates the rules at several moments of the hour. At 0, promtool evaluates
+// the hour before again as it ends.
 func statementAtPhases() []world {
 	f := statements()
 	var all []world
@@ -237,7 +237,7 @@ func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[
 	return rest
 }
 
-// workload is by, with the labels that the reconciler knows of a pod.
+// workload is by, with the reconciler's labels of a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
