@@ -1,0 +1,444 @@
+// Package fold computes what one cluster used in one hour from the raw samples of the record
+// (docs/history.md). It is pure: standard library only, and no clock.
+//
+// Amounts are differences of counters, in integers: millijoules and milliseconds. The last value
+// of an hour is the opening value of the next one, so hours add up to days exactly. The charges of
+// a GPU add up to the energy of its board exactly.
+package fold
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Lookback is how old an opening value may be.
+const Lookback = 24 * time.Hour
+
+// Sample is a raw sample of a series. Time is in milliseconds since the Unix epoch.
+type Sample struct {
+	Time  int64
+	Value float64
+}
+
+// Series is a series of the record with its samples in the order of time.
+type Series struct {
+	Labels  map[string]string // with __name__
+	Samples []Sample
+}
+
+// Input is the record of a cluster in an hour.
+type Input struct {
+	Cluster string
+	Start   time.Time // full hour
+	// Openings are the last samples at or before the start, none older than Lookback.
+	Openings []Series
+	// Series have the samples after the start, until the end of the hour at the latest.
+	Series []Series
+}
+
+// Hour is what a cluster used in an hour.
+type Hour struct {
+	Cluster string
+	Start   time.Time
+	GPUs    []GPU    // sorted by node and UUID
+	Charges []Charge // sorted by node, UUID, pod and reason
+}
+
+// GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
+// empty.
+type GPU struct {
+	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
+	// First and Last are the first and last scrape of the placement, zero without one. Scrapes
+	// counts them.
+	First, Last time.Time
+	Scrapes     int
+	Energy      int64 // mJ
+	// EnergySource and EnergyScope describe the energy counter.
+	EnergySource, EnergyScope string
+	XIDs                      map[string]int64 // by code
+	Losses, EnergyResets      int64
+	// RemappedCorrectable and RemappedUncorrectable are memory rows by the kind of the error.
+	RemappedCorrectable, RemappedUncorrectable int64
+}
+
+// Charge is a part of the energy of a board: that of a pod, or unattributed energy with its
+// reason.
+type Charge struct {
+	Node, UUID, Serial     string
+	Namespace, Pod, PodUID string // empty for unattributed energy
+	Reason                 string // empty for pods
+	// Energy is in mJ. Exclusive is its measured part, Idle its idle part.
+	Energy, Exclusive, Idle int64
+	// Held, GPUTime and Active are in ms. GPUTime is Held weighted by the share of the GPU.
+	Held, GPUTime, Active int64
+}
+
+// Unrecorded is the reason of energy that no series of the record has: a pod began and was retired
+// while the exporter was not scraped.
+const Unrecorded = "unrecorded"
+
+// The errors of records that cannot be folded.
+var (
+	// ErrReplicas means that two series of one account have samples at the same time: two replicas
+	// of a Prometheus without deduplication.
+	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
+	// ErrOvercharged means that charges exceed the energy of a board.
+	ErrOvercharged = errors.New("the charges exceed the energy of the board")
+)
+
+// The metrics of the record that are no counters, and the counter of the board.
+const (
+	placement         = "gpuledger_placement_info"
+	source            = "gpuledger_board_energy_source_info"
+	boardCreated      = "gpuledger_board_created_timestamp_seconds"
+	allocationCreated = "gpuledger_allocation_created_timestamp_seconds"
+	boardEnergy       = "gpuledger_board_energy_joules_total"
+)
+
+// counter describes a counter of the record: the labels that identify a series of a GPU, and where
+// its increase belongs.
+type counter struct {
+	name string
+	by   []string
+	unit float64 // 1000 for millijoules and milliseconds
+	add  func(r *rows, a account, increase int64)
+}
+
+var podLabels = []string{"namespace", "pod", "pod_uid"}
+
+var counters = []counter{
+	{boardEnergy, nil, 1000, func(r *rows, a account, n int64) { r.gpu(a).Energy += n }},
+	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, func(r *rows, a account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, func(r *rows, a account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
+	{"gpuledger_board_losses_total", nil, 1, func(r *rows, a account, n int64) { r.gpu(a).Losses += n }},
+	{"gpuledger_board_energy_resets_total", nil, 1, func(r *rows, a account, n int64) { r.gpu(a).EnergyResets += n }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
+	{"gpuledger_allocation_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Energy += n }},
+	{"gpuledger_allocation_exclusive_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Exclusive += n }},
+	{"gpuledger_allocation_idle_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Idle += n }},
+	{"gpuledger_allocation_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Held += n }},
+	{"gpuledger_allocation_gpu_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).GPUTime += n }},
+	{"gpuledger_allocation_active_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Active += n }},
+}
+
+// Metrics are the metrics that Fold reads.
+func Metrics() []string {
+	names := []string{placement, source, boardCreated, allocationCreated}
+	for _, c := range counters {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// gpuKey is a GPU on a node.
+type gpuKey struct{ node, uuid string }
+
+// account is a counter of a GPU. Serial and chassis are attributes of its samples: they may become
+// known later.
+type account struct {
+	gpuKey
+	metric string
+	labels [3]string // the values of counter.by
+}
+
+func (c counter) account(labels map[string]string) account {
+	a := account{gpuKey: gpuOf(labels), metric: c.name}
+	for i, name := range c.by {
+		a.labels[i] = labels[name]
+	}
+	return a
+}
+
+func gpuOf(labels map[string]string) gpuKey { return gpuKey{labels["node"], labels["UUID"]} }
+
+// Fold computes the rows of an hour. Errors name the account.
+func Fold(in Input) (*Hour, error) {
+	f := folder{start: in.Start.UnixMilli(), openings: make(map[account]Sample), seen: make(map[gpuKey]int64)}
+	byMetric := make(map[string][]Series)
+	for _, s := range in.Series {
+		if len(s.Samples) > 0 {
+			byMetric[s.Labels["__name__"]] = append(byMetric[s.Labels["__name__"]], s)
+		}
+	}
+	if err := f.observe(in.Openings, byMetric); err != nil {
+		return nil, err
+	}
+	r := rows{gpus: make(map[gpuKey]*GPU), charges: make(map[chargeKey]*Charge)}
+	r.place(byMetric)
+	for _, c := range counters {
+		accounts, err := c.merge(byMetric[c.name])
+		if err != nil {
+			return nil, err
+		}
+		for a, samples := range accounts {
+			c.add(&r, a, f.increase(c, a, samples))
+		}
+	}
+	hour := &Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
+	return hour, r.close(hour)
+}
+
+// merge joins the series of each account, which follow each other in time.
+func (c counter) merge(series []Series) (map[account][]Sample, error) {
+	slices.SortFunc(series, func(a, b Series) int { return cmp.Compare(a.Samples[0].Time, b.Samples[0].Time) })
+	accounts := make(map[account][]Sample)
+	for _, s := range series {
+		a := c.account(s.Labels)
+		known := accounts[a]
+		if len(known) > 0 && known[len(known)-1].Time >= s.Samples[0].Time {
+			return nil, fmt.Errorf("%s of GPU %s on node %s: %w", c.name, a.uuid, a.node, ErrReplicas)
+		}
+		accounts[a] = append(known, s.Samples...)
+	}
+	return accounts, nil
+}
+
+// folder has what is known before the samples of an account.
+type folder struct {
+	start    int64
+	openings map[account]Sample
+	// seen is when a GPU was first scraped: the opening or the first sample of its board. The
+	// entry without UUID is that of any GPU of the node.
+	seen map[gpuKey]int64
+	// created has the created timestamps of the counters of boards and pods, in seconds since the
+	// epoch, at each scrape.
+	created map[account][]Sample
+}
+
+// The created timestamps of a GPU's counters.
+var (
+	createdOfBoard = counter{name: boardCreated}
+	createdOfPod   = counter{name: allocationCreated, by: podLabels}
+)
+
+func (f *folder) observe(openings []Series, series map[string][]Series) error {
+	opening := make(map[string][]Series)
+	for _, s := range openings {
+		if len(s.Samples) > 0 {
+			opening[s.Labels["__name__"]] = append(opening[s.Labels["__name__"]], s)
+		}
+	}
+	for _, c := range counters {
+		for _, s := range opening[c.name] {
+			a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
+			if known, ok := f.openings[a]; !ok || known.Time < last.Time {
+				f.openings[a] = last
+			}
+			f.see(a.gpuKey, last.Time)
+		}
+		for _, s := range series[c.name] {
+			f.see(gpuOf(s.Labels), s.Samples[0].Time)
+		}
+	}
+	f.created = make(map[account][]Sample)
+	for _, c := range []counter{createdOfBoard, createdOfPod} {
+		before := make(map[account]Sample)
+		for _, s := range opening[c.name] {
+			a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
+			if known, ok := before[a]; !ok || known.Time < last.Time {
+				before[a] = last
+			}
+		}
+		accounts, err := c.merge(series[c.name])
+		if err != nil {
+			return err
+		}
+		for a, samples := range accounts {
+			if first, ok := before[a]; ok {
+				samples = append([]Sample{first}, samples...)
+			}
+			f.created[a] = samples
+		}
+	}
+	return nil
+}
+
+// createdAt returns the created timestamp of a counter at a scrape, false if it is not known.
+func (f *folder) createdAt(c counter, a account, at int64) (float64, bool) {
+	a.metric = boardCreated
+	if len(c.by) == len(podLabels) {
+		a.metric = allocationCreated
+	} else {
+		a.labels = [3]string{}
+	}
+	samples := f.created[a]
+	i, found := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.Time, at) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0, false
+	}
+	return samples[i].Value, true
+}
+
+func (f *folder) see(k gpuKey, at int64) {
+	for _, k := range []gpuKey{k, {node: k.node}} {
+		if known, ok := f.seen[k]; !ok || at < known {
+			f.seen[k] = at
+		}
+	}
+}
+
+// increase returns by how much a counter grew. A counter with a smaller value or another created
+// timestamp restarted at 0.
+func (f *folder) increase(c counter, a account, samples []Sample) int64 {
+	last, known := f.openings[a]
+	value := c.integer(last.Value)
+	if !known {
+		last = samples[0]
+		if !f.isNew(a, last.Time) {
+			value = c.integer(last.Value)
+		}
+	}
+	created, hasCreated := f.createdAt(c, a, last.Time)
+	sum := int64(0)
+	for _, s := range samples {
+		now := c.integer(s.Value)
+		at, ok := f.createdAt(c, a, s.Time)
+		if now < value || ok && hasCreated && at != created {
+			value = 0
+		}
+		sum += now - value
+		value, created, hasCreated = now, at, ok
+	}
+	return sum
+}
+
+// isNew reports whether all of the first value of an account without an opening belongs to this
+// hour: no earlier hour has a part of it.
+//   - On a GPU that was scraped before, a counter that appears began at 0 since.
+//   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
+//     returned, or the record begins.
+//   - Without a created timestamp, the GPU appeared if its node was scraped before.
+func (f *folder) isNew(a account, first int64) bool {
+	if f.seen[a.gpuKey] < first {
+		return true
+	}
+	if created, known := f.createdAt(counters[0], a, first); known {
+		return created*1000 >= float64(f.start-Lookback.Milliseconds())
+	}
+	return f.seen[gpuKey{node: a.node}] < first
+}
+
+// integer returns a value in the smallest unit: joules have at most three decimals.
+func (c counter) integer(value float64) int64 { return int64(value*c.unit + 0.5) }
+
+// chargeKey identifies a charge.
+type chargeKey struct {
+	gpuKey
+	pod    [3]string
+	reason string
+}
+
+// rows collects the rows of an hour.
+type rows struct {
+	gpus    map[gpuKey]*GPU
+	charges map[chargeKey]*Charge
+}
+
+func (r *rows) gpu(a account) *GPU { return r.at(a.gpuKey) }
+
+func (r *rows) at(k gpuKey) *GPU {
+	if r.gpus[k] == nil {
+		r.gpus[k] = &GPU{Node: k.node, UUID: k.uuid}
+	}
+	return r.gpus[k]
+}
+
+func (r *rows) charge(k chargeKey) *Charge {
+	if r.charges[k] == nil {
+		r.charges[k] = &Charge{Node: k.node, UUID: k.uuid, Namespace: k.pod[0], Pod: k.pod[1], PodUID: k.pod[2], Reason: k.reason}
+	}
+	return r.charges[k]
+}
+
+func (r *rows) pod(a account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
+
+func (r *rows) reason(a account, reason string) *Charge {
+	return r.charge(chargeKey{gpuKey: a.gpuKey, reason: reason})
+}
+
+func (g *GPU) addXID(code string, n int64) {
+	if n == 0 {
+		return
+	}
+	if g.XIDs == nil {
+		g.XIDs = make(map[string]int64)
+	}
+	g.XIDs[code] += n
+}
+
+func (g *GPU) addRemapped(kind string, n int64) {
+	if kind == "correctable" {
+		g.RemappedCorrectable += n
+	} else {
+		g.RemappedUncorrectable += n
+	}
+}
+
+// place adds the attributes of each GPU, by its last scrape.
+func (r *rows) place(series map[string][]Series) {
+	latest := func(series []Series) []Series {
+		return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
+			return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
+		})
+	}
+	for _, s := range latest(series[boardEnergy]) {
+		r.at(gpuOf(s.Labels)).Serial = s.Labels["serial"]
+	}
+	for _, s := range latest(series[source]) {
+		g := r.at(gpuOf(s.Labels))
+		g.EnergySource, g.EnergyScope = s.Labels["source"], s.Labels["scope"]
+	}
+	for _, s := range latest(series[placement]) {
+		l, g := s.Labels, r.at(gpuOf(s.Labels))
+		g.Serial, g.ChassisSerial, g.ChassisSlot, g.TrayIndex = l["serial"], l["chassis_serial"], l["chassis_slot"], l["tray_index"]
+		g.PCIBusID, g.Model, g.SystemUUID = l["pci_bus_id"], l["model"], l["system_uuid"]
+		first, last := time.UnixMilli(s.Samples[0].Time).UTC(), time.UnixMilli(s.Samples[len(s.Samples)-1].Time).UTC()
+		if g.Scrapes == 0 || first.Before(g.First) {
+			g.First = first
+		}
+		g.Last = last
+		g.Scrapes += len(s.Samples)
+	}
+}
+
+// close adds the remainders and sorts the rows.
+func (r *rows) close(h *Hour) error {
+	charged := make(map[gpuKey]int64)
+	for k, c := range r.charges {
+		charged[k.gpuKey] += c.Energy
+	}
+	for k, g := range r.gpus {
+		switch rest := g.Energy - charged[k]; {
+		case rest < 0:
+			return fmt.Errorf("GPU %s on node %s: %d mJ are charged, the board used %d mJ: %w", k.uuid, k.node, charged[k], g.Energy, ErrOvercharged)
+		case rest > 0:
+			r.charge(chargeKey{gpuKey: k, reason: Unrecorded}).Energy += rest
+		}
+		h.GPUs = append(h.GPUs, *g)
+	}
+	for c := range maps.Values(r.charges) {
+		empty := Charge{Node: c.Node, UUID: c.UUID, Namespace: c.Namespace, Pod: c.Pod, PodUID: c.PodUID, Reason: c.Reason}
+		if *c == empty {
+			continue
+		}
+		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
+		h.Charges = append(h.Charges, *c)
+	}
+	slices.SortFunc(h.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID)) })
+	slices.SortFunc(h.Charges, Charge.compare)
+	return nil
+}
+
+func (c Charge) compare(d Charge) int {
+	return cmp.Or(
+		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
+		cmp.Compare(c.Namespace, d.Namespace), cmp.Compare(c.Pod, d.Pod), cmp.Compare(c.PodUID, d.PodUID),
+	)
+}
