@@ -1,0 +1,223 @@
+// Package store reads raw samples of the record from a Prometheus-compatible query API. It needs
+// instant queries only, and refuses answers that may be incomplete.
+package store
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/config"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// parameters are the query parameters with which a store rejects a query that it cannot answer
+// completely.
+var parameters = map[string]url.Values{
+	"prometheus":      {},
+	"mimir":           {},
+	"thanos":          {"partial_response": {"false"}, "dedup": {"true"}, "max_source_resolution": {"0s"}},
+	"victoriametrics": {"deny_partial_response": {"1"}, "nocache": {"1"}},
+}
+
+// Config is the configuration from the flags.
+type Config struct {
+	URL, Type, HTTPConfig string
+	// Cluster is the name of the only cluster, empty if series have the label cluster.
+	Cluster string
+	Timeout time.Duration
+}
+
+// Register adds the flags with their defaults.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in it are sent with every query")
+	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
+	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus")
+	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
+}
+
+// Store is a Prometheus-compatible store.
+type Store struct {
+	config Config
+	query  *url.URL
+	client *http.Client
+}
+
+// New returns a store. It does not connect.
+func New(c Config) (*Store, error) {
+	preset, ok := parameters[c.Type]
+	if !ok {
+		return nil, fmt.Errorf("--store.type=%s: must be one of %s", c.Type, strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+	}
+	base, err := url.Parse(c.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("--store.url=%s: must be a URL such as http://127.0.0.1:9090", c.URL)
+	}
+	q := base.Query()
+	for name, values := range preset {
+		q[name] = values
+	}
+	at := base.JoinPath("api/v1/query")
+	at.RawQuery = q.Encode()
+	settings := &config.HTTPClientConfig{FollowRedirects: true}
+	if c.HTTPConfig != "" {
+		if settings, _, err = config.LoadHTTPConfigFile(c.HTTPConfig); err != nil {
+			return nil, fmt.Errorf("--store.http.config.file=%s: %w", c.HTTPConfig, err)
+		}
+	}
+	client, err := config.NewClientFromConfig(*settings, "gpuledger-archive")
+	if err != nil {
+		return nil, fmt.Errorf("--store.http.config.file=%s: %w", c.HTTPConfig, err)
+	}
+	return &Store{config: c, query: at, client: client}, nil
+}
+
+// Record is the record of a cluster in an hour, with what shows whether it is complete.
+type Record struct {
+	fold.Input
+	// Up are the samples of up{job="gpuledger-record"} in the hour.
+	Up []fold.Series
+	// Before are the nodes with samples of a board in the hour before.
+	Before []string
+}
+
+// Clusters returns the clusters that have boards in an hour.
+func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
+	if s.config.Cluster != "" {
+		return []string{s.config.Cluster}, nil
+	}
+	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[1h]))`, hour.Add(time.Hour), func(found fold.Series) {
+		clusters = append(clusters, found.Labels["cluster"])
+	})
+	if err == nil && slices.Contains(clusters, "") {
+		return nil, errors.New(`series in the store have no label cluster: set the external label in Prometheus, or --cluster for a store of one cluster`)
+	}
+	slices.Sort(clusters)
+	return clusters, err
+}
+
+const boardEnergy = "gpuledger_board_energy_joules_total"
+
+// Read reads the record of a cluster in an hour.
+func (s *Store) Read(ctx context.Context, cluster string, hour time.Time) (*Record, error) {
+	r := &Record{Input: fold.Input{Cluster: cluster, Start: hour}}
+	for _, metric := range fold.Metrics() {
+		openings, err := s.openings(ctx, metric, cluster, hour)
+		if err != nil {
+			return nil, fmt.Errorf("opening values of %s: %w", metric, err)
+		}
+		r.Openings = append(r.Openings, openings...)
+		within, err := s.raw(ctx, metric+s.matchers(cluster), hour, hour.Add(time.Hour))
+		if err != nil {
+			return nil, fmt.Errorf("samples of %s: %w", metric, err)
+		}
+		r.Series = append(r.Series, within...)
+	}
+	var err error
+	if r.Up, err = s.raw(ctx, "up"+s.matchers(cluster, `job="gpuledger-record"`), hour, hour.Add(time.Hour)); err != nil {
+		return nil, fmt.Errorf("samples of up: %w", err)
+	}
+	err = s.ask(ctx, `group by (node) (last_over_time(`+boardEnergy+s.matchers(cluster)+`[1h]))`, hour, func(found fold.Series) {
+		r.Before = append(r.Before, found.Labels["node"])
+	})
+	return r, err
+}
+
+// SampledSince reports whether a cluster has samples in the day after a moment. Stores receive
+// samples in the order of time, so all samples until then have arrived.
+func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
+	until := after.Add(24 * time.Hour)
+	if until.After(now) {
+		until = now
+	}
+	window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
+	expr := "group(last_over_time(up" + s.matchers(cluster, `job="gpuledger-record"`) + "[" + window + "]))"
+	err = s.ask(ctx, expr, until, func(fold.Series) { found = true })
+	return found, err
+}
+
+// openings returns the last samples of a metric at or before a moment. last_over_time does not
+// return their times: they have the time of the moment. Series of a GPU that differ only in the
+// serial number or the chassis follow each other; their samples are read with their times.
+func (s *Store) openings(ctx context.Context, metric, cluster string, at time.Time) (openings []fold.Series, err error) {
+	seen, twice := make(map[string]bool), make(map[string]bool)
+	err = s.ask(ctx, `last_over_time(`+metric+s.matchers(cluster)+`[1d])`, at, func(o fold.Series) {
+		labels := maps.Clone(o.Labels)
+		maps.DeleteFunc(labels, func(name, _ string) bool { return name == "serial" || name == "chassis_serial" })
+		key := fmt.Sprint(labels)
+		if seen[key] {
+			twice[o.Labels["UUID"]] = true
+		}
+		seen[key] = true
+		openings = append(openings, o)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for uuid := range twice {
+		raw, err := s.raw(ctx, metric+s.matchers(cluster, "UUID="+strconv.Quote(uuid)), at.Add(-fold.Lookback), at)
+		if err != nil {
+			return nil, err
+		}
+		openings = append(slices.DeleteFunc(openings, func(o fold.Series) bool { return o.Labels["UUID"] == uuid }), raw...)
+	}
+	return openings, nil
+}
+
+// raw returns the samples of a selector after one moment, until another.
+func (s *Store) raw(ctx context.Context, selector string, after, until time.Time) (found []fold.Series, err error) {
+	window := strconv.FormatInt(int64(until.Sub(after).Seconds()), 10) + "s"
+	from, to := after.UnixMilli(), until.UnixMilli()
+	err = s.ask(ctx, selector+"["+window+"]", until, func(r fold.Series) {
+		// Prometheus 2 includes a sample at the beginning of the window.
+		r.Samples = slices.DeleteFunc(r.Samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
+		if len(r.Samples) > 0 {
+			found = append(found, r)
+		}
+	})
+	return found, err
+}
+
+// matchers returns the matchers of a selector for a cluster.
+func (s *Store) matchers(cluster string, more ...string) string {
+	if s.config.Cluster == "" {
+		more = append(more, "cluster="+strconv.Quote(cluster))
+	}
+	return "{" + strings.Join(more, ",") + "}"
+}
+
+// ask evaluates an instant query.
+func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.query.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	response, err := s.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return fmt.Errorf("%s: HTTP status %s: %q", s.query.Redacted(), response.Status, text)
+	}
+	if err := decode(response.Body, add); err != nil {
+		return fmt.Errorf("%s: %w", s.query.Redacted(), err)
+	}
+	return nil
+}
