@@ -1,0 +1,55 @@
+// Command gpuledger-archive files the long-term record of GPU fleets as tables: which GPU was
+// where in each hour, and which pods used its energy. It reads a Prometheus-compatible store, and
+// has access to neither GPUs nor the Kubernetes API.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/gpuledger/gpuledger/internal/archive"
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+func main() {
+	cfg, err := archive.Parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage()
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gpuledger-archive:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		os.Exit(2)
+	case cfg.Version:
+		fmt.Println(version.Print("gpuledger-archive"))
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := cli.NewLogger(cfg.Log)
+	if err := archive.Once(ctx, cfg, time.Now(), log); err != nil {
+		log.Error("stopped", "err", err)
+		stop()
+		os.Exit(1) //nolint:gocritic // stop was called
+	}
+}
+
+func usage() {
+	flags, _ := archive.Flags()
+	flags.SetOutput(os.Stdout)
+	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
+
+usage: gpuledger-archive once [flags]   file the hours that are missing, and end
+
+`)
+	flags.PrintDefaults()
+}

@@ -1,0 +1,214 @@
+// Package foldtest simulates fleets and their record, with the truth that an archive must have.
+package foldtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Store has the samples of series by their labels.
+type Store struct {
+	labels  map[string]map[string]string
+	samples map[string][]fold.Sample
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{make(map[string]map[string]string), make(map[string][]fold.Sample)}
+}
+
+// Add stores a sample. Labels are pairs of names and values.
+func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string) {
+	labels := map[string]string{"__name__": metric}
+	for i := 0; i < len(pairs); i += 2 {
+		labels[pairs[i]] = pairs[i+1]
+	}
+	key := fmt.Sprint(labels)
+	s.labels[key] = labels
+	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
+}
+
+// Input returns the record of an hour.
+func (s *Store) Input(start time.Time) fold.Input {
+	in := fold.Input{Start: start}
+	from, to := in.Start.UnixMilli(), in.Start.Add(time.Hour).UnixMilli()
+	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+		var before, within []fold.Sample
+		for _, sample := range s.samples[key] {
+			switch {
+			case sample.Time <= from && sample.Time > from-fold.Lookback.Milliseconds():
+				before = []fold.Sample{sample}
+			case sample.Time > from && sample.Time <= to:
+				within = append(within, sample)
+			}
+		}
+		if before != nil {
+			in.Openings = append(in.Openings, fold.Series{Labels: s.labels[key], Samples: before})
+		}
+		if within != nil {
+			in.Series = append(in.Series, fold.Series{Labels: s.labels[key], Samples: within})
+		}
+	}
+	return in
+}
+
+// OpenMetrics returns the samples as text for promtool. It has no markers of staleness.
+func (s *Store) OpenMetrics() []byte {
+	var text bytes.Buffer
+	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+		var labels []string
+		for name, value := range s.labels[key] {
+			if name != "__name__" {
+				labels = append(labels, name+"="+strconv.Quote(value))
+			}
+		}
+		slices.Sort(labels)
+		for _, x := range s.samples[key] {
+			fmt.Fprintf(&text, "%s{%s} %v %.3f\n", s.labels[key]["__name__"], strings.Join(labels, ","), x.Value, float64(x.Time)/1000)
+		}
+	}
+	text.WriteString("# EOF\n")
+	return text.Bytes()
+}
+
+// Fleet is a simulated cluster of nodes with a GPU each, which reboot, are not scraped for a while,
+// learn serial numbers late and run pods that often live for minutes.
+type Fleet struct {
+	Nodes []*Node
+	start time.Time
+	store *Store
+	rand  *rand.Rand
+	more  []string // labels of all series
+}
+
+// Node is a simulated exporter: a GPU, its pods and their counters in millijoules.
+type Node struct {
+	Name string
+	// Board and Pods, by UID, are the truth: the increase of the scraped counters.
+	Board int64
+	Pods  map[string]int64
+
+	began  time.Time
+	serial string
+	energy int64
+	idle   int64
+	last   int64 // the last scraped value
+	pods   map[string]*pod
+	born   int // pods
+	down   int // minutes until the node is up
+	unseen int // scrapes that are missed
+}
+
+type pod struct {
+	energy, last int64
+	began        time.Time
+	ended        int // minutes since its end, 0 while it runs
+}
+
+// retention is the number of minutes for which an ended pod has counters.
+const retention = 5
+
+// NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
+// on every series.
+func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
+	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), more: labels}
+	for i := range nodes {
+		f.Nodes = append(f.Nodes, &Node{
+			Name: "n" + strconv.Itoa(i), began: start.Add(time.Second), down: i * f.rand.IntN(100),
+			pods: make(map[string]*pod), Pods: make(map[string]int64),
+		})
+	}
+	return f
+}
+
+// Run advances the fleet by minutes. Each node is scraped at a moment of its own.
+func (f *Fleet) Run(minutes int) {
+	for minute := range minutes {
+		for i, n := range f.Nodes {
+			at := f.start.Add(time.Duration(minute)*time.Minute + time.Duration(i%50+1)*time.Second)
+			if f.advance(n, at) {
+				f.scrape(n, at)
+			}
+		}
+	}
+	f.start = f.start.Add(time.Duration(minutes) * time.Minute)
+}
+
+// advance lets a node run for a minute. It returns false while the node is down.
+func (f *Fleet) advance(n *Node, at time.Time) bool {
+	switch {
+	case n.down > 0:
+		if n.down--; n.down == 0 {
+			n.began, n.energy, n.idle, n.last, n.pods = at.Add(-20*time.Second), 0, 0, 0, make(map[string]*pod)
+		}
+		return false
+	case f.rand.IntN(700) == 0:
+		n.down = 1 + f.rand.IntN(90)
+		return false
+	}
+	if f.rand.IntN(10) == 0 && len(n.pods) < 4 {
+		n.born++
+		n.pods[n.Name+"-"+strconv.Itoa(n.born)] = &pod{began: at.Add(-time.Duration(f.rand.IntN(50)) * time.Second)}
+	}
+	rest := 60 * (100_000 + f.rand.Int64N(400_000))
+	n.energy += rest
+	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
+		p := n.pods[uid]
+		if p.ended > 0 {
+			if p.ended++; p.ended > retention+1 {
+				delete(n.pods, uid)
+			}
+			continue
+		}
+		part := f.rand.Int64N(rest + 1)
+		p.energy, rest = p.energy+part, rest-part
+		if f.rand.IntN(30) == 0 {
+			p.ended = 1
+		}
+	}
+	n.idle += rest
+	return true
+}
+
+// scrape adds the record of a node to the store, unless the scrape is missed.
+func (f *Fleet) scrape(n *Node, at time.Time) {
+	switch {
+	case n.unseen > 0:
+		n.unseen--
+		return
+	case f.rand.IntN(50) == 0:
+		return
+	case f.rand.IntN(400) == 0:
+		n.unseen = f.rand.IntN(100)
+		return
+	case n.serial == "" && f.rand.IntN(100) == 0:
+		n.serial = "S-" + n.Name
+	}
+	add := func(metric string, value float64, labels ...string) {
+		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", "GPU-" + n.Name, "serial", n.serial}, labels)...)
+	}
+	f.store.Add(at, 1, "up", slices.Concat(f.more, []string{"job", "gpuledger-record", "node", n.Name})...)
+	add("gpuledger_placement_info", 1, "chassis_serial", "C-"+n.Name, "model", "NVIDIA H100 80GB HBM3", "pci_bus_id", "00000000:1B:00.0")
+	add("gpuledger_board_energy_joules_total", joules(n.energy))
+	add("gpuledger_board_created_timestamp_seconds", float64(n.began.UnixMilli())/1000)
+	add("gpuledger_board_unattributed_energy_joules_total", joules(n.idle), "reason", "idle")
+	n.Board += n.energy - n.last
+	n.last = n.energy
+	for uid, p := range n.pods {
+		labels := []string{"namespace", "ml", "pod", uid, "pod_uid", uid}
+		add("gpuledger_allocation_energy_joules_total", joules(p.energy), labels...)
+		add("gpuledger_allocation_created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
+		n.Pods[uid] += p.energy - p.last
+		p.last = p.energy
+	}
+}
+
+func joules(millijoules int64) float64 { return float64(millijoules) / 1000 }

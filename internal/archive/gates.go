@@ -1,0 +1,90 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// refusal is the reason why the data of an hour may be incomplete. The hour is not filed.
+type refusal struct{ error }
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// The reasons of refusals, besides those of package fold.
+var (
+	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
+	errDownsampled = errors.New("the samples are more than three minutes apart: query raw data")
+)
+
+const (
+	// maxLag is how long samples may be late. After that a cluster without later samples is gone.
+	maxLag = 48 * time.Hour
+	// maxInterval is the maximum interval of raw samples.
+	maxInterval = 3 * time.Minute
+	// maxSilent is the part of a cluster's nodes that may be silent.
+	maxSilent = 0.05
+)
+
+// gates has what the checks need beside the record.
+type gates struct {
+	sampledAfter bool
+	now          time.Time
+	acceptGaps   bool
+}
+
+// check returns a refusal if the record of an hour may be incomplete.
+func check(r *store.Record, g gates) error {
+	switch {
+	case !g.sampledAfter && g.now.Sub(r.Start) < maxLag:
+		return &refusal{errLagging}
+	case interval(r.Series) > maxInterval:
+		return &refusal{errDownsampled}
+	case g.acceptGaps:
+		return nil
+	}
+	silent := silentNodes(r)
+	if len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(r.Before)) {
+		return &refusal{fmt.Errorf(
+			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: check the store, or set --accept-gaps",
+			len(silent), len(r.Before), strings.Join(silent[:min(3, len(silent))], ", "))}
+	}
+	return nil
+}
+
+// interval returns the shortest interval between two samples of a series, 0 if no series has two.
+func interval(series []fold.Series) time.Duration {
+	shortest := int64(math.MaxInt64)
+	for _, s := range series {
+		for i := 1; i < len(s.Samples); i++ {
+			shortest = min(shortest, s.Samples[i].Time-s.Samples[i-1].Time)
+		}
+	}
+	if shortest == math.MaxInt64 {
+		return 0
+	}
+	return time.Duration(shortest) * time.Millisecond
+}
+
+// silentNodes returns the nodes that had samples in the hour before, and have none, not even of a
+// failed scrape.
+func silentNodes(r *store.Record) []string {
+	present := make(map[string]bool)
+	for _, s := range slices.Concat(r.Series, r.Up) {
+		present[s.Labels["node"]] = true
+	}
+	var silent []string
+	for _, node := range r.Before {
+		if !present[node] {
+			silent = append(silent, node)
+		}
+	}
+	slices.Sort(silent)
+	return silent
+}
