@@ -94,7 +94,7 @@ help: ## list the targets
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
 
 .PHONY: build
-build: exporter reconciler simnode ## build the exporter, the reconciler, the simulated node and its fake driver into bin/
+build: exporter reconciler archive simnode ## build the programs, the simulated node and its fake driver into bin/
 
 .PHONY: needs
 needs:
@@ -111,6 +111,11 @@ exporter: needs
 reconciler:
 	@echo "build: bin/gpuledger-reconciler"
 	@CGO_ENABLED=0 $(BUILD) -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-reconciler
+
+.PHONY: archive
+archive:
+	@echo "build: bin/gpuledger-archive"
+	@CGO_ENABLED=0 $(BUILD) -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-archive
 
 .PHONY: simnode
 simnode: needs
@@ -170,7 +175,7 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 .PHONY: e2e-suites
 e2e-suites: build manifests
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
-		deploy reconciler history rules rulers queries dashboards cluster) ./test/alerts
+		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
 # Its cluster is its own: it waits for namespaces to go, a dozen times.
 .PHONY: e2e-uninstall
@@ -196,6 +201,10 @@ e2e-queries:
 .PHONY: e2e-history
 e2e-history: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
+
+.PHONY: e2e-archive
+e2e-archive:
+	@$(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build
@@ -281,13 +290,13 @@ rendered: manifests
 
 .PHONY: binary
 binary:
-	@echo "binary: both programs are built from what the images are built from"
+	@echo "binary: the programs are built from what the images are built from"
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
-	@$(MAKE) --no-print-directory -C bin/context exporter reconciler >/dev/null
+	@$(MAKE) --no-print-directory -C bin/context exporter reconciler archive >/dev/null
 	@echo "binary: gpuledger is bound lazily, needs only libc and holds no path of this machine"
 	@cd bin/context && tools/check-binary bin/gpuledger
-	@echo "binary: gpuledger-reconciler needs no library"
-	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler | grep NEEDED
+	@echo "binary: gpuledger-reconciler and gpuledger-archive need no library"
+	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler bin/context/bin/gpuledger-archive | grep NEEDED
 	@rm -r bin/context
 
 .PHONY: unit

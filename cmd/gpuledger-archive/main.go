@@ -39,7 +39,7 @@ func main() {
 	if err := archive.Once(ctx, cfg, time.Now(), log); err != nil {
 		log.Error("stopped", "err", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
+		os.Exit(1)
 	}
 }
 

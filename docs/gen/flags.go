@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -24,6 +25,7 @@ func flagsPage() ([]byte, error) {
 	exporter, _ := app.Flags(environment)
 	status, _ := app.StatusFlags()
 	cluster, _ := reconciler.Flags(environment)
+	filer, _ := archive.Flags()
 	inBoth := func(row string) bool {
 		return slices.Contains(rows(exporter), row) && slices.Contains(rows(cluster), row)
 	}
@@ -34,10 +36,11 @@ func flagsPage() ([]byte, error) {
 		title, about string
 		rows         []string
 	}{
-		{"Both programs", "`gpuledger` and `gpuledger-reconciler` share these.", shared},
+		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these.", shared},
 		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
+		{"gpuledger-archive", "Files the record as tables: [archive.md](archive.md).", rows(filer)},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
 		for _, r := range table.rows {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-var pages = map[string]func() ([]byte, error){"flags.md": flagsPage, "metrics.md": metricsPage}
+var pages = map[string]func() ([]byte, error){"flags.md": flagsPage, "metrics.md": metricsPage, "tables.md": tablesPage}
 
 func main() {
 	if len(os.Args) != 2 {

@@ -50,6 +50,7 @@ var never = []struct {
 		[]string{"internal/simnode", "internal/gpu/gputest", "test", "docs", "dashboards"},
 		"ships, and nothing simulated ships",
 	},
+	{[]string{"internal/archive"}, allBut("internal/archive", "internal/cli"), "reads stores only"},
 	{[]string{"internal", "podmapper", "collector", "test"}, []string{"cmd"}, "is no program"},
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "stands on the other side of the driver, the kubelet and the kernel"},
 }
@@ -83,7 +84,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import the standard library only.
-var pure = []string{"internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
+var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
@@ -149,17 +150,23 @@ func TestNothingSimulated(t *testing.T) {
 	}
 }
 
-// TestReconcilerIsPureGo: the program with credentials needs no C compiler and no C
-// library, and has no way to a GPU.
-func TestReconcilerIsPureGo(t *testing.T) {
-	for _, line := range goList(t, "-deps", "-f", "{{.ImportPath}} {{if not .Standard}}{{len .CgoFiles}}{{else}}0{{end}}", "./cmd/gpuledger-reconciler") {
-		pkg, cgo, _ := strings.Cut(line, " ")
-		if cgo != "0" {
-			t.Errorf("gpuledger-reconciler links %s, which is cgo", pkg)
-		}
-		for _, banned := range []string{module + "internal/source/nvml", module + "internal/source/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"} {
-			if pkg == banned || strings.HasPrefix(pkg, banned+"/") {
-				t.Errorf("gpuledger-reconciler links %s", pkg)
+// TestPureGo checks that the programs with access to a network need no C library and have no way
+// to a GPU, and that the archive has none to the API server.
+func TestPureGo(t *testing.T) {
+	banned := map[string][]string{
+		"gpuledger-reconciler": {module + "internal/source/nvml", module + "internal/source/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},
+		"gpuledger-archive":    {module + "internal/source", module + "internal/simnode", module + "internal/archive/fold/foldtest", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp", "k8s.io"},
+	}
+	for program, banned := range banned {
+		for _, line := range goList(t, "-deps", "-f", "{{.ImportPath}} {{if not .Standard}}{{len .CgoFiles}}{{else}}0{{end}}", "./cmd/"+program) {
+			pkg, cgo, _ := strings.Cut(line, " ")
+			if cgo != "0" {
+				t.Errorf("%s links %s, which is cgo", program, pkg)
+			}
+			for _, b := range banned {
+				if pkg == b || strings.HasPrefix(pkg, b+"/") {
+					t.Errorf("%s links %s", program, pkg)
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
@@ -96,7 +97,7 @@ func Parse(args []string) (Config, error) {
 const settle = 5 * time.Minute
 
 // ErrRefused means that hours were refused, because their data is incomplete.
-var ErrRefused = errors.New("hours were refused")
+var ErrRefused = errors.New("hours refused")
 
 // Once files all hours of the range that are not filed. It returns ErrRefused if some hours are
 // incomplete, and continues with the others.
@@ -112,13 +113,14 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	defer folder.Close()
 	a := archive{config: c, store: source, folder: folder, now: now, log: log}
 	first, last := c.span(now)
-	refused := 0
+	refused, found := 0, false
 	for hour := first; !hour.After(last); hour = hour.Add(time.Hour) {
 		clusters, err := source.Clusters(ctx, hour)
 		if err != nil {
 			return fmt.Errorf("clusters of %s: %w", hour.Format(time.RFC3339), err)
 		}
 		for _, cluster := range clusters {
+			found = true
 			switch err := a.file(ctx, cluster, hour); {
 			case errors.As(err, new(*refusal)):
 				refused++
@@ -128,8 +130,11 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 			}
 		}
 	}
+	if !found {
+		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", c.Store.URL, first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
+	}
 	if refused > 0 {
-		return fmt.Errorf("%d %w: run the command again, or see the reasons above", refused, ErrRefused)
+		return fmt.Errorf("%w: %d, for the reasons above; run the command again when the data is complete", ErrRefused, refused)
 	}
 	return nil
 }
@@ -185,6 +190,6 @@ func (a *archive) file(ctx context.Context, cluster string, hour time.Time) erro
 	if err := a.folder.Replace(h); err != nil {
 		return err
 	}
-	a.log.Info("hour filed", "cluster", cluster, "hour", hour, "gpus", len(h.GPUs), "charges", len(h.Charges), "took", time.Since(began).Round(time.Millisecond))
+	a.log.Info("hour filed", "cluster", cluster, "hour", hour, "gpus", len(h.GPUs), "charges", len(h.Charges), "seconds", math.Round(time.Since(began).Seconds()*1000)/1000)
 	return nil
 }

@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 )
 
-// Build builds our programs in cmd as they are shipped, into a folder. The reconciler needs no C
-// compiler, and the others bind the driver's functions lazily: see the Makefile.
+// Build builds our programs in cmd as they are shipped, into a folder. The exporter and the
+// simulated node bind the driver's functions lazily, and the others need no C compiler: see the
+// Makefile.
 func Build(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -extldflags=-Wl,-z,lazy",
 			"-o", filepath.Join(dir, name), "github.com/gpuledger/gpuledger/cmd/"+name)
 		build.Env = os.Environ()
-		if name == "gpuledger-reconciler" {
+		if name != "gpuledger" && name != "simnode" {
 			build.Env = append(build.Env, "CGO_ENABLED=0")
 		}
 		if out, err := build.CombinedOutput(); err != nil {

@@ -65,9 +65,7 @@ func New(c Config) (*Store, error) {
 		return nil, fmt.Errorf("--store.url=%s: must be a URL such as http://127.0.0.1:9090", c.URL)
 	}
 	q := base.Query()
-	for name, values := range preset {
-		q[name] = values
-	}
+	maps.Copy(q, preset)
 	at := base.JoinPath("api/v1/query")
 	at.RawQuery = q.Encode()
 	settings := &config.HTTPClientConfig{FollowRedirects: true}

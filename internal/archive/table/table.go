@@ -137,7 +137,7 @@ type summary struct {
 }
 
 // Hours is the manifest: a row for each hour whose data is filed completely.
-var Hours = build("hours", "the hours that are filed",
+var Hours = build("hours", "an hour of a cluster whose rows are filed completely",
 	func(h *fold.Hour) []summary { return []summary{summarize(h)} },
 	integer("gpus", "rows in gpu_hours", func(s *summary) int64 { return s.gpus }),
 	integer("charges", "rows in charges", func(s *summary) int64 { return s.charges }),

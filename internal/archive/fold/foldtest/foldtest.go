@@ -80,7 +80,7 @@ func (s *Store) OpenMetrics() []byte {
 }
 
 // Fleet is a simulated cluster of nodes with a GPU each, which reboot, are not scraped for a while,
-// learn serial numbers late and run pods that often live for minutes.
+// learn serial numbers late and run pods, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
 	start time.Time
@@ -134,9 +134,11 @@ func (f *Fleet) Run(minutes int) {
 	for minute := range minutes {
 		for i, n := range f.Nodes {
 			at := f.start.Add(time.Duration(minute)*time.Minute + time.Duration(i%50+1)*time.Second)
-			if f.advance(n, at) {
-				f.scrape(n, at)
+			up := 0.0
+			if f.advance(n, at) && f.scrape(n, at) {
+				up = 1
 			}
+			f.store.Add(at, up, "up", slices.Concat(f.more, []string{"job", "gpuledger-record", "node", n.Name})...)
 		}
 	}
 	f.start = f.start.Add(time.Duration(minutes) * time.Minute)
@@ -178,24 +180,23 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	return true
 }
 
-// scrape adds the record of a node to the store, unless the scrape is missed.
-func (f *Fleet) scrape(n *Node, at time.Time) {
+// scrape adds the record of a node to the store. It returns false for a failed scrape.
+func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	switch {
 	case n.unseen > 0:
 		n.unseen--
-		return
+		return false
 	case f.rand.IntN(50) == 0:
-		return
+		return false
 	case f.rand.IntN(400) == 0:
 		n.unseen = f.rand.IntN(100)
-		return
+		return false
 	case n.serial == "" && f.rand.IntN(100) == 0:
 		n.serial = "S-" + n.Name
 	}
 	add := func(metric string, value float64, labels ...string) {
 		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", "GPU-" + n.Name, "serial", n.serial}, labels)...)
 	}
-	f.store.Add(at, 1, "up", slices.Concat(f.more, []string{"job", "gpuledger-record", "node", n.Name})...)
 	add("gpuledger_placement_info", 1, "chassis_serial", "C-"+n.Name, "model", "NVIDIA H100 80GB HBM3", "pci_bus_id", "00000000:1B:00.0")
 	add("gpuledger_board_energy_joules_total", joules(n.energy))
 	add("gpuledger_board_created_timestamp_seconds", float64(n.began.UnixMilli())/1000)
@@ -209,6 +210,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) {
 		n.Pods[uid] += p.energy - p.last
 		p.last = p.energy
 	}
+	return true
 }
 
 func joules(millijoules int64) float64 { return float64(millijoules) / 1000 }

@@ -1,0 +1,201 @@
+//go:build e2e
+
+// Package archive_test runs the shipped gpuledger-archive against real stores, and compares its
+// tables with the truth of simulated fleets.
+package archive_test
+
+import (
+	"context"
+	"encoding/csv"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+var kills = flag.Int("kills", 20, "how often the archive is killed")
+
+// began is when the histories begin.
+var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+const hours = 30
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// binary builds the program.
+func binary(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
+	return filepath.Join(dir, "gpuledger-archive")
+}
+
+// serve starts a Prometheus with the samples of a store.
+func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
+	t.Helper()
+	programs, err := prometheus.FromEnv()
+	check(t, err)
+	server := prometheus.Server{
+		Programs: programs, Group: group, Name: name, Address: program.AddressFor(t), Config: []byte(config),
+		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
+	}
+	check(t, server.Load(t.Context(), s.OpenMetrics()))
+	_, err = server.Start(t.Context())
+	check(t, err)
+	return server
+}
+
+// once runs the program over the histories.
+func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
+	args = append([]string{
+		"once", "--log.format=json", "--folder=" + folder,
+		"--from=" + began.Format(time.RFC3339), "--until=" + began.Add(hours*time.Hour).Format(time.RFC3339),
+	}, args...)
+	return exec.CommandContext(ctx, binary, args...).CombinedOutput()
+}
+
+// rows returns the rows of all files of a table, as maps of columns.
+func rows(t *testing.T, folder, table string) (all []map[string]string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", table+".csv"))
+	check(t, err)
+	for _, name := range names {
+		file, err := os.Open(name)
+		check(t, err)
+		lines, err := csv.NewReader(file).ReadAll()
+		check(t, err)
+		check(t, file.Close())
+		for _, line := range lines[1:] {
+			row := make(map[string]string)
+			for i, column := range lines[0] {
+				row[column] = line[i]
+			}
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// sum adds up a column by other columns.
+func sum(t *testing.T, rows []map[string]string, column string, by ...string) map[string]int64 {
+	t.Helper()
+	sums := make(map[string]int64)
+	for _, row := range rows {
+		n, err := strconv.ParseInt(row[column], 10, 64)
+		check(t, err)
+		key := make([]string, len(by))
+		for i, name := range by {
+			key[i] = row[name]
+		}
+		sums[strings.Join(key, " ")] += n
+	}
+	return sums
+}
+
+// tree returns the content of the files of a folder.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	check(t, filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(folder, path)
+		all[name] = string(text)
+		return err
+	}))
+	return all
+}
+
+// TestExact checks that the tables have the energy of two clusters in one store to the millijoule,
+// that a second run changes nothing, and that a run that was killed is completed by the next one.
+func TestExact(t *testing.T) {
+	s := foldtest.NewStore()
+	fleets := map[string]*foldtest.Fleet{
+		"east": foldtest.NewFleet(s, began, 1, 12, "cluster", "east"),
+		"west": foldtest.NewFleet(s, began, 2, 4, "cluster", "west"),
+	}
+	boards, pods := make(map[string]int64), make(map[string]int64)
+	for cluster, f := range fleets {
+		f.Run(hours * 60)
+		for _, n := range f.Nodes {
+			boards[cluster+" "+n.Name] = n.Board
+			for uid, energy := range n.Pods {
+				if energy > 0 {
+					pods[cluster+" "+uid] = energy
+				}
+			}
+		}
+	}
+	server := serve(t, program.OpenFor(t), "store", s, "")
+	program, folder := binary(t), t.TempDir()
+	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if diff := cmp.Diff(boards, sum(t, rows(t, folder, "gpu_hours"), "energy_mj", "cluster", "node")); diff != "" {
+		t.Errorf("boards (-scraped +filed):\n%s", diff)
+	}
+	charges := rows(t, folder, "charges")
+	ofPods := slices.DeleteFunc(slices.Clone(charges), func(row map[string]string) bool { return row["pod_uid"] == "" })
+	if diff := cmp.Diff(pods, sum(t, ofPods, "energy_mj", "cluster", "pod_uid")); diff != "" {
+		t.Errorf("pods (-scraped +filed):\n%s", diff)
+	}
+	byHour := []string{"cluster", "hour", "node", "uuid"}
+	used, charged := sum(t, rows(t, folder, "gpu_hours"), "energy_mj", byHour...), sum(t, charges, "energy_mj", byHour...)
+	for key, energy := range used {
+		if energy == 0 {
+			delete(used, key)
+		}
+	}
+	if diff := cmp.Diff(used, charged); diff != "" {
+		t.Errorf("the charges of a GPU and hour do not add up to it (-used +charged):\n%s", diff)
+	}
+	if got, want := len(rows(t, folder, "hours")), 2*hours; got != want {
+		t.Errorf("%d hours are filed, want %d", got, want)
+	}
+
+	want := tree(t, folder)
+	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL(), "--again"); err != nil || strings.Contains(string(out), "hour filed") {
+		t.Errorf("%v: a second run files hours again:\n%s", err, out)
+	}
+	if diff := cmp.Diff(want, tree(t, folder)); diff != "" {
+		t.Errorf("a second run changes files (-first +second):\n%s", diff)
+	}
+
+	killed := t.TempDir()
+	for range *kills {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(500))*time.Millisecond)
+		_, _ = once(ctx, program, killed, "--store.url="+server.URL(), "--again")
+		cancel()
+	}
+	if out, err := once(t.Context(), program, killed, "--store.url="+server.URL()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := tree(t, killed)
+	for name := range got {
+		if strings.HasSuffix(name, ".next") {
+			delete(got, name)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("after %d kills (-undisturbed +killed):\n%s", *kills, diff)
+	}
+}
