@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/archive"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
@@ -31,6 +32,9 @@ func main() {
 		os.Exit(2)
 	case cfg.Version:
 		fmt.Println(version.Print("gpuledger-archive"))
+		return
+	case cfg.Schema:
+		fmt.Print(postgres.Schema())
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -49,6 +53,7 @@ func usage() {
 	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
 
 usage: gpuledger-archive once [flags]   file the hours that are missing, and end
+       gpuledger-archive schema         print the statements that create the tables in PostgreSQL
 
 `)
 	flags.PrintDefaults()

@@ -86,7 +86,7 @@ func TestSpan(t *testing.T) {
 		{[]string{"once", "--from=2026-03-01T03", "--until=2026-03-01T05:30:00Z"}, noon, noon.Add(-9 * time.Hour), noon.Add(-8 * time.Hour)},
 	}
 	for _, tt := range tests {
-		c, err := Parse(tt.args)
+		c, err := Parse(append(tt.args, "--folder=x"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,5 +107,8 @@ func TestParse(t *testing.T) {
 		}) {
 			t.Errorf("error of %q is %v, and does not name the argument", args, err)
 		}
+	}
+	if _, err := Parse([]string{"--again"}); err == nil || !strings.Contains(err.Error(), "--folder") {
+		t.Errorf("error without a sink is %v", err)
 	}
 }

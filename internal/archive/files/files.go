@@ -7,6 +7,7 @@ package files
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func Open(path string) (*Folder, error) {
 func (f *Folder) Close() error { return f.lock.Close() }
 
 // Filed returns the digest of an hour, empty if the hour is not filed.
-func (f *Folder) Filed(cluster string, hour time.Time) (string, error) {
+func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (string, error) {
 	rows, err := f.read(table.Hours, cluster, hour)
 	if err != nil {
 		return "", err
@@ -65,8 +66,8 @@ func (f *Folder) Filed(cluster string, hour time.Time) (string, error) {
 
 // Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
 // the manifest is complete, also after a crash.
-func (f *Folder) Replace(h *fold.Hour) error {
-	filed, err := f.Filed(h.Cluster, h.Start)
+func (f *Folder) Replace(ctx context.Context, h *fold.Hour) error {
+	filed, err := f.Filed(ctx, h.Cluster, h.Start)
 	if err != nil {
 		return err
 	}

@@ -60,8 +60,8 @@ func tree(t *testing.T, root string) map[string]string {
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	check(t, f.Replace(hour(noon.Add(time.Hour), 5)))
-	check(t, f.Replace(hour(noon, 7)))
+	check(t, f.Replace(t.Context(), hour(noon.Add(time.Hour), 5)))
+	check(t, f.Replace(t.Context(), hour(noon, 7)))
 	const day = "cluster=east%2F1/date=2026-03-01/"
 	got := tree(t, dir)
 	want := map[string]string{
@@ -88,15 +88,15 @@ func TestReplace(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	f, want := open(t, dir), open(t, other)
 	for _, h := range []*fold.Hour{hour(noon, 7), hour(noon.Add(time.Hour), 5), hour(noon, 9), hour(noon, 9)} {
-		check(t, f.Replace(h))
+		check(t, f.Replace(t.Context(), h))
 	}
-	check(t, want.Replace(hour(noon, 9)))
-	check(t, want.Replace(hour(noon.Add(time.Hour), 5)))
+	check(t, want.Replace(t.Context(), hour(noon, 9)))
+	check(t, want.Replace(t.Context(), hour(noon.Add(time.Hour), 5)))
 	if diff := cmp.Diff(tree(t, other), tree(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	for at, want := range map[time.Time]string{noon: table.Digest(hour(noon, 9)), noon.Add(2 * time.Hour): "", noon.AddDate(0, 0, 1): ""} {
-		if digest, err := f.Filed("east/1", at); err != nil || digest != want {
+		if digest, err := f.Filed(t.Context(), "east/1", at); err != nil || digest != want {
 			t.Errorf("%s: digest %q, %v, want %q", at, digest, err, want)
 		}
 	}
@@ -115,10 +115,10 @@ func TestLock(t *testing.T) {
 func TestOtherColumns(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	check(t, f.Replace(hour(noon, 7)))
+	check(t, f.Replace(t.Context(), hour(noon, 7)))
 	path := filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges.csv")
 	check(t, os.WriteFile(path, []byte("cluster,hour,more\n"), 0o600))
-	if err := f.Replace(hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "other columns") {
+	if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "other columns") {
 		t.Errorf("error is %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {

@@ -37,6 +37,8 @@ type Table struct {
 	Name    string
 	Help    string
 	Columns []Column
+	// Key are the columns that identify a row.
+	Key []string
 	// Rows returns the rows of an hour, sorted. Values are strings, int64 and time.Time.
 	Rows func(h *fold.Hour) [][]any
 }
@@ -47,13 +49,13 @@ type column[T any] struct {
 	value func(h *fold.Hour, row *T) any
 }
 
-// build returns a table. Its first columns are cluster and hour.
-func build[T any](name, help string, rows func(*fold.Hour) []T, columns ...column[T]) Table {
+// build returns a table. Its first columns are cluster and hour, and so are those of its key.
+func build[T any](name, help string, key []string, rows func(*fold.Hour) []T, columns ...column[T]) Table {
 	columns = append([]column[T]{
 		{Column{"cluster", Text, "external label of the Prometheus"}, func(h *fold.Hour, _ *T) any { return h.Cluster }},
 		{Column{"hour", Time, "start of the hour"}, func(h *fold.Hour, _ *T) any { return h.Start }},
 	}, columns...)
-	t := Table{Name: name, Help: help}
+	t := Table{Name: name, Help: help, Key: append([]string{"cluster", "hour"}, key...)}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.Column)
 	}
@@ -84,7 +86,7 @@ func moment[T any](name, help string, value func(*T) time.Time) column[T] {
 }
 
 // GPUHours has a row for each GPU and hour.
-var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health",
+var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
 	func(h *fold.Hour) []fold.GPU { return h.GPUs },
 	text("node", "node", func(g *fold.GPU) string { return g.Node }),
 	text("uuid", "UUID of the GPU", func(g *fold.GPU) string { return g.UUID }),
@@ -110,7 +112,7 @@ var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of it
 
 // Charges has a row for each pod or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
-var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the reason for which no pod is charged",
+var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the reason for which no pod is charged", []string{"node", "uuid", "namespace", "pod", "pod_uid", "reason"},
 	func(h *fold.Hour) []fold.Charge { return h.Charges },
 	text("node", "node", func(c *fold.Charge) string { return c.Node }),
 	text("uuid", "UUID of the GPU", func(c *fold.Charge) string { return c.UUID }),
@@ -137,7 +139,7 @@ type summary struct {
 }
 
 // Hours is the manifest: a row for each hour whose data is filed completely.
-var Hours = build("hours", "an hour of a cluster whose rows are filed completely",
+var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
 	func(h *fold.Hour) []summary { return []summary{summarize(h)} },
 	integer("gpus", "rows in gpu_hours", func(s *summary) int64 { return s.gpus }),
 	integer("charges", "rows in charges", func(s *summary) int64 { return s.charges }),
