@@ -28,6 +28,8 @@ type Config struct {
 	Store store.Config
 	// Folder and Postgres are where the archive is: a folder, a database, or both.
 	Folder, Postgres string
+	// Formats are the formats of files in the folder.
+	Formats cli.List
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -63,12 +65,13 @@ func (m moment) MarshalText() ([]byte, error) {
 
 // Flags returns the flag set of gpuledger-archive, bound to a configuration with the defaults.
 func Flags() (*flag.FlagSet, *Config) {
-	c := &Config{}
+	c := &Config{Formats: cli.List{"csv"}}
 	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 	c.Log.Register(fs)
 	c.Store.Register(fs)
-	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in, as CSV")
+	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
+	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now")
@@ -185,7 +188,7 @@ type archive struct {
 // open opens the sinks.
 func (a *archive) open(ctx context.Context) error {
 	if a.config.Folder != "" {
-		folder, err := files.Open(a.config.Folder)
+		folder, err := files.Open(a.config.Folder, a.config.Formats)
 		if err != nil {
 			return fmt.Errorf("--folder: %w", err)
 		}

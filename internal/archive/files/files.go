@@ -1,14 +1,12 @@
-// Package files files the archive in a local folder, as CSV. Each table has a folder, with a file
-// for each cluster and day, in the layout of Hive:
+// Package files files the archive in a local folder, as CSV and Parquet. Each table has a folder,
+// with a file for each cluster and day, in the layout of Hive:
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
 package files
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,14 +24,45 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Folder is a folder of the archive. Another process cannot open it at the same time.
-type Folder struct {
-	path string
-	lock *os.File
+// format is a file format. Rows have values as in [table.Table].
+type format struct {
+	name  string // and the extension of its files
+	write func(w io.Writer, t table.Table, rows [][]any) error
+	read  func(file *os.File, t table.Table) ([][]any, error)
 }
 
-// Open creates a folder if it is missing, and locks it.
-func Open(path string) (*Folder, error) {
+var formats = []format{{"csv", writeCSV, readCSV}, {"parquet", writeParquet, readParquet}}
+
+// Formats are the names of the file formats.
+func Formats() []string {
+	var all []string
+	for _, f := range formats {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// Folder is a folder of the archive. Another process cannot open it at the same time.
+type Folder struct {
+	path    string
+	lock    *os.File
+	formats []format
+}
+
+// Open creates a folder if it is missing, and locks it. Every table is written in each of the
+// formats.
+func Open(path string, names []string) (*Folder, error) {
+	var chosen []format
+	for _, name := range names {
+		i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown format %q: must be one of %s", name, strings.Join(Formats(), ", "))
+		}
+		chosen = append(chosen, formats[i])
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("no format is given")
+	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
 	}
@@ -44,71 +74,72 @@ func Open(path string) (*Folder, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("lock %s: %w: another gpuledger-archive writes this folder", path, err)
 	}
-	return &Folder{path, lock}, nil
+	return &Folder{path, lock, chosen}, nil
 }
 
 // Close unlocks the folder.
 func (f *Folder) Close() error { return f.lock.Close() }
 
-// Filed returns the digest of an hour, empty if the hour is not filed.
-func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (string, error) {
-	rows, err := f.read(table.Hours, cluster, hour)
-	if err != nil {
-		return "", err
-	}
-	for _, row := range rows {
-		if row[1] == table.Format(hour) {
-			return row[len(row)-1], nil
+// Filed returns the digest of an hour, empty if the hour is not filed in all formats.
+func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (digest string, err error) {
+	for i, as := range f.formats {
+		rows, err := f.read(as, table.Hours, cluster, hour)
+		if err != nil {
+			return "", err
 		}
+		found := ""
+		for _, row := range rows {
+			if row[1].(time.Time).Equal(hour) {
+				found = row[len(row)-1].(string)
+			}
+		}
+		if i > 0 && found != digest {
+			return "", nil
+		}
+		digest = found
 	}
-	return "", nil
+	return digest, nil
 }
 
 // Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
 // the manifest is complete, also after a crash.
-func (f *Folder) Replace(ctx context.Context, h *fold.Hour) error {
-	filed, err := f.Filed(ctx, h.Cluster, h.Start)
-	if err != nil {
-		return err
-	}
-	if filed != "" {
-		if err := f.replace(table.Hours, h, nil); err != nil {
+func (f *Folder) Replace(_ context.Context, h *fold.Hour) error {
+	for _, as := range f.formats {
+		if err := f.replace(as, table.Hours, h, nil); err != nil {
 			return err
 		}
-	}
-	for _, t := range append(slices.Clone(table.Data), table.Hours) {
-		if err := f.replace(t, h, t.Rows(h)); err != nil {
-			return err
+		for _, t := range append(slices.Clone(table.Data), table.Hours) {
+			if err := f.replace(as, t, h, t.Rows(h)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // replace writes the file of a day again, with other rows of the hour.
-func (f *Folder) replace(t table.Table, h *fold.Hour, rows [][]any) error {
-	all, err := f.read(t, h.Cluster, h.Start)
+func (f *Folder) replace(as format, t table.Table, h *fold.Hour, rows [][]any) error {
+	all, err := f.read(as, t, h.Cluster, h.Start)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(row []string) bool { return row[1] == table.Format(h.Start) })
-	for _, row := range rows {
-		texts := make([]string, len(row))
-		for i, value := range row {
-			texts[i] = table.Format(value)
-		}
-		all = append(all, texts)
+	n := len(all)
+	all = slices.DeleteFunc(all, func(row []any) bool { return row[1].(time.Time).Equal(h.Start) })
+	if len(all) == n && len(rows) == 0 {
+		return nil
 	}
-	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Compare(a[1], b[1]) })
-	return f.write(t, f.file(t, h.Cluster, h.Start), all)
+	all = append(all, rows...)
+	slices.SortStableFunc(all, func(a, b []any) int { return a[1].(time.Time).Compare(b[1].(time.Time)) })
+	return f.write(as, t, f.file(as, t, h.Cluster, h.Start), all)
 }
 
-func (f *Folder) file(t table.Table, cluster string, hour time.Time) string {
-	return filepath.Join(f.path, t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.UTC().Format(time.DateOnly), t.Name+".csv")
+func (f *Folder) file(as format, t table.Table, cluster string, hour time.Time) string {
+	return filepath.Join(f.path, t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.UTC().Format(time.DateOnly), t.Name+"."+as.name)
 }
 
 // read returns the rows of a day, none if there is no file.
-func (f *Folder) read(t table.Table, cluster string, hour time.Time) ([][]string, error) {
-	path := f.file(t, cluster, hour)
+func (f *Folder) read(as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
+	path := f.file(as, t, cluster, hour)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -117,31 +148,15 @@ func (f *Folder) read(t table.Table, cluster string, hour time.Time) ([][]string
 		return nil, err
 	}
 	defer file.Close()
-	r := csv.NewReader(bufio.NewReader(file))
-	head, err := r.Read()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if !slices.Equal(head, names(t)) {
-		return nil, fmt.Errorf("%s has other columns than this version of gpuledger-archive writes: move it away to file the day again", path)
-	}
-	rows, err := r.ReadAll()
+	rows, err := as.read(file, t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return rows, nil
 }
 
-func names(t table.Table) []string {
-	all := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		all[i] = c.Name
-	}
-	return all
-}
-
 // write replaces a file at once: readers have the old one or the new one.
-func (f *Folder) write(t table.Table, path string, rows [][]string) (err error) {
+func (f *Folder) write(as format, t table.Table, path string, rows [][]any) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -151,8 +166,7 @@ func (f *Folder) write(t table.Table, path string, rows [][]string) (err error) 
 		return err
 	}
 	defer next.Close()
-	w := csv.NewWriter(next)
-	if err := errors.Join(w.Write(names(t)), w.WriteAll(rows), next.Sync()); err != nil {
+	if err := cmp.Or(as.write(next, t, rows), next.Sync()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.Rename(next.Name(), path); err != nil {

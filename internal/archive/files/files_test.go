@@ -25,9 +25,12 @@ func hour(start time.Time, energy int64) *fold.Hour {
 	}
 }
 
-func open(t *testing.T, path string) *files.Folder {
+func open(t *testing.T, path string, formats ...string) *files.Folder {
 	t.Helper()
-	f, err := files.Open(path)
+	if formats == nil {
+		formats = []string{"csv"}
+	}
+	f, err := files.Open(path, formats)
 	check(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
@@ -106,7 +109,7 @@ func TestReplace(t *testing.T) {
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	if _, err := files.Open(dir); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
+	if _, err := files.Open(dir, []string{"csv"}); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -123,5 +126,62 @@ func TestOtherColumns(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {
 		t.Errorf("the file is now %q, %v", text, err)
+	}
+}
+
+// TestFormats checks that Parquet has the same rows as CSV, and that an hour is filed when all
+// formats have it.
+func TestFormats(t *testing.T) {
+	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
+	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")
+	unseen := hour(noon, 7)
+	unseen.GPUs[0].First, unseen.GPUs[0].Last, unseen.GPUs[0].Scrapes = time.Time{}, time.Time{}, 0
+	for _, h := range []*fold.Hour{hour(noon.Add(time.Hour), 5), unseen} {
+		check(t, first.Replace(t.Context(), h))
+		check(t, second.Replace(t.Context(), h))
+		check(t, third.Replace(t.Context(), h))
+	}
+	got := tree(t, both)
+	for name, text := range tree(t, csv) {
+		if got[name] != text {
+			t.Errorf("%s differs beside Parquet", name)
+		}
+	}
+	parquet := 0
+	for name, text := range tree(t, again) {
+		if strings.HasSuffix(name, ".parquet") {
+			parquet++
+			if got[name] != text {
+				t.Errorf("%s differs beside CSV", name)
+			}
+		}
+	}
+	if parquet != 3 {
+		t.Errorf("%d Parquet files, want 3", parquet)
+	}
+	check(t, os.Remove(filepath.Join(both, "hours/cluster=east%2F1/date=2026-03-01/hours.parquet")))
+	if digest, err := first.Filed(t.Context(), "east/1", noon); err != nil || digest != "" {
+		t.Errorf("digest without Parquet is %q, %v", digest, err)
+	}
+	if _, err := files.Open(t.TempDir(), []string{"xml"}); err == nil || !strings.Contains(err.Error(), "csv, parquet") {
+		t.Errorf("error of an unknown format is %v", err)
+	}
+}
+
+// TestParquet checks that rows survive a file.
+func TestParquet(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for _, energy := range []int64{7, -1, 1 << 60} {
+		f, err := files.Open(dir, []string{"parquet"})
+		check(t, err)
+		check(t, f.Replace(t.Context(), hour(noon.Add(time.Duration(energy&3)*time.Hour), energy)))
+		check(t, f.Close())
+	}
+	f := open(t, other, "parquet")
+	for _, energy := range []int64{1 << 60, -1, 7} { // the last one replaces the one before
+		check(t, f.Replace(t.Context(), hour(noon.Add(time.Duration(energy&3)*time.Hour), energy)))
+	}
+	if digest, err := f.Filed(t.Context(), "east/1", noon.Add(3*time.Hour)); err != nil || digest != table.Digest(hour(noon.Add(3*time.Hour), 7)) {
+		t.Errorf("digest is %q, %v", digest, err)
 	}
 }

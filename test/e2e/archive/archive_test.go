@@ -65,7 +65,7 @@ func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, c
 // once runs the program over the histories.
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
 	args = append([]string{
-		"once", "--log.format=json", "--folder=" + folder,
+		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
 		"--from=" + began.Format(time.RFC3339), "--until=" + began.Add(hours*time.Hour).Format(time.RFC3339),
 	}, args...)
 	return exec.CommandContext(ctx, binary, args...).CombinedOutput()

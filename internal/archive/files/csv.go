@@ -1,0 +1,86 @@
+package files
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// errColumns is the error of a file that this version would not write.
+var errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
+
+func writeCSV(w io.Writer, t table.Table, rows [][]any) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(names(t)); err != nil {
+		return err
+	}
+	texts := make([]string, len(t.Columns))
+	for _, row := range rows {
+		for i, value := range row {
+			texts[i] = table.Format(value)
+		}
+		if err := out.Write(texts); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func readCSV(file *os.File, t table.Table) (rows [][]any, err error) {
+	in := csv.NewReader(bufio.NewReader(file))
+	head, err := in.Read()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !slices.Equal(head, names(t)) {
+		return nil, errColumns
+	}
+	for {
+		texts, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		row := make([]any, len(texts))
+		for i, text := range texts {
+			if row[i], err = parse(t.Columns[i], text); err != nil {
+				line, _ := in.FieldPos(i)
+				return nil, fmt.Errorf("line %d, column %s: %w", line, t.Columns[i].Name, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+}
+
+// parse is the inverse of [table.Format].
+func parse(c table.Column, text string) (any, error) {
+	switch c.Type {
+	case table.Int:
+		return strconv.ParseInt(text, 10, 64)
+	case table.Time:
+		if text == "" {
+			return time.Time{}, nil
+		}
+		return time.Parse(time.RFC3339, text)
+	}
+	return text, nil
+}
+
+func names(t table.Table) []string {
+	all := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		all[i] = c.Name
+	}
+	return all
+}

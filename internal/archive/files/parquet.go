@@ -1,0 +1,102 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// tags are the types of columns in Parquet: texts repeat in a dictionary, unknown times are null.
+var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.Time: "optional,timestamp(millisecond),zstd"}
+
+var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
+
+// schemaOf returns the schema of a table. It is derived from a struct, because a group of columns
+// would be sorted by name.
+func schemaOf(t table.Table) *parquet.Schema {
+	fields := make([]reflect.StructField, len(t.Columns))
+	for i, c := range t.Columns {
+		tag := reflect.StructTag(fmt.Sprintf("parquet:%q", c.Name+","+tags[c.Type]))
+		fields[i] = reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: goTypes[c.Type], Tag: tag}
+	}
+	return parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
+}
+
+func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
+	out := parquet.NewGenericWriter[any](w, schemaOf(t))
+	for _, row := range rows {
+		values := make(parquet.Row, len(row))
+		for i, value := range row {
+			values[i] = valueOf(value, i)
+		}
+		if _, err := out.WriteRows([]parquet.Row{values}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func valueOf(value any, column int) parquet.Value {
+	switch v := value.(type) {
+	case int64:
+		return parquet.Int64Value(v).Level(0, 0, column)
+	case time.Time:
+		if v.IsZero() {
+			return parquet.NullValue().Level(0, 0, column)
+		}
+		return parquet.Int64Value(v.UnixMilli()).Level(0, 1, column)
+	}
+	return parquet.ByteArrayValue([]byte(value.(string))).Level(0, 0, column)
+}
+
+func readParquet(file *os.File, t table.Table) (rows [][]any, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	opened, err := parquet.OpenFile(file, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	if opened.Schema().String() != schemaOf(t).String() {
+		return nil, errColumns
+	}
+	in := parquet.NewGenericReader[any](opened)
+	defer in.Close()
+	buffer := make([]parquet.Row, 100)
+	for {
+		n, err := in.ReadRows(buffer)
+		for _, values := range buffer[:n] {
+			row := make([]any, len(values))
+			for i, v := range values {
+				row[i] = anyOf(t.Columns[i].Type, v)
+			}
+			rows = append(rows, row)
+		}
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func anyOf(as table.Type, v parquet.Value) any {
+	switch {
+	case as == table.Int:
+		return v.Int64()
+	case as == table.Time && v.IsNull():
+		return time.Time{}
+	case as == table.Time:
+		return time.UnixMilli(v.Int64()).UTC()
+	}
+	return string(v.ByteArray())
+}
