@@ -140,9 +140,14 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 		until = now
 	}
 	window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-	expr := "group(last_over_time(up" + s.matchers(cluster, `job="gpuledger-record"`) + "[" + window + "]))"
-	err = s.ask(ctx, expr, until, func(fold.Series) { found = true })
-	return found, err
+	// The second selector finds a cluster in which all nodes are down.
+	for _, selector := range []string{boardEnergy + s.matchers(cluster), "up" + s.matchers(cluster, `job="gpuledger-record"`)} {
+		err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
+		if err != nil || found {
+			return found, err
+		}
+	}
+	return false, nil
 }
 
 // openings returns the last samples of a metric at or before a moment. last_over_time does not
