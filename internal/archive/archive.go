@@ -133,7 +133,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	if err != nil {
 		return err
 	}
-	a := archive{config: c, store: source, sinks: make(map[string]sink), now: now, log: log}
+	a := archive{config: c, store: source, sinks: make(map[string]sink), closings: make(map[string]*store.Closings), now: now, log: log}
 	defer a.close()
 	if err := a.open(ctx); err != nil {
 		return err
@@ -181,8 +181,10 @@ type archive struct {
 	store  *store.Store
 	sinks  map[string]sink // by the name of their flag
 	failed bool            // an hour was refused, or a sink failed
-	now    time.Time
-	log    *slog.Logger
+	// closings are those of the last hour that was read, by cluster.
+	closings map[string]*store.Closings
+	now      time.Time
+	log      *slog.Logger
 }
 
 // open opens the sinks.
@@ -265,10 +267,11 @@ func (a *archive) fail(name string, err error) {
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete.
 func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (*fold.Hour, error) {
-	record, err := a.store.Read(ctx, cluster, hour)
+	record, err := a.store.Read(ctx, cluster, hour, a.closings[cluster])
 	if err != nil {
 		return nil, err
 	}
+	a.closings[cluster] = record.Closings()
 	after, err := a.store.SampledSince(ctx, cluster, hour.Add(time.Hour), a.now)
 	if err != nil {
 		return nil, err

@@ -125,9 +125,12 @@ var counters = []counter{
 	{"gpuledger_allocation_active_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Active += n }},
 }
 
-// Metrics are the metrics that Fold reads.
-func Metrics() []string {
-	names := []string{placement, source, boardCreated, allocationCreated}
+// Metrics are the metrics that Fold reads in an hour.
+func Metrics() []string { return append([]string{placement, source}, Opened()...) }
+
+// Opened are the metrics that Fold needs opening values of.
+func Opened() []string {
+	names := []string{boardCreated, allocationCreated}
 	for _, c := range counters {
 		names = append(names, c.name)
 	}
@@ -201,8 +204,7 @@ func (c counter) merge(series []Series) (map[account][]Sample, error) {
 type folder struct {
 	start    int64
 	openings map[account]Sample
-	// seen is when a GPU was first scraped: the opening or the first sample of its board. The
-	// entry without UUID is that of any GPU of the node.
+	// seen is when a GPU was first scraped: its first opening or sample.
 	seen map[gpuKey]int64
 	// created has the created timestamps of the counters of boards and pods, in seconds since the
 	// epoch, at each scrape.
@@ -277,10 +279,8 @@ func (f *folder) createdAt(c counter, a account, at int64) (float64, bool) {
 }
 
 func (f *folder) see(k gpuKey, at int64) {
-	for _, k := range []gpuKey{k, {node: k.node}} {
-		if known, ok := f.seen[k]; !ok || at < known {
-			f.seen[k] = at
-		}
+	if known, ok := f.seen[k]; !ok || at < known {
+		f.seen[k] = at
 	}
 }
 
@@ -314,15 +314,12 @@ func (f *folder) increase(c counter, a account, samples []Sample) int64 {
 //   - On a GPU that was scraped before, a counter that appears began at 0 since.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
-//   - Without a created timestamp, the GPU appeared if its node was scraped before.
 func (f *folder) isNew(a account, first int64) bool {
 	if f.seen[a.gpuKey] < first {
 		return true
 	}
-	if created, known := f.createdAt(counters[0], a, first); known {
-		return created*1000 >= float64(f.start-Lookback.Milliseconds())
-	}
-	return f.seen[gpuKey{node: a.node}] < first
+	created, known := f.createdAt(counters[0], a, first)
+	return known && created*1000 >= float64(f.start-Lookback.Milliseconds())
 }
 
 // integer returns a value in the smallest unit: joules have at most three decimals.

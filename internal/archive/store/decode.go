@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,31 +13,36 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// point is [seconds, "value"], as in the responses of the query API.
-type point fold.Sample
-
-func (p *point) UnmarshalJSON(text []byte) error {
-	at, value, found := strings.Cut(strings.Trim(string(text), "[] "), ",")
-	if !found {
-		return fmt.Errorf("%.40q is no sample", text)
-	}
-	seconds, err := strconv.ParseFloat(strings.TrimSpace(at), 64)
-	if err != nil {
-		return fmt.Errorf("time of a sample: %w", err)
-	}
-	p.Time = int64(math.Round(seconds * 1000))
-	p.Value, err = strconv.ParseFloat(strings.Trim(value, `" `), 64)
-	if err != nil {
-		return fmt.Errorf("value of a sample: %w", err)
-	}
-	return nil
-}
-
 // series is an element of a matrix, with values, or of a vector, with one value.
 type series struct {
 	Metric map[string]string `json:"metric"`
-	Value  *point            `json:"value"`
-	Values []point           `json:"values"`
+	Value  json.RawMessage   `json:"value"`
+	Values json.RawMessage   `json:"values"`
+}
+
+// samples parses [[seconds, "value"], …], which is valid JSON, several times faster than
+// encoding/json. NaN is left out: VictoriaMetrics returns it for stale markers.
+func samples(text []byte) ([]fold.Sample, error) {
+	found := make([]fold.Sample, 0, bytes.Count(text, []byte{']'}))
+	for pair := range bytes.SplitSeq(text, []byte{']'}) {
+		pair = bytes.TrimLeft(pair, "[, \t\r\n")
+		if len(pair) == 0 {
+			continue
+		}
+		at, value, _ := strings.Cut(string(pair), ",")
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(at), 64)
+		if err != nil {
+			return nil, fmt.Errorf("time of a sample: %w", err)
+		}
+		v, err := strconv.ParseFloat(strings.Trim(value, "\" \t\r\n"), 64)
+		if err != nil {
+			return nil, fmt.Errorf("value of a sample: %w", err)
+		}
+		if !math.IsNaN(v) {
+			found = append(found, fold.Sample{Time: int64(math.Round(seconds * 1000)), Value: v})
+		}
+	}
+	return found, nil
 }
 
 // decode calls add for each series of a response, without holding all of them. Responses with
@@ -93,16 +99,11 @@ func results(d *json.Decoder, add func(fold.Series)) error {
 		if err := d.Decode(&s); err != nil {
 			return err
 		}
-		if s.Value != nil {
-			s.Values = append(s.Values, *s.Value)
+		found, err := samples(append(s.Values, s.Value...))
+		if err != nil {
+			return err
 		}
-		samples := make([]fold.Sample, 0, len(s.Values))
-		for _, p := range s.Values {
-			if !math.IsNaN(p.Value) { // VictoriaMetrics returns stale markers as NaN
-				samples = append(samples, fold.Sample(p))
-			}
-		}
-		add(fold.Series{Labels: s.Metric, Samples: samples})
+		add(fold.Series{Labels: s.Metric, Samples: found})
 	}
 	return expect(d, ']')
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,20 +108,48 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
 
-// Read reads the record of a cluster in an hour.
-func (s *Store) Read(ctx context.Context, cluster string, hour time.Time) (*Record, error) {
+// Closings are the last samples of each series in an hour.
+type Closings struct {
+	hour   time.Time
+	series []fold.Series
+}
+
+// Closings returns the last samples of the record, from which Read takes the opening values of the
+// next hour.
+func (r *Record) Closings() *Closings {
+	c := &Closings{hour: r.Start}
+	for _, s := range r.Series {
+		if slices.Contains(fold.Opened(), s.Labels["__name__"]) {
+			c.series = append(c.series, fold.Series{Labels: s.Labels, Samples: []fold.Sample{s.Samples[len(s.Samples)-1]}})
+		}
+	}
+	return c
+}
+
+// Read reads the record of a cluster in an hour. With the closing values of the hour before, it
+// requests opening values only of accounts that had no sample in that hour; before may be nil.
+func (s *Store) Read(ctx context.Context, cluster string, hour time.Time, before *Closings) (*Record, error) {
 	r := &Record{Input: fold.Input{Cluster: cluster, Start: hour}}
 	for _, metric := range fold.Metrics() {
-		openings, err := s.openings(ctx, metric, cluster, hour)
-		if err != nil {
-			return nil, fmt.Errorf("opening values of %s: %w", metric, err)
-		}
-		r.Openings = append(r.Openings, openings...)
 		within, err := s.raw(ctx, metric+s.matchers(cluster), hour, hour.Add(time.Hour))
 		if err != nil {
 			return nil, fmt.Errorf("samples of %s: %w", metric, err)
 		}
 		r.Series = append(r.Series, within...)
+	}
+	if before == nil || !before.hour.Add(time.Hour).Equal(hour) {
+		before = nil
+	} else {
+		r.Openings = before.series
+	}
+	for metric, uuids := range unopened(r, before) {
+		openings, err := s.openings(ctx, metric, cluster, hour, uuids)
+		if err != nil {
+			return nil, fmt.Errorf("opening values of %s: %w", metric, err)
+		}
+		r.Openings = append(slices.DeleteFunc(slices.Clone(r.Openings), func(o fold.Series) bool {
+			return o.Labels["__name__"] == metric && slices.Contains(uuids, o.Labels["UUID"])
+		}), openings...)
 	}
 	var err error
 	if r.Up, err = s.raw(ctx, "up"+s.matchers(cluster, `job="gpuledger-record"`), hour, hour.Add(time.Hour)); err != nil {
@@ -130,6 +159,36 @@ func (s *Store) Read(ctx context.Context, cluster string, hour time.Time) (*Reco
 		r.Before = append(r.Before, found.Labels["node"])
 	})
 	return r, err
+}
+
+// unopened returns the metrics whose opening values are missing: of all GPUs if before is nil, else
+// of those with accounts that had no sample in the hour before.
+func unopened(r *Record, before *Closings) map[string][]string {
+	missing := make(map[string][]string)
+	if before == nil {
+		for _, metric := range fold.Opened() {
+			missing[metric] = nil
+		}
+		return missing
+	}
+	opened := make(map[string]bool)
+	for _, s := range before.series {
+		opened[account(s.Labels)] = true
+	}
+	for _, s := range r.Series {
+		metric, uuid := s.Labels["__name__"], s.Labels["UUID"]
+		if slices.Contains(fold.Opened(), metric) && !opened[account(s.Labels)] && !slices.Contains(missing[metric], uuid) {
+			missing[metric] = append(missing[metric], uuid)
+		}
+	}
+	return missing
+}
+
+// account identifies the account of a series: all labels except those that may become known later.
+func account(labels map[string]string) string {
+	labels = maps.Clone(labels)
+	maps.DeleteFunc(labels, func(name, _ string) bool { return name == "serial" || name == "chassis_serial" })
+	return fmt.Sprint(labels)
 }
 
 // SampledSince reports whether a cluster has samples in the day after a moment. Stores receive
@@ -150,15 +209,21 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// openings returns the last samples of a metric at or before a moment. last_over_time does not
-// return their times: they have the time of the moment. Series of a GPU that differ only in the
-// serial number or the chassis follow each other; their samples are read with their times.
-func (s *Store) openings(ctx context.Context, metric, cluster string, at time.Time) (openings []fold.Series, err error) {
+// openings returns the last samples of a metric at or before a moment, of some GPUs, or of all if
+// none is given. last_over_time does not return their times: they have the time of the moment.
+// Series of one account follow each other; their samples are read with their times.
+func (s *Store) openings(ctx context.Context, metric, cluster string, at time.Time, uuids []string) (openings []fold.Series, err error) {
+	var of []string
+	if len(uuids) > 0 {
+		quoted := make([]string, len(uuids))
+		for i, uuid := range uuids {
+			quoted[i] = regexp.QuoteMeta(uuid)
+		}
+		of = append(of, "UUID=~"+strconv.Quote(strings.Join(quoted, "|")))
+	}
 	seen, twice := make(map[string]bool), make(map[string]bool)
-	err = s.ask(ctx, `last_over_time(`+metric+s.matchers(cluster)+`[1d])`, at, func(o fold.Series) {
-		labels := maps.Clone(o.Labels)
-		maps.DeleteFunc(labels, func(name, _ string) bool { return name == "serial" || name == "chassis_serial" })
-		key := fmt.Sprint(labels)
+	err = s.ask(ctx, `last_over_time(`+metric+s.matchers(cluster, of...)+`[1d])`, at, func(o fold.Series) {
+		key := account(o.Labels)
 		if seen[key] {
 			twice[o.Labels["UUID"]] = true
 		}
