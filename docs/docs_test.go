@@ -48,7 +48,8 @@ var (
 const (
 	// maxReadme is the maximum number of words in the README: its first screens must be enough to decide.
 	maxReadme = 1200
-	// maxDocs is the maximum number of words in the README and docs/*.md: each fact is stated once.
+	// maxDocs is the maximum number of words in the README and docs/*.md, 1,500 of them about the
+	// archive: each fact is stated once.
 	maxDocs = 33500
 	// maxHeading is the maximum number of characters in a heading.
 	maxHeading = 80

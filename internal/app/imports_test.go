@@ -81,6 +81,9 @@ var only = map[string]string{
 	"k8s.io/component-helpers":  "internal/reconciler",
 	"k8s.io/api":                "internal/reconciler",
 	"k8s.io/apimachinery":       "internal/reconciler",
+
+	"github.com/jackc/pgx":             "internal/archive/postgres",
+	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 
 // pure lists the packages that import the standard library only.

@@ -184,7 +184,8 @@ func unopened(r *Record, before *Closings) map[string][]string {
 	return missing
 }
 
-// account identifies the account of a series: all labels except those that may become known later.
+// account identifies the account of a series: all labels except serial numbers, which may become
+// known later.
 func account(labels map[string]string) string {
 	labels = maps.Clone(labels)
 	maps.DeleteFunc(labels, func(name, _ string) bool { return name == "serial" || name == "chassis_serial" })
