@@ -160,14 +160,14 @@ func gpuOf(labels map[string]string) gpuKey { return gpuKey{labels["node"], labe
 
 // Fold computes the rows of an hour. Errors name the account.
 func Fold(in Input) (*Hour, error) {
-	f := folder{start: in.Start.UnixMilli(), openings: make(map[account]Sample), seen: make(map[gpuKey]int64)}
 	byMetric := make(map[string][]Series)
 	for _, s := range in.Series {
 		if len(s.Samples) > 0 {
 			byMetric[s.Labels["__name__"]] = append(byMetric[s.Labels["__name__"]], s)
 		}
 	}
-	if err := f.observe(in.Openings, byMetric); err != nil {
+	before, err := newPast(in, byMetric)
+	if err != nil {
 		return nil, err
 	}
 	r := rows{gpus: make(map[gpuKey]*GPU), charges: make(map[chargeKey]*Charge)}
@@ -178,7 +178,7 @@ func Fold(in Input) (*Hour, error) {
 			return nil, err
 		}
 		for a, samples := range accounts {
-			c.add(&r, a, f.increase(c, a, samples))
+			c.add(&r, a, before.increase(c, a, samples))
 		}
 	}
 	hour := &Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
@@ -200,8 +200,8 @@ func (c counter) merge(series []Series) (map[account][]Sample, error) {
 	return accounts, nil
 }
 
-// folder has what is known before the samples of an account.
-type folder struct {
+// past is what is known of accounts beside their samples.
+type past struct {
 	start    int64
 	openings map[account]Sample
 	// seen is when a GPU was first scraped: its first opening or sample.
@@ -211,63 +211,53 @@ type folder struct {
 	created map[account][]Sample
 }
 
-// The created timestamps of a GPU's counters.
-var (
-	createdOfBoard = counter{name: boardCreated}
-	createdOfPod   = counter{name: allocationCreated, by: podLabels}
-)
+// created are the metrics with the created timestamps of a board's and of a pod's counters.
+var created = []counter{{name: boardCreated}, {name: allocationCreated, by: podLabels}}
 
-func (f *folder) observe(openings []Series, series map[string][]Series) error {
-	opening := make(map[string][]Series)
-	for _, s := range openings {
-		if len(s.Samples) > 0 {
-			opening[s.Labels["__name__"]] = append(opening[s.Labels["__name__"]], s)
-		}
-	}
-	for _, c := range counters {
-		for _, s := range opening[c.name] {
-			a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
-			if known, ok := f.openings[a]; !ok || known.Time < last.Time {
-				f.openings[a] = last
-			}
-			f.see(a.gpuKey, last.Time)
-		}
+func newPast(in Input, series map[string][]Series) (*past, error) {
+	p := &past{start: in.Start.UnixMilli(), openings: make(map[account]Sample), seen: make(map[gpuKey]int64), created: make(map[account][]Sample)}
+	by := make(map[string]counter)
+	for _, c := range slices.Concat(counters, created) {
+		by[c.name] = c
 		for _, s := range series[c.name] {
-			f.see(gpuOf(s.Labels), s.Samples[0].Time)
+			p.see(gpuOf(s.Labels), s.Samples[0].Time)
 		}
 	}
-	f.created = make(map[account][]Sample)
-	for _, c := range []counter{createdOfBoard, createdOfPod} {
-		before := make(map[account]Sample)
-		for _, s := range opening[c.name] {
-			a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
-			if known, ok := before[a]; !ok || known.Time < last.Time {
-				before[a] = last
-			}
+	for _, s := range in.Openings {
+		c, ok := by[s.Labels["__name__"]]
+		if !ok || len(s.Samples) == 0 {
+			continue
 		}
+		a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
+		if known, ok := p.openings[a]; !ok || known.Time < last.Time {
+			p.openings[a] = last
+		}
+		p.see(a.gpuKey, last.Time)
+	}
+	for _, c := range created {
 		accounts, err := c.merge(series[c.name])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for a, samples := range accounts {
-			if first, ok := before[a]; ok {
-				samples = append([]Sample{first}, samples...)
+			if opening, ok := p.openings[a]; ok {
+				samples = slices.Insert(samples, 0, opening)
 			}
-			f.created[a] = samples
+			p.created[a] = samples
 		}
 	}
-	return nil
+	return p, nil
 }
 
 // createdAt returns the created timestamp of a counter at a scrape, false if it is not known.
-func (f *folder) createdAt(c counter, a account, at int64) (float64, bool) {
+func (p *past) createdAt(c counter, a account, at int64) (float64, bool) {
 	a.metric = boardCreated
 	if len(c.by) == len(podLabels) {
 		a.metric = allocationCreated
 	} else {
 		a.labels = [3]string{}
 	}
-	samples := f.created[a]
+	samples := p.created[a]
 	i, found := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.Time, at) })
 	if !found {
 		i--
@@ -278,33 +268,33 @@ func (f *folder) createdAt(c counter, a account, at int64) (float64, bool) {
 	return samples[i].Value, true
 }
 
-func (f *folder) see(k gpuKey, at int64) {
-	if known, ok := f.seen[k]; !ok || at < known {
-		f.seen[k] = at
+func (p *past) see(k gpuKey, at int64) {
+	if known, ok := p.seen[k]; !ok || at < known {
+		p.seen[k] = at
 	}
 }
 
 // increase returns by how much a counter grew. A counter with a smaller value or another created
 // timestamp restarted at 0.
-func (f *folder) increase(c counter, a account, samples []Sample) int64 {
-	last, known := f.openings[a]
+func (p *past) increase(c counter, a account, samples []Sample) int64 {
+	last, known := p.openings[a]
 	value := c.integer(last.Value)
 	if !known {
 		last = samples[0]
-		if !f.isNew(a, last.Time) {
+		if !p.isNew(a, last.Time) {
 			value = c.integer(last.Value)
 		}
 	}
-	created, hasCreated := f.createdAt(c, a, last.Time)
+	began, known := p.createdAt(c, a, last.Time)
 	sum := int64(0)
 	for _, s := range samples {
 		now := c.integer(s.Value)
-		at, ok := f.createdAt(c, a, s.Time)
-		if now < value || ok && hasCreated && at != created {
+		at, ok := p.createdAt(c, a, s.Time)
+		if now < value || ok && known && at != began {
 			value = 0
 		}
 		sum += now - value
-		value, created, hasCreated = now, at, ok
+		value, began, known = now, at, ok
 	}
 	return sum
 }
@@ -314,12 +304,12 @@ func (f *folder) increase(c counter, a account, samples []Sample) int64 {
 //   - On a GPU that was scraped before, a counter that appears began at 0 since.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
-func (f *folder) isNew(a account, first int64) bool {
-	if f.seen[a.gpuKey] < first {
+func (p *past) isNew(a account, first int64) bool {
+	if p.seen[a.gpuKey] < first {
 		return true
 	}
-	created, known := f.createdAt(counters[0], a, first)
-	return known && created*1000 >= float64(f.start-Lookback.Milliseconds())
+	began, known := p.createdAt(counters[0], a, first)
+	return known && began*1000 >= float64(p.start-Lookback.Milliseconds())
 }
 
 // integer returns a value in the smallest unit: joules have at most three decimals.
