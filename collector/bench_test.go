@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// crowd is a node with GPUs that each have containers that each have processes.
+// crowd returns a node with a number of GPUs, of containers on each GPU, and of processes in each
+// container.
 func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {
@@ -34,7 +35,7 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	return s
 }
 
-// sizes of nodes, from a few hundred series to twenty thousand.
+// sizes lists nodes from a few hundred series to twenty thousand.
 var sizes = []struct{ gpus, containers, processes int }{
 	{8, 0, 0},
 	{8, 1, 0},

@@ -15,16 +15,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// shape is what a page shows of a metric.
+// shape contains the properties of a metric that a page shows.
 type shape struct {
 	Page             metric.Page
 	Type, Unit, Help string
 	Labels           []string
 }
 
-// TestCatalogueMatchesPages compares the catalogue with the pages both ways:
-// what is on a page is in the catalogue with this page, this type and these labels,
-// and every metric of the catalogue is on its page.
+// TestCatalogueMatchesPages checks that the catalogue lists every metric of a page with the same
+// page, type, unit, help and labels, and that every metric of the catalogue is on its page.
 func TestCatalogueMatchesPages(t *testing.T) {
 	want := make(map[string]shape)
 	for _, m := range collector.Catalogue() {
@@ -52,8 +51,8 @@ func shapeOf(p metric.Page, mf *dto.MetricFamily) shape {
 	return s
 }
 
-// TestDescribe checks that a collector describes what may be on its page, and nothing that options
-// hide.
+// TestDescribe checks that a collector describes every metric of its page, except the metrics that
+// its options hide.
 func TestDescribe(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -100,11 +99,11 @@ func TestCatalogueNames(t *testing.T) {
 		case !strings.HasPrefix(m.Name, "gpuledger_"):
 			t.Errorf("%s: wrong prefix", m.Name)
 		case !strings.HasSuffix(base, m.Unit):
-			t.Errorf("%s: does not end in its unit, %s", m.Name, m.Unit)
+			t.Errorf("%s: name does not end in its unit, %s", m.Name, m.Unit)
 		case m.TypeName() == "counter" && base == m.Name:
 			t.Errorf("%s: counter without _total", m.Name)
 		case m.Help == "" || !strings.HasSuffix(m.Help, "."):
-			t.Errorf("%s: help %q is no sentence", m.Name, m.Help)
+			t.Errorf("%s: help %q is not a sentence", m.Name, m.Help)
 		case strings.Contains(m.Help, "|"):
 			t.Errorf("%s: help %q breaks the table in the docs", m.Name, m.Help)
 		}
@@ -142,8 +141,8 @@ func TestStageLabel(t *testing.T) {
 	}
 }
 
-// TestCardinality counts what one more GPU, container, process, XID and stage
-// add to a page, and compares it with the contract in the docs.
+// TestCardinality checks that the number of series that each additional GPU, container, process,
+// MIG device, XID code and stage adds to a page is the number in the docs.
 func TestCardinality(t *testing.T) {
 	more := func(page metric.Page, with, without *gpu.Snapshot) int {
 		return count(t, page, with) - count(t, page, without)
@@ -170,13 +169,13 @@ func TestCardinality(t *testing.T) {
 		contract[m.Page][collector.Per(m)] += collector.Series(m)
 	}
 	if diff := cmp.Diff(contract, got); diff != "" {
-		t.Errorf("series for one more (-contract +counted):\n%s", diff)
+		t.Errorf("additional series (-contract +counted):\n%s", diff)
 	}
 	if n := got[collector.MainPage]["container and GPU"]; n > 8 {
-		t.Errorf("a container costs %d series on a GPU, more than 8", n)
+		t.Errorf("a container has %d series on a GPU, want 8 at most", n)
 	}
 	if n := count(t, collector.RecordPage, bare) + more(collector.RecordPage, withMIG(2), withMIG(1)); n > 0 {
-		t.Errorf("a node without GPUs and a MIG device have %d series on the record", n)
+		t.Errorf("a node without GPUs and a MIG device have %d series on the record, want 0", n)
 	}
 }
 

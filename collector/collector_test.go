@@ -19,7 +19,7 @@ import (
 
 var everything = collector.Options{Gauges: true, Process: collector.ProcessAlways}
 
-// scenarios are the golden pages.
+// scenarios lists the golden pages.
 var scenarios = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -42,7 +42,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// checkGolden compares a page with its file.
+// checkGolden compares a page with its golden file.
 func checkGolden(t *testing.T, name string, families []*dto.MetricFamily) {
 	t.Helper()
 	golden.Check(t, name+".prom", text(t, families))
@@ -70,22 +70,22 @@ func lint(t *testing.T, families []*dto.MetricFamily) {
 
 func TestNoSnapshot(t *testing.T) {
 	if got := append(gather(t, nil, everything), gatherRecord(t, nil)...); len(got) > 0 {
-		t.Errorf("pages without a snapshot have %d families", len(got))
+		t.Errorf("pages without a snapshot have %d families, want 0", len(got))
 	}
 }
 
-// TestNoEnergy checks that a GPU that reports neither energy nor power has no source of energy.
+// TestNoEnergy checks that a GPU that reports neither energy nor power has no energy source.
 func TestNoEnergy(t *testing.T) {
 	s := fullNode()
 	s.GPUs[0].EnergySource = gpu.EnergyNone
 	got := byName(gather(t, s, everything))["gpuledger_gpu_energy_source_info"].GetMetric()
 	for _, m := range got {
 		if value(m, "UUID") == s.GPUs[0].UUID {
-			t.Errorf("it has: %v", m)
+			t.Errorf("GPU without energy has an energy source: %v", m)
 		}
 	}
 	if len(got) != len(s.GPUs)-1 {
-		t.Errorf("%d GPUs of %d have one", len(got), len(s.GPUs))
+		t.Errorf("%d of %d GPUs have an energy source, want all but one", len(got), len(s.GPUs))
 	}
 }
 
@@ -116,7 +116,7 @@ func TestHiddenMetrics(t *testing.T) {
 	}
 }
 
-// gather scrapes a snapshot with all the registry's checks on.
+// gather scrapes a snapshot with all checks of the registry.
 func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.MetricFamily {
 	t.Helper()
 	families, err := registry(s, opts).Gather()
@@ -126,14 +126,14 @@ func gather(t testing.TB, s *gpu.Snapshot, opts collector.Options) []*dto.Metric
 	return families
 }
 
-// gatherRecord is gather for the record.
+// gatherRecord scrapes the record of a snapshot with all checks of the registry.
 func gatherRecord(t testing.TB, s *gpu.Snapshot) []*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collector.NewRecord(func() *gpu.Snapshot { return s }))
 	families, err := r.Gather()
 	if err != nil {
-		t.Fatalf("gather the record: %v", err)
+		t.Fatalf("gather record: %v", err)
 	}
 	return families
 }
@@ -163,7 +163,7 @@ func byName(families []*dto.MetricFamily) map[string]*dto.MetricFamily {
 	return m
 }
 
-// pageOf renders families in the order of their names.
+// pageOf renders families in alphabetical order.
 func pageOf(t testing.TB, families map[string]*dto.MetricFamily) string {
 	t.Helper()
 	var sorted []*dto.MetricFamily

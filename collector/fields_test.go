@@ -15,8 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// fieldPage is a page of fields of every GPU of a node, and of the MIG instances of the
-// first one if there are any.
+// fieldPage returns a field page with a row for every GPU of a node.
 func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	p := &gpu.FieldPage{}
 	for i := range fields {
@@ -32,7 +31,7 @@ func fieldPage(s *gpu.Snapshot, fields int) *gpu.FieldPage {
 	return p
 }
 
-// gatherFields returns the field page of a snapshot, with all checks of a registry.
+// gatherFields scrapes the field page of a snapshot with all checks of a registry.
 func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricFamily {
 	t.Helper()
 	c := collector.NewFields(func() *gpu.Snapshot { return s }, hostname)
@@ -48,8 +47,8 @@ func gatherFields(t *testing.T, s *gpu.Snapshot, hostname string) []*dto.MetricF
 	return families
 }
 
-// TestFields compares the page of a GPU with one holder, a shared GPU, a GPU in MIG mode,
-// an unused GPU, a GPU without values, and a lost GPU.
+// TestFields checks the golden page of a GPU with one holder, a shared GPU, a GPU in MIG mode, an
+// unused GPU, a GPU without values, and a lost GPU.
 func TestFields(t *testing.T) {
 	s := crowd(6, 1, 0)
 	s.Node.Name = "node-1"
@@ -71,7 +70,7 @@ func TestFields(t *testing.T) {
 		})
 	}
 	s.Fields.Rows = append(s.Fields.Rows, gpu.FieldRow{UUID: "GPU-of-nobody", Labels: []string{"570.86.15"}, Values: []*float64{nil, new(0.5), nil}})
-	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // a driver that lists a GPU twice
+	s.Fields.Rows = append(s.Fields.Rows, s.Fields.Rows[0]) // the driver lists a GPU twice
 	checkGolden(t, "fields", gatherFields(t, s, collector.Hostname))
 
 	checkGolden(t, "fields_hostname", gatherFields(t, s, collector.HostnameLower))
@@ -84,16 +83,16 @@ func holder(pod, instance string, sharing gpu.Sharing) gpu.Holder {
 	}
 }
 
-// TestNoFields: while there is no page, or nothing was read at all, nothing is shown.
+// TestNoFields checks that the field page is empty without a snapshot or without fields.
 func TestNoFields(t *testing.T) {
 	for _, s := range []*gpu.Snapshot{nil, crowd(1, 1, 0)} {
 		if families := gatherFields(t, s, collector.Hostname); len(families) > 0 {
-			t.Errorf("%d metrics", len(families))
+			t.Errorf("%d metrics, want 0", len(families))
 		}
 	}
 }
 
-// TestRevision: the revision changes with what the page shows, and with nothing else.
+// TestRevision checks that the revision changes if and only if the page changes.
 func TestRevision(t *testing.T) {
 	var s *gpu.Snapshot
 	c := collector.NewFields(func() *gpu.Snapshot { return s }, collector.Hostname)
@@ -120,15 +119,15 @@ func TestRevision(t *testing.T) {
 		tt.change(s)
 		revision := c.Revision()
 		if (revision != last) != tt.changes {
-			t.Errorf("%s: the revision was %d and is %d", tt.name, last, revision)
+			t.Errorf("%s: previous revision %d, revision %d", tt.name, last, revision)
 		}
 		last = revision
 	}
 }
 
-// BenchmarkFields scrapes the field page of eight GPUs, each with one holder or shared,
-// with as many fields as the file has that comes with the program: a page that is the same
-// as at the last scrape, and one with new values.
+// BenchmarkFields scrapes the field page of eight GPUs, each with one holder or shared. The page
+// has as many fields as the file that comes with the program. Its values are unchanged since the
+// last scrape, or new.
 func BenchmarkFields(b *testing.B) {
 	for _, sharers := range []int{1, 4, 10} {
 		for _, changes := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// snapshots are the snapshots of all golden pages, by name.
+// snapshots returns the snapshots of all golden pages by name.
 func snapshots() map[string]*gpu.Snapshot {
 	all := map[string]*gpu.Snapshot{"none": nil, "pod_on_instances": podOnInstances()}
 	for _, s := range scenarios {
@@ -27,12 +27,12 @@ func snapshots() map[string]*gpu.Snapshot {
 	return all
 }
 
-// pageAndRecord are the two pages, made of what latest returns.
+// pageAndRecord returns the collectors of the main page and the record.
 func pageAndRecord(latest func() *gpu.Snapshot) []*collector.Collector {
 	return []*collector.Collector{collector.New(latest, everything), collector.NewRecord(latest)}
 }
 
-// direct reads what a collector gathers by itself, without a registry.
+// direct calls read with the families that a collector gathers without a registry.
 func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.MetricFamily) T) T {
 	t.Helper()
 	families, done, err := c.Gather()
@@ -43,8 +43,8 @@ func direct[T any](t testing.TB, c *collector.Collector, read func([]*dto.Metric
 	return read(families)
 }
 
-// TestGatherIsOfRegistry: what a collector gathers by itself is what a registry with all
-// its checks gathers from it, in the same order and with every field.
+// TestGatherIsOfRegistry checks that a collector gathers the same families alone and in a registry
+// with all checks: in the same order and with every field.
 func TestGatherIsOfRegistry(t *testing.T) {
 	for name, s := range snapshots() {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestGatherIsOfRegistry(t *testing.T) {
 	}
 }
 
-// stringsOf writes out families with all their fields.
+// stringsOf formats families with all their fields.
 func stringsOf(families []*dto.MetricFamily) []string {
 	var all []string
 	for _, f := range families {
@@ -78,11 +78,11 @@ func stringsOf(families []*dto.MetricFamily) []string {
 	return all
 }
 
-// TestChange checks that a page does not depend on the pages before it: it equals the page of a new
+// TestChange checks that a page does not depend on earlier pages: it equals the page of a new
 // collector.
 func TestChange(t *testing.T) {
 	all := snapshots()
-	// Small changes, of which each leaves most of the page as it was.
+	// Each change leaves most of the page unchanged.
 	changes := map[string]func(*gpu.Snapshot){
 		"pod came": func(s *gpu.Snapshot) {
 			g := &s.GPUs[0]
@@ -132,8 +132,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestConcurrentScrapes: scrapes at the same time, while the series change, are each of
-// one snapshot, and what a scrape got stays as it is while it is read.
+// TestConcurrentScrapes checks that each of several concurrent scrapes shows one snapshot while
+// series change, and that a page does not change while it is read.
 func TestConcurrentScrapes(t *testing.T) {
 	all := []*gpu.Snapshot{fullNode(), crowd(3, 2, 2), heldAccounts(), crowd(3, 2, 3)}
 	var want []string
@@ -154,11 +154,11 @@ func TestConcurrentScrapes(t *testing.T) {
 					return twice
 				})
 				if read[0] != read[1] {
-					t.Errorf("a page was changed while it was read:\n%s", cmp.Diff(read[0], read[1]))
+					t.Errorf("page changed while it was read:\n%s", cmp.Diff(read[0], read[1]))
 					return
 				}
 				if !slices.Contains(want, read[0]) {
-					t.Errorf("a page is of no snapshot:\n%s", read[0])
+					t.Errorf("page matches no snapshot:\n%s", read[0])
 					return
 				}
 			}
@@ -167,12 +167,12 @@ func TestConcurrentScrapes(t *testing.T) {
 	scrapes.Wait()
 }
 
-// TestPanic checks that a rendering that panics, which an HTTP server survives, neither blocks the
-// next one nor leaves series on its page.
+// TestPanic checks that a panic while a page is rendered neither blocks the next page nor adds
+// series to it. An HTTP server recovers from such panics.
 func TestPanic(t *testing.T) {
 	good, bad, mended := fullNode(), fullNode(), fullNode()
 	bad.Node.Name, mended.Node.Name = "another", "another"
-	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // of no process, which there never is
+	bad.GPUs[1].Processes = []gpu.LiveProcess{{}} // without a process, which never occurs
 	for name, next := range map[string]*gpu.Snapshot{"before": good, "mended": mended} {
 		t.Run(name, func(t *testing.T) {
 			want := direct(t, collector.New(func() *gpu.Snapshot { return next }, everything), stringsOf)
@@ -183,7 +183,7 @@ func TestPanic(t *testing.T) {
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Error("no panic")
+						t.Error("rendering did not panic")
 					}
 				}()
 				direct(t, c, stringsOf)
@@ -194,7 +194,7 @@ func TestPanic(t *testing.T) {
 			select {
 			case got := <-again:
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("the page after a panic (-want +got):\n%s", diff)
+					t.Errorf("page after a panic (-want +got):\n%s", diff)
 				}
 			case <-time.After(5 * time.Minute):
 				t.Error("no page after a panic")
@@ -203,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape of unchanged series allocates next to nothing for each
-// of them, for any values.
+// TestLabelsAreMadeOnce checks that a scrape allocates less than once per ten series if only values
+// changed.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {
@@ -219,11 +219,11 @@ func TestLabelsAreMadeOnce(t *testing.T) {
 	c := collector.New(func() *gpu.Snapshot { n++; return both[n%2] }, everything)
 	allocations := testing.AllocsPerRun(10, func() { direct(t, c, func(f []*dto.MetricFamily) int { return len(f) }) })
 	if series := count(t, collector.MainPage, both[0]); allocations > float64(series)/10 {
-		t.Errorf("a scrape of %d series makes %.0f allocations", series, allocations)
+		t.Errorf("scrape of %d series: %.0f allocations, want one per ten series at most", series, allocations)
 	}
 }
 
-// TestForgets checks that the collector releases series that left the page.
+// TestForgets checks that the collector releases the memory of series that left the page.
 func TestForgets(t *testing.T) {
 	quiet := crowd(2, 1, 0)
 	s := quiet
@@ -241,7 +241,7 @@ func TestForgets(t *testing.T) {
 	s = quiet
 	after := held()
 	if crowded < 4*before || after > before+before/10 {
-		t.Errorf("%d bytes are held before 4000 processes came, %d while they are there, %d after they left", before, crowded, after)
+		t.Errorf("heap: %d bytes before 4000 processes start, %d while they run, %d after they end", before, crowded, after)
 	}
 	runtime.KeepAlive(c)
 }

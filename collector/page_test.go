@@ -37,20 +37,20 @@ func TestCreatedTimestamps(t *testing.T) {
 	for name, want := range opened {
 		for _, m := range families[name].GetMetric() {
 			if got := m.GetCounter().GetCreatedTimestamp(); got == nil || !got.AsTime().Equal(want) {
-				t.Errorf("%s began %v, want %v", name, got, want)
+				t.Errorf("%s: created timestamp %v, want %v", name, got, want)
 			}
 		}
 		delete(families, name)
 	}
 	for name, mf := range families {
 		if mf.GetType() == dto.MetricType_COUNTER && !strings.HasPrefix(name, "gpuledger_stage_") {
-			t.Errorf("%s is not in this test", name)
+			t.Errorf("counter %s is missing in this test", name)
 		}
 	}
 }
 
-// TestBooksBalance adds up the page of every scenario except the hostile one, where accounts with
-// indistinguishable names are dropped.
+// TestBooksBalance checks that the accounts on the page add up to the energy of each GPU. The
+// hostile scenario is skipped: accounts with indistinguishable names are dropped there.
 func TestBooksBalance(t *testing.T) {
 	for _, tt := range scenarios {
 		if tt.name == "hostile" {
@@ -70,7 +70,7 @@ func TestBooksBalance(t *testing.T) {
 	}
 }
 
-// sumByGPU adds up metrics in joules, in whole millijoules.
+// sumByGPU adds up metrics in joules and returns millijoules by GPU.
 func sumByGPU(families map[string]*dto.MetricFamily, names ...string) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, name := range names {
@@ -90,8 +90,8 @@ func value(m *dto.Metric, label string) string {
 	return ""
 }
 
-// TestCollisions checks which of two entries stands that end up with the same
-// labels: the first one, with all its series.
+// TestCollisions checks that the first of two entries with the same labels is kept with all its
+// series.
 func TestCollisions(t *testing.T) {
 	families := byName(gather(t, hostile(), everything))
 	tests := []struct {
@@ -121,8 +121,8 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// FuzzPage checks that no string and no number of a snapshot breaks the page, and
-// that a parser reads back what was gathered.
+// FuzzPage checks that any string and number in a snapshot gives a valid page, and that a parser
+// returns the gathered labels.
 func FuzzPage(f *testing.F) {
 	f.Add("a", "b", "c", uint32(1), int64(1), 0.5)
 	f.Add("", "", "", uint32(0), int64(-1), math.NaN())
@@ -144,8 +144,8 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// tangle is a snapshot made of three strings and three numbers, in every order
-// and with many entries that are equal.
+// tangle returns a snapshot with three strings and three numbers in many places, and with many
+// equal entries.
 func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 	strs := []string{a, b, c, a}
 	s := &gpu.Snapshot{

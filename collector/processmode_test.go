@@ -30,7 +30,7 @@ func TestProcessModeFlag(t *testing.T) {
 			fs.SetOutput(io.Discard)
 			fs.TextVar(&got, "collector.process", collector.ProcessShared, "")
 			if err := fs.Parse([]string{"-collector.process=" + tt.arg}); (err != nil) != tt.wantErr {
-				t.Errorf("error %v, want one: %t", err, tt.wantErr)
+				t.Errorf("error %v, want an error: %t", err, tt.wantErr)
 			}
 			if got != tt.want {
 				t.Errorf("mode %v, want %v", got, tt.want)
@@ -39,7 +39,7 @@ func TestProcessModeFlag(t *testing.T) {
 	}
 }
 
-// TestProcessShared shows which GPUs count as shared.
+// TestProcessShared checks that a GPU counts as shared if two pods hold it.
 func TestProcessShared(t *testing.T) {
 	a, b := newAccount("ns", "a", "main"), newAccount("ns", "b", "main")
 	second := a
@@ -65,7 +65,7 @@ func TestProcessShared(t *testing.T) {
 			s := &gpu.Snapshot{GPUs: []gpu.GPU{g}}
 			got := byName(gather(t, s, collector.Options{Process: collector.ProcessShared}))["gpuledger_process_info"].GetMetric()
 			if diff := cmp.Diff(tt.want, len(got)); diff != "" {
-				t.Errorf("processes shown (-want +got):\n%s", diff)
+				t.Errorf("number of processes (-want +got):\n%s", diff)
 			}
 		})
 	}

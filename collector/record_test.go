@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// records are the snapshots whose records are golden pages.
+// records lists the snapshots with a golden record.
 var records = []struct {
 	name     string
 	snapshot func() *gpu.Snapshot
@@ -32,8 +32,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// podOnInstances is a divided GPU of which one pod has two instances, with two
-// containers on one of them, next to accounts of pods that are not known in full.
+// podOnInstances returns a node with a GPU in MIG mode. One pod has two instances, with two
+// containers on one of them. Other accounts are of pods without a UID or a name.
 func podOnInstances() *gpu.Snapshot {
 	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{
@@ -54,7 +54,7 @@ func podOnInstances() *gpu.Snapshot {
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 
-// TestRecordBalances: on the record each pod has the sum of its containers on the main
+// TestRecordBalances checks that each pod on the record has the sum of its containers on the main
 // page, and each board the energy of its GPU, to the millijoule.
 func TestRecordBalances(t *testing.T) {
 	for _, tt := range records {
@@ -80,8 +80,8 @@ func TestRecordBalances(t *testing.T) {
 	}
 }
 
-// byPod adds up a metric by GPU and pod, in thousandths of its unit. Pods that are not
-// known in full are left out.
+// byPod adds up a metric by GPU and pod, in thousandths of its unit. It omits pods without a
+// namespace, name or UID.
 func byPod(family *dto.MetricFamily) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, m := range family.GetMetric() {
@@ -93,9 +93,9 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 	return sum
 }
 
-// TestRecordBegan checks that the counters of a pod begin with the first of its accounts, those of
-// a board with its book. A counter that continues a series with another serial number has no
-// created timestamp.
+// TestRecordBegan checks that the created timestamp of a pod's counters is the start of its first
+// account, and that of a board's counters the start of its book. A counter that continues a series
+// with another serial number has no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // the third account of the pod
 	tests := []struct {
@@ -117,16 +117,16 @@ func TestRecordBegan(t *testing.T) {
 				"pod":   createdOf(families["gpuledger_allocation_energy_joules_total"], "uid-0"),
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("began (-want +got):\n%s", diff)
+				t.Errorf("created timestamps (-want +got):\n%s", diff)
 			}
 			if seconds := createdOf(families["gpuledger_allocation_seconds_total"], "uid-0"); !seconds.Equal(got["pod"]) {
-				t.Errorf("the pod's seconds began at %v, its energy at %v", seconds, got["pod"])
+				t.Errorf("created timestamp of the pod's seconds: %v, want that of its energy, %v", seconds, got["pod"])
 			}
 		})
 	}
 }
 
-// createdOf returns the created timestamp of a pod's counter, zero if there is none.
+// createdOf returns the created timestamp of a pod's counter, or zero if it has none.
 func createdOf(family *dto.MetricFamily, podUID string) time.Time {
 	for _, m := range family.GetMetric() {
 		if created := m.GetCounter().GetCreatedTimestamp(); value(m, "pod_uid") == podUID && created != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The moments of the hand-made snapshots.
+// The times in the snapshots below.
 var (
 	boot = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
 	now  = boot.Add(90 * time.Minute)
 )
 
-// fullNode is a node with all values: a GPU held whole, a GPU that two containers and the host
-// share, and a divided idle GPU.
+// fullNode returns a node with all values: an exclusive GPU, a GPU that two containers and the host
+// share, and an idle GPU in MIG mode.
 func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
@@ -75,8 +75,8 @@ func fullNode() *gpu.Snapshot {
 	}
 }
 
-// lostGPU is a node on which one of two GPUs fell off the bus an hour ago, and
-// another does not answer at the moment.
+// lostGPU returns a node with two GPUs: one fell off the bus an hour ago, the other does not
+// respond at the moment.
 func lostGPU() *gpu.Snapshot {
 	s := fullNode()
 	lost := &s.GPUs[0]
@@ -94,7 +94,7 @@ func lostGPU() *gpu.Snapshot {
 	return s
 }
 
-// noDriver is a node on which no source of readings answers.
+// noDriver returns a node without a working source.
 func noDriver() *gpu.Snapshot {
 	return &gpu.Snapshot{
 		At:      gpu.Instant{Wall: now, Boot: 90 * time.Minute},
@@ -104,8 +104,8 @@ func noDriver() *gpu.Snapshot {
 	}
 }
 
-// heldAccounts is a node on which a pod ended a minute ago and another one has
-// just got the GPU. One of its processes has already left.
+// heldAccounts returns a node on which a pod ended a minute ago and another pod has just been
+// allocated the GPU. One process of the new pod has already ended.
 func heldAccounts() *gpu.Snapshot {
 	ended := newAccount("team-a", "batch-1", "main")
 	ended.Energy = gpu.ByMethod{gpu.Exclusive: 500_000}
@@ -118,8 +118,8 @@ func heldAccounts() *gpu.Snapshot {
 	return &gpu.Snapshot{At: gpu.Instant{Wall: now}, Drivers: []gpu.Driver{{Name: "nvml"}}, GPUs: []gpu.GPU{g}}
 }
 
-// hostile is a node on which every string is as bad as it gets, and some differ
-// only where they are cut or repaired.
+// hostile returns a node with invalid, long and special strings. Some strings differ only in the
+// part that is truncated or repaired.
 func hostile() *gpu.Snapshot {
 	long := strings.Repeat("ab€", 2000)
 	evil := newAccount("quo\"te", "new\nline", `back\slash`)
@@ -181,7 +181,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 	}
 }
 
-// newMIG divides a GPU into instances of one slice.
+// newMIG returns n instances of one slice each.
 func newMIG(n int) *gpu.Partitioning {
 	m := &gpu.Partitioning{Slices: 7}
 	for i := range n {
@@ -212,7 +212,7 @@ func newProcess(pid uint32, name string, exclusive, shared gpu.Millijoules) gpu.
 	}
 }
 
-// newLive returns the live side of the i-th process of an account.
+// newLive returns the running process of the i-th process account.
 func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	q := a.Processes[i]
 	return gpu.LiveProcess{
@@ -224,7 +224,7 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	}
 }
 
-// allGauges adds a value of the gauges that have none.
+// allGauges adds a value for each gauge that has none.
 func allGauges(g gpu.Gauges) gpu.Gauges {
 	for i := range g {
 		if g[i] == nil {

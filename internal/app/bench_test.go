@@ -2,8 +2,8 @@ package app_test
 
 import "testing"
 
-// BenchmarkTick is one tick of a simulated node of eight GPUs, the fake driver's own
-// work included: read, map, settle, save, publish.
+// BenchmarkTick measures one tick of a simulated node with eight GPUs: read, map, settle, save,
+// publish. It includes the work of the fake driver.
 func BenchmarkTick(b *testing.B) {
 	n := newBench(b, "dgx-h100", false)
 	n.run(10)

@@ -16,17 +16,17 @@ import (
 // near is the tolerance for a part of a GPU's energy.
 const near = 0.03
 
-// A part is what a payer has of a GPU's energy.
+// part is the expected share of a GPU's energy that is charged to a pod or to a reason.
 type part struct {
-	// of is the name of a pod, or the reason in brackets why no pod is charged.
+	// of is the name of a pod, or the reason for unattributed energy in brackets.
 	of     string
 	energy float64
-	// method is set if all of it is charged by one.
+	// method is set if all of the energy is charged by this method.
 	method string
 }
 
-// TestBills: whose the energy of a GPU is, from the driver's library to the page, where one
-// holds and another works, works in bursts, or is only there.
+// TestBills checks how the energy of a GPU is divided between pods that hold it, work steadily or
+// in bursts, or only have a context. It covers the path from the driver's library to the page.
 func TestBills(t *testing.T) {
 	const server = "nvidia-cuda-mps"
 	idle, tenth := simnode.Constant(0), simnode.Constant(10)
@@ -36,7 +36,7 @@ func TestBills(t *testing.T) {
 		pods     []simnode.Pod
 		daemons  []simnode.Process
 		want     []part
-		idle     float64 // part of the energy, 0 if it does not matter
+		idle     float64 // part of the energy, 0 if it is not checked
 	}{
 		{
 			name: "a pod with an MPS server of its own beside one without", replicas: 2,
@@ -118,24 +118,24 @@ func TestBills(t *testing.T) {
 					metric, who = "gpuledger_unattributed_energy_joules_total", map[string]string{"reason": strings.TrimSuffix(reason, ")")}
 				}
 				if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
-					t.Errorf("%s pays %.1f %% of the energy, want %.1f %%", w.of, 100*got, 100*w.energy)
+					t.Errorf("%s is charged %.1f %% of the energy, want %.1f %%", w.of, 100*got, 100*w.energy)
 				}
 				if w.method != "" {
 					who["method"] = w.method
 					if got := page.Sum(metric, who) / all; math.Abs(got-w.energy) > near {
-						t.Errorf("%s pays %.1f %% of the energy as %s, want all", w.of, 100*got, w.method)
+						t.Errorf("%s is charged %.1f %% of the energy by method %s, want all its energy", w.of, 100*got, w.method)
 					}
 				}
 			}
 			if got := page.Sum("gpuledger_container_idle_energy_joules_total", nil) / all; tt.idle > 0 && math.Abs(got-tt.idle) > near {
-				t.Errorf("%.1f %% of the energy was idle, want %.1f %%", 100*got, 100*tt.idle)
+				t.Errorf("idle energy is %.1f %%, want %.1f %%", 100*got, 100*tt.idle)
 			}
 		})
 	}
 }
 
-// TestModules: of a module's energy each of its GPUs has its own part, and every sum is the
-// module's.
+// TestModules checks that each GPU of a module is charged its own part of the module's energy, and
+// that the parts add up to the module's energy.
 func TestModules(t *testing.T) {
 	b := newBench(t, "gb200-module", false)
 	b.run(60)
@@ -144,26 +144,26 @@ func TestModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := make(map[string]gpu.Millijoules) // what the books lack of the truth
+	boards := make(map[string]gpu.Millijoules) // energy that is missing in the books
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		at := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
 		truth := rows[at].GPU(g.UUID).Energy - rows[0].GPU(g.UUID).Energy
 		if off := float64(g.Book.Energy-truth) / float64(truth); math.Abs(off) > near {
-			t.Errorf("%s: %d mJ of its module's, it used %d itself", g.UUID, g.Book.Energy, truth)
+			t.Errorf("%s: charged %d mJ, want about %d", g.UUID, g.Book.Energy, truth)
 		}
 		if g.EnergySource != gpu.EnergyDivided || g.EnergyScope != gpu.ScopeModule {
-			t.Errorf("%s: energy source %q, scope %q", g.UUID, g.EnergySource, g.EnergyScope)
+			t.Errorf("%s: energy source %q, scope %q; want divided, module", g.UUID, g.EnergySource, g.EnergyScope)
 		}
 		boards[g.Serial] += truth - g.Book.Energy
 	}
 	for serial, off := range boards {
 		if off < 0 || off > 2 { // less than a millijoule for each GPU
-			t.Errorf("board %s: the books lack %d mJ of the module's energy", serial, off)
+			t.Errorf("board %s: %d mJ of the module's energy are missing in the books, want 0 to 2", serial, off)
 		}
 	}
 }
 
-// tenant is a pod that holds a replica of the GPU, or nothing if that is negative.
+// tenant returns a pod that holds a replica of the GPU, or no GPU if replica is negative.
 func tenant(name string, replica int, processes ...simnode.Process) simnode.Pod {
 	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}
 	if replica >= 0 {
@@ -172,7 +172,7 @@ func tenant(name string, replica int, processes ...simnode.Process) simnode.Pod 
 	return simnode.Pod{Namespace: "team-" + name, Name: name, QoS: "burstable", Containers: []simnode.Container{c}}
 }
 
-// process is a process that draws 300 W while it keeps the GPU entirely busy.
+// process returns a process that draws 300 W while it keeps the GPU fully busy.
 func process(comm string, load simnode.Pattern, kind simnode.Context) simnode.Process {
 	return simnode.Process{Comm: comm, Work: []simnode.Work{{Watts: 300, Load: load, Memory: 1 << 30, Context: kind}}}
 }
@@ -182,7 +182,7 @@ func fleeting(p simnode.Process) simnode.Process {
 	return p
 }
 
-// onH100 is a machine with one GPU, offered whole or as replicas.
+// onH100 returns a machine with one GPU, offered whole or as replicas.
 func onH100(replicas int, pods []simnode.Pod, daemons []simnode.Process) simnode.Scenario {
 	sc := simnode.Scenario{
 		Name: "bills", Node: "bills-0", PodsAPI: true, Pods: pods,

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// cheatLimit is the largest part of a GPU's energy that a cheat may move.
+// cheatLimit is the largest part of a GPU's energy that a trick may shift.
 const cheatLimit = 0.02
 
-// TestCheats: no tenant is charged more or less for tricks than for the same work without,
-// nor is anybody else on the GPU.
+// TestCheats checks that tricks change neither the charge of the pod that uses them nor the charge
+// of any other owner on the GPU.
 func TestCheats(t *testing.T) {
 	cheating, honest, names := simnode.Cheats()
 	got, want := charges(t, cheating), charges(t, honest)
@@ -22,21 +22,21 @@ func TestCheats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g, w := got[cheating.GPUs[i].UUID], want[honest.GPUs[i].UUID]
 			if len(w) == 0 {
-				t.Fatal("no pod was charged for the honest work")
+				t.Fatal("no owner is charged for the work without tricks")
 			}
 			payers := maps.Clone(g)
 			maps.Copy(payers, w)
 			for _, payer := range slices.Sorted(maps.Keys(payers)) {
 				if moved := g[payer] - w[payer]; math.Abs(moved) > cheatLimit {
-					t.Errorf("%s is charged %.1f %% of the GPU's energy, %.1f %% for the same work done honestly", payer, 100*g[payer], 100*w[payer])
+					t.Errorf("%s is charged %.1f %% of the GPU's energy, want %.1f %% as without tricks", payer, 100*g[payer], 100*w[payer])
 				}
 			}
 		})
 	}
 }
 
-// charges plays a scenario for two minutes and returns which part of each GPU's energy each
-// namespace is charged, or none is for a reason.
+// charges runs a scenario for two minutes. It returns, for each GPU, the part of the energy that is
+// charged to each namespace or unattributed for each reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	b := benchOf(t, sc, false)
 	b.run(120)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// gpuCalls are the driver calls about a GPU or one of its MIG devices, driverCalls the
-// other ones. TestDriverFaults fails if the exporter makes a call that is in neither.
+// gpuCalls lists the driver calls about a GPU or one of its MIG devices, driverCalls all other
+// calls. TestDriverFaults fails if the exporter makes a call that is in neither list.
 var (
 	gpuCalls = withGauges(
 		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// withGauges adds the calls that read gauges.
+// withGauges adds the driver calls that read gauges.
 func withGauges(calls ...string) []string {
 	for _, info := range gpu.GaugeInfos {
 		if !slices.Contains(calls, info.Call) {
@@ -44,16 +44,16 @@ func withGauges(calls ...string) []string {
 	return calls
 }
 
-// The faults of a call about one GPU, and of a call about none.
+// The faults of gpuCalls and of driverCalls.
 var (
 	gpuFaults    = []string{"fail:1", "fail:3", "fail:15", "fail:999", "blank", "drop"}
 	driverFaults = []string{"fail:1", "fail:3", "fail:999"}
 )
 
-// TestDriverFaults makes every driver call fail or return nothing, one after another. The
-// other GPUs are read while one of them has a fault. The books
-// always balance, and in the end every GPU is read again and its book holds what its counter
-// counted. Calls that hang or are late need real time: see internal/source/nvml and cmd/gpuledger.
+// TestDriverFaults checks the exporter while each driver call in turn fails or returns nothing. The
+// other GPUs are read while one GPU has a fault, and the books always balance. After the faults
+// every GPU is read again, and its book has the energy that its counter counted. Calls that hang or
+// are late need real time: see internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// breakGPU plays the faults of the calls about one GPU.
+// breakGPU injects every fault of gpuCalls into one GPU.
 func (b *bench) breakGPU(uuid string) {
 	b.t.Helper()
 	for _, call := range gpuCalls {
@@ -83,7 +83,7 @@ func (b *bench) breakGPU(uuid string) {
 	}
 }
 
-// breakDriver plays the faults of the calls about no GPU.
+// breakDriver injects every fault of driverCalls.
 func (b *bench) breakDriver() {
 	b.t.Helper()
 	for _, call := range driverCalls {
@@ -100,7 +100,7 @@ func (b *bench) breakDriver() {
 // gpus returns the GPUs of the latest snapshot.
 func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
 
-// fault replaces the faults of the driver.
+// fault replaces the driver's current faults.
 func (b *bench) fault(faults ...simnode.Fault) {
 	b.t.Helper()
 	if err := b.world.SetFaults(faults...); err != nil {
@@ -108,8 +108,7 @@ func (b *bench) fault(faults ...simnode.Fault) {
 	}
 }
 
-// checkRead checks that the last tick read all GPUs, with one exception, and that the books
-// balance.
+// checkRead checks that the last tick read all GPUs except one, and that the books balance.
 func (b *bench) checkRead(when, except string) {
 	b.t.Helper()
 	b.balanced()
@@ -120,7 +119,7 @@ func (b *bench) checkRead(when, except string) {
 	}
 }
 
-// checkCounters checks that every book holds what the counter of its GPU counted.
+// checkCounters checks that every book has the energy that the counter of its GPU counted.
 func (b *bench) checkCounters() {
 	b.t.Helper()
 	history, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
@@ -130,18 +129,18 @@ func (b *bench) checkCounters() {
 	counter := func(uuid string, at time.Time) gpu.Millijoules {
 		i := slices.IndexFunc(history, func(row simnode.Truth) bool { return row.Time == at.UnixNano() })
 		if i < 0 {
-			b.t.Fatalf("no truth at %v", at)
+			b.t.Fatalf("truth has no row at %v", at)
 		}
 		return *history[i].GPU(uuid).Counter
 	}
 	for _, g := range b.gpus() {
 		if want := counter(g.UUID, g.Book.Settled.Wall) - counter(g.UUID, g.Book.Opened); g.Book.Energy != want {
-			b.t.Errorf("%s: the book holds %d mJ, the counter counted %d mJ", g.UUID, g.Book.Energy, want)
+			b.t.Errorf("%s: energy of the book %d mJ, want %d mJ as in the counter", g.UUID, g.Book.Energy, want)
 		}
 	}
 }
 
-// checkCalls checks that the lists above hold every call that was made.
+// checkCalls checks that gpuCalls and driverCalls contain every driver call of the exporter.
 func (b *bench) checkCalls() {
 	b.t.Helper()
 	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))
@@ -155,7 +154,7 @@ func (b *bench) checkCalls() {
 			known = gpuCalls
 		}
 		if !slices.Contains(known, fields[1]) {
-			b.t.Fatalf("no fault of %s was tested", fields[1])
+			b.t.Fatalf("%s is missing in the lists of calls, so its faults are not tested", fields[1])
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestBadFlags: the error names the flag and its problem.
+// TestBadFlags checks that the error names the flag and its problem.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -48,7 +48,7 @@ func TestBadFlags(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			if _, err := app.Parse(tt.args, os.Getenv); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
+				t.Errorf("error %v, want an error with %q", err, tt.want)
 			}
 		})
 	}

@@ -24,15 +24,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// library is the fake driver, client the fake library of its host engine, compiled once
-// for the package.
+// library is the path of the fake driver, client that of the fake host engine library. Both are
+// compiled once for the package.
 var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 
-// bench is a simulated node with the whole exporter but its HTTP server on top,
-// all on an invented clock: the same driver calls, gRPC calls and files as in
-// production, and the same result every time.
+// bench is a simulated node with the exporter except its HTTP server. The driver calls, gRPC calls
+// and files are those of production. A simulated clock makes the result reproducible.
 type bench struct {
 	t     testing.TB
 	now   gpu.Instant
@@ -42,7 +41,8 @@ type bench struct {
 	ticks int
 }
 
-// newBench makes a bench; with the engine, the host engine is read.
+// newBench creates a bench of a scenario by name. If engine is set, the exporter reads the host
+// engine.
 func newBench(t testing.TB, scenario string, engine bool) *bench {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -52,10 +52,10 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 	return benchOf(t, sc, engine)
 }
 
-// benchOf makes a bench of a scenario that has no name.
+// benchOf creates a bench of any scenario.
 func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // short: it contains a socket
+	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,8 @@ func (b *bench) stop() {
 	}
 }
 
-// run lets seconds pass: one tick each, a kubelet poll every ten.
+// run advances the clock by a number of seconds, with a tick every second and a kubelet poll every
+// ten seconds.
 func (b *bench) run(seconds int) {
 	b.t.Helper()
 	for range seconds {
@@ -116,8 +117,8 @@ func (b *bench) run(seconds int) {
 	}
 }
 
-// awaitXID lets the source wait for events until one error has arrived. The clock
-// stands still meanwhile, so that it is known when.
+// awaitXID runs the source's event loop until an XID error arrives. The clock is stopped meanwhile,
+// so the time of the error is fixed.
 func (b *bench) awaitXID() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
@@ -130,7 +131,7 @@ func (b *bench) awaitXID() {
 		b.node.Sampler.Tick(ctx)
 	}
 	if ctx.Err() != nil {
-		b.t.Error("no XID error arrived in time")
+		b.t.Error("no XID error within 5 minutes")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -138,13 +139,13 @@ func (b *bench) awaitXID() {
 	}
 }
 
-// page renders what a scrape of the main page would show now.
+// page renders the main page of the latest snapshot.
 func (b *bench) page() string {
 	b.t.Helper()
 	return b.render(collector.New(b.node.Sampler.Latest, b.cfg.Collector))
 }
 
-// record renders what a scrape of the record would show now.
+// record renders the record of the latest snapshot.
 func (b *bench) record() string {
 	b.t.Helper()
 	return b.render(collector.NewRecord(b.node.Sampler.Latest))
@@ -167,8 +168,8 @@ func (b *bench) render(c prometheus.Collector) string {
 	return page.String()
 }
 
-// TestGolden holds both pages of every scenario after half a minute. The diff is the
-// review: go test ./internal/app -update.
+// TestGolden checks both pages of every scenario after half a minute. To update the golden files,
+// run go test ./internal/app -update and review the diff.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -180,22 +181,22 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenWithEngine checks that beside a host engine the same machine has the same pages, except
-// for lines about sources.
+// TestGoldenWithEngine checks that a machine has the same pages with and without a host engine,
+// except for lines about sources.
 func TestGoldenWithEngine(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "mig", "lost"} {
 		t.Run(name, func(t *testing.T) {
 			b := play(t, name, true)
 			if page := b.page(); !strings.Contains(page, `dcgm_version="4.6.1"`) || !strings.Contains(page, `gpuledger_stage_up{stage="dcgm"} 1`) {
-				t.Error("the engine is not read")
+				t.Error("the page shows no readings of the host engine")
 			}
 			b.wantPages(name, func(golden string) string { return golden })
 		})
 	}
 }
 
-// TestActivityByEngine: the driver of an A100 does not measure the activity of MIG instances,
-// so each is charged by its slices. A host engine measures it.
+// TestActivityByEngine checks that MIG instances are charged by activity if a host engine measures
+// it, and by slices otherwise. The driver of an A100 does not measure the activity of instances.
 func TestActivityByEngine(t *testing.T) {
 	for _, engine := range []bool{false, true} {
 		b := play(t, "mig-a100", engine)
@@ -206,15 +207,15 @@ func TestActivityByEngine(t *testing.T) {
 			}
 		}
 		if (energy[gpu.Shared] > 0) != engine || energy[gpu.Exclusive] > 0 {
-			t.Errorf("with an engine: %v, energy by method is %v mJ", engine, energy)
+			t.Errorf("host engine %v: energy by method is %v mJ", engine, energy)
 		}
 	}
 }
 
 var resourceLabel = regexp.MustCompile(`resource="nvidia\.com/[^"]+"`)
 
-// TestGoldenOnGKE checks that with Google's device plugin and the same devices the pages differ in
-// the resource's name only.
+// TestGoldenOnGKE checks that the pages with Google's device plugin differ from the golden pages
+// only in the resource's name.
 func TestGoldenOnGKE(t *testing.T) {
 	for _, name := range []string{"dgx-h100", "timeslice", "mps", "mig"} {
 		t.Run(name, func(t *testing.T) {
@@ -232,8 +233,8 @@ func TestGoldenOnGKE(t *testing.T) {
 	}
 }
 
-// wantPages compares both pages, without lines about sources, with the goldens of a scenario after
-// an edit.
+// wantPages compares both pages with the edited golden pages of a scenario, except for lines about
+// sources.
 func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	b.t.Helper()
 	for name, got := range map[string]string{scenario: b.page(), scenario + ".record": b.record()} {
@@ -247,14 +248,14 @@ func (b *bench) wantPages(scenario string, edit func(golden string) string) {
 	}
 }
 
-// withoutSources returns a page without lines about sources of readings.
+// withoutSources returns the lines of a page except the lines about sources.
 func withoutSources(page string) []string {
 	return slices.DeleteFunc(strings.Split(page, "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "gpuledger_driver_info") || strings.HasPrefix(line, "gpuledger_stage_")
 	})
 }
 
-// play runs a scenario for half a minute.
+// play runs a scenario for half a minute and checks its balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
 	b.run(8)
@@ -266,12 +267,12 @@ func play(t *testing.T, scenario string, engine bool) *bench {
 	return b
 }
 
-// balanced checks that every book adds up.
+// balanced checks that the accounts of every book add up to its energy.
 func (b *bench) balanced() {
 	b.t.Helper()
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
-			b.t.Errorf("%s: energy %d mJ, accounts %d mJ", g.UUID, g.Book.Energy, g.Book.Sum())
+			b.t.Errorf("%s: energy of the book %d mJ, sum of its accounts %d mJ", g.UUID, g.Book.Energy, g.Book.Sum())
 		}
 	}
 }

@@ -9,26 +9,26 @@ import (
 
 const module = "github.com/gpuledger/gpuledger/"
 
-// never lists what packages, and those below them, do not import of this module, nor
-// anything below that. A new package needs no line here.
+// never lists the packages of this module that other packages must not import. Each entry includes
+// the packages below. A new package needs no entry.
 var never = []struct {
 	importers, imports []string
 	why                string
 }{
 	{[]string{"internal/gpu", "internal/labelvalue", "internal/state", "internal/proc"}, []string{""}, "is used by all and imports no other package"},
-	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: what it needs arrives in arguments"},
+	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: it gets all data as arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
-	{[]string{"internal/record"}, allBut("internal/gpu"), "has rows only, no page and no archive"},
+	{[]string{"internal/record"}, allBut("internal/gpu"), "computes rows only, and has no page and no archive"},
 	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
 		[]string{"internal/ledger", "internal/sampler", "internal/state", "internal/status", "internal/app", "collector"},
-		"reads, independently of its users",
+		"is independent of the packages that use its readings",
 	},
 	{
 		[]string{"internal/sampler"},
 		[]string{"internal/source", "internal/owner", "podmapper", "internal/status", "internal/app", "collector"},
-		"uses its sources through their interfaces, independently of the output",
+		"uses its sources through their interfaces and is independent of the output",
 	},
 	{
 		[]string{"collector", "internal/status"},
@@ -38,7 +38,7 @@ var never = []struct {
 	{
 		[]string{"internal/reconciler", "internal/nodelabel"},
 		[]string{"internal/source", "internal/host", "internal/owner", "internal/proc", "podmapper", "internal/ledger", "internal/sampler", "internal/state", "internal/app", "collector"},
-		"sees no GPU",
+		"has no access to a GPU",
 	},
 	{
 		[]string{"internal/inventory", "internal/cli", "internal/serve", "internal/lane", "internal/stage"},
@@ -48,17 +48,17 @@ var never = []struct {
 	{
 		[]string{"internal/app", "internal/reconciler", "internal/sampler", "internal/ledger", "internal/source", "podmapper", "collector", "cmd/gpuledger", "cmd/gpuledger-reconciler", "internal/deploy"},
 		[]string{"internal/simnode", "internal/gpu/gputest", "test", "docs", "dashboards"},
-		"ships, and nothing simulated ships",
+		"is part of a release, which must not contain simulations",
 	},
 	{[]string{"internal/archive"}, allBut("internal/archive", "internal/cli"), "reads stores only"},
-	{[]string{"internal", "podmapper", "collector", "test"}, []string{"cmd"}, "is no program"},
-	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "stands on the other side of the driver, the kubelet and the kernel"},
+	{[]string{"internal", "podmapper", "collector", "test"}, []string{"cmd"}, "is not a program"},
+	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
 }
 
-// allBut forbids every package but some, and those below them.
+// allBut forbids every package except the listed packages and the packages below them.
 func allBut(but ...string) []string { return append([]string{"!"}, but...) }
 
-// forbids reports whether a list of imports has one.
+// forbids reports whether a list forbids the import of a package of this module.
 func forbids(imports []string, own string) bool {
 	if imports[0] == "!" {
 		return !below(own, imports[1:])
@@ -66,13 +66,13 @@ func forbids(imports []string, own string) bool {
 	return below(own, imports)
 }
 
-// below reports whether a package is one of some, or below one.
+// below reports whether a package is in a list or below a package of the list.
 func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
-// only lists the packages outside the standard library that just one package of
-// ours, and those below it, may import.
+// only lists external packages that a single package of this module, and the packages below it, may
+// import.
 var only = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
@@ -86,7 +86,7 @@ var only = map[string]string{
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 
-// pure lists the packages that import the standard library only.
+// pure lists the packages that import only the standard library from outside this module.
 var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
 
 func goList(t *testing.T, args ...string) []string {
@@ -100,7 +100,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestImports holds the direction of imports.
+// TestImports checks the direction of imports.
 func TestImports(t *testing.T) {
 	imported := 0
 	for _, line := range goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...") {
@@ -117,26 +117,25 @@ func TestImports(t *testing.T) {
 				imported++
 			}
 			if slices.Contains(pure, pkg) && !ours && strings.Contains(strings.Split(i, "/")[0], ".") {
-				t.Errorf("%s imports %s, but should need the standard library only", pkg, i)
+				t.Errorf("%s imports %s, but must import only the standard library", pkg, i)
 			}
 			for outside, importer := range only {
-				// The simulated kubelet is the server of the same protocol, and the manifests are
-				// written from the API server's types.
+				// The simulated kubelet serves the same protocol, and the manifests are generated
+				// from the API server's types.
 				other := pkg == "internal/simnode" || pkg == "internal/deploy" && outside != "k8s.io/client-go"
 				if strings.HasPrefix(i, outside) && !strings.HasPrefix(pkg+"/", importer+"/") && !other {
-					t.Errorf("%s imports %s, which is %s's", pkg, i, importer)
+					t.Errorf("%s imports %s, which only %s may import", pkg, i, importer)
 				}
 			}
 		}
 	}
 	if imported < 100 {
-		t.Errorf("only %d imports: this test does not see them", imported)
+		t.Errorf("go list printed only %d imports of this module, want at least 100", imported)
 	}
 }
 
-// TestNothingSimulated checks that the exporter links no simulated part, no client of the API
-// server and no library of the tests, except the test helpers that go-dcgm imports outside of test
-// files.
+// TestNothingSimulated checks that the exporter links no simulation, no client of the API server
+// and no test library, except the test helpers that go-dcgm imports outside of test files.
 func TestNothingSimulated(t *testing.T) {
 	for _, line := range goList(t, "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/gpuledger") {
 		fields := strings.Fields(line)
@@ -153,8 +152,8 @@ func TestNothingSimulated(t *testing.T) {
 	}
 }
 
-// TestPureGo checks that the programs with access to a network need no C library and have no way
-// to a GPU, and that the archive has none to the API server.
+// TestPureGo checks that the programs with network access link no cgo package and no package with
+// access to a GPU, and that the archive links no client of the API server.
 func TestPureGo(t *testing.T) {
 	banned := map[string][]string{
 		"gpuledger-reconciler": {module + "internal/source/nvml", module + "internal/source/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},
@@ -164,7 +163,7 @@ func TestPureGo(t *testing.T) {
 		for _, line := range goList(t, "-deps", "-f", "{{.ImportPath}} {{if not .Standard}}{{len .CgoFiles}}{{else}}0{{end}}", "./cmd/"+program) {
 			pkg, cgo, _ := strings.Cut(line, " ")
 			if cgo != "0" {
-				t.Errorf("%s links %s, which is cgo", program, pkg)
+				t.Errorf("%s links %s, which uses cgo", program, pkg)
 			}
 			for _, b := range banned {
 				if pkg == b || strings.HasPrefix(pkg, b+"/") {

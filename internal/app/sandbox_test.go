@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestSandboxRules checks that the exporter may write in its state directory, at any path, and
-// connect to the host engine if that is on a TCP port.
+// TestSandboxRules checks that the exporter may write to its state directory at any path, and
+// connect to the TCP port of a host engine.
 func TestSandboxRules(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -29,7 +29,7 @@ func TestSandboxRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, cfg.SandboxRules()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 		})
 	}

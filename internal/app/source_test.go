@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
-// TestHostnameLabel: the label for the node on the field page has one of two spellings.
+// TestHostnameLabel checks that the node's label on the field page is Hostname or hostname.
 func TestHostnameLabel(t *testing.T) {
 	noEnvironment := func(string) string { return "" }
 	for label, want := range map[string]string{
@@ -19,6 +19,6 @@ func TestHostnameLabel(t *testing.T) {
 		}
 	}
 	if cfg, err := app.Parse(nil, noEnvironment); err != nil || cfg.DCGM.HostnameLabel != "Hostname" {
-		t.Errorf("by default the label is %q, error %v", cfg.DCGM.HostnameLabel, err)
+		t.Errorf("default label %q, error %v; want Hostname", cfg.DCGM.HostnameLabel, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// checkStatus compares what the command status prints with its file.
+// checkStatus compares the output of the command status with its golden file.
 func (b *bench) checkStatus(name string) {
 	b.t.Helper()
 	var text strings.Builder

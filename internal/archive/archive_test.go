@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// TestGates checks when an hour is refused.
+// TestGates checks the conditions under which an hour is refused.
 func TestGates(t *testing.T) {
 	samples := func(node, metric string, interval time.Duration) fold.Series {
 		s := fold.Series{Labels: map[string]string{"__name__": metric, "node": node}}
@@ -34,7 +34,7 @@ func TestGates(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(r *store.Record, g *gates)
-		want   string // in the refusal; none if it is empty
+		want   string // in the refusal; empty if the hour is accepted
 	}{
 		{"complete", func(*store.Record, *gates) {}, ""},
 		{"nothing after the hour", func(_ *store.Record, g *gates) { g.sampledAfter = false }, "no samples after"},
@@ -64,16 +64,16 @@ func TestGates(t *testing.T) {
 			tt.change(r, &g)
 			err := check(r, g)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error is %v, want %q", err, tt.want)
+				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
 			if err != nil && !errors.As(err, new(*refusal)) {
-				t.Errorf("%v is no refusal", err)
+				t.Errorf("error %v is not a refusal", err)
 			}
 		})
 	}
 }
 
-// TestSpan checks which hours are filed.
+// TestSpan checks the first and the last hour that are filed.
 func TestSpan(t *testing.T) {
 	tests := []struct {
 		args        []string
@@ -96,7 +96,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestParse checks the errors of wrong flags.
+// TestParse checks that the error of an invalid argument names the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"}, {"once", "more"}, {"--from=yesterday"}, {"--from=2026-03-02", "--until=2026-03-01"}, {"--log.level=loud"}, {"--store.timeout=1"},
@@ -105,10 +105,10 @@ func TestParse(t *testing.T) {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			return strings.Contains(err.Error(), name)
 		}) {
-			t.Errorf("error of %q is %v, and does not name the argument", args, err)
+			t.Errorf("error of %q is %v, want an error that names the argument", args, err)
 		}
 	}
 	if _, err := Parse([]string{"--again"}); err == nil || !strings.Contains(err.Error(), "--folder") {
-		t.Errorf("error without a sink is %v", err)
+		t.Errorf("error without a sink is %v, want an error with --folder", err)
 	}
 }

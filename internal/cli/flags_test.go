@@ -18,17 +18,17 @@ func TestList(t *testing.T) {
 		t.Errorf("words (-want +got):\n%s", diff)
 	}
 	if text, err := l.MarshalText(); err != nil || string(text) != "a,b c,d" {
-		t.Errorf("text is %q, %v", text, err)
+		t.Errorf("text is %q, error %v", text, err)
 	}
 	if err := l.UnmarshalText(nil); err != nil || len(l) != 0 {
-		t.Errorf("nothing gives %q, %v", l, err)
+		t.Errorf("list of an empty text is %q, error %v", l, err)
 	}
 }
 
 func TestPattern(t *testing.T) {
 	tests := []struct {
 		text string
-		want string // in the error; none if it is empty
+		want string // part of the error; empty for no error
 	}{
 		{`^nvidia\.com/gpu$`, ""},
 		{"^$", ""},
@@ -41,12 +41,12 @@ func TestPattern(t *testing.T) {
 			err := p.UnmarshalText([]byte(tt.text))
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error is %v, want %q in it", err, tt.want)
+					t.Errorf("error is %v, want one with %q", err, tt.want)
 				}
 				return
 			}
 			if text, again := p.MarshalText(); err != nil || again != nil || string(text) != tt.text {
-				t.Errorf("text is %q, %v, %v", text, err, again)
+				t.Errorf("text is %q, error of UnmarshalText %v, of MarshalText %v", text, err, again)
 			}
 		})
 	}

@@ -23,11 +23,11 @@ func TestLimit(t *testing.T) {
 		cli.LimitFootprint(cli.ExporterGrowth)
 		got := debug.SetGCPercent(100)
 		if n := runtime.GOMAXPROCS(0); got != tt.growth || n != tt.processors {
-			t.Errorf("GOGC=%s GOMAXPROCS=%s: the heap grows by %d %% on %d processors, want %d on %d", tt.gogc, tt.gomaxprocs, got, n, tt.growth, tt.processors)
+			t.Errorf("GOGC=%s GOMAXPROCS=%s: heap growth %d %% on %d processors, want %d on %d", tt.gogc, tt.gomaxprocs, got, n, tt.growth, tt.processors)
 		}
 	}
 	runtime.GOMAXPROCS(1)
 	if cli.LimitFootprint(cli.ExporterGrowth); runtime.GOMAXPROCS(0) != 1 {
-		t.Error("a machine of one processor got two")
+		t.Error("GOMAXPROCS rose from 1 to 2")
 	}
 }

@@ -49,11 +49,11 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestLiteralOfAnotherKind checks that an unsupported value panics and is not converted.
+// TestLiteralOfAnotherKind checks that literal panics for an unsupported type.
 func TestLiteralOfAnotherKind(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("a float was formatted")
+			t.Error("literal of a float did not panic")
 		}
 	}()
 	literal("T", 1.5)

@@ -39,7 +39,7 @@ func TestParameters(t *testing.T) {
 	parameters := &corev1.ConfigMap{}
 	check(t, syaml.UnmarshalStrict(text, parameters))
 	if parameters.Namespace != deploy.ParametersNamespace || parameters.Name != deploy.ParametersName {
-		t.Errorf("the policy reads %s/%s", deploy.ParametersNamespace, deploy.ParametersName)
+		t.Errorf("the policy reads %s/%s, want the name of the shipped ConfigMap", deploy.ParametersNamespace, deploy.ParametersName)
 	}
 	if diff := cmp.Diff(map[string]string{"image": deploy.Image + deploy.Tag}, parameters.Data); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -82,7 +82,7 @@ func TestTarget(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/sidecar/kustomization.yaml")
 	check(t, err)
 	if got := strings.Count(string(text), "name: "+deploy.DevicePluginName+"\n"); got != 2 {
-		t.Errorf("the component contains the target %d times", got)
+		t.Errorf("the component contains the target %d times, want 2", got)
 	}
 }
 
@@ -110,13 +110,13 @@ func TestNamespaces(t *testing.T) {
 				place = filepath.Dir(place)
 			}
 			if !strings.Contains(text, "`"+place+"`") {
-				t.Errorf("%s contains the namespace, but the page does not list it", place)
+				t.Errorf("%s contains the namespace, but docs/install.md does not list it", place)
 			}
 			return nil
 		}))
 	}
 	if places != 3 {
-		t.Errorf("%d places", places)
+		t.Errorf("%d places with the namespace, want 3", places)
 	}
 }
 
@@ -157,12 +157,12 @@ func TestVariables(t *testing.T) {
 			for _, variable := range regexp.MustCompile(`\$\{?[A-Z]+\S?\S?`).FindAllString(line, -1) {
 				variables++
 				if !strings.Contains(variable, ":?") {
-					t.Errorf("%s: %s in %s", heading, variable, line)
+					t.Errorf("%s: variable %s without :? in %s", heading, variable, line)
 				}
 			}
 		}
 		if variables < 4 {
-			t.Errorf("%s: only %d variables were found", heading, variables)
+			t.Errorf("%s: %d variables found, want at least 4", heading, variables)
 		}
 	}
 }

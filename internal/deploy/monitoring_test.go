@@ -15,13 +15,12 @@ import (
 
 const dashboards = "../../dashboards/"
 
-// TestRules checks that the component has an object for each file of rules, with the rules of
-// the file.
+// TestRules checks that the component has an object for each file of rules, with the same rules.
 func TestRules(t *testing.T) {
 	files, err := filepath.Glob(dashboards + "rules/*.yaml")
 	check(t, err)
 	if len(files) == 0 {
-		t.Fatal("no rules")
+		t.Fatal("no files of rules found")
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -49,7 +48,7 @@ func TestRules(t *testing.T) {
 func TestRulesRefused(t *testing.T) {
 	for _, text := range []string{"", "groups: []\n", "groups: [{name: a}]\nnamespace: b\n", "groups: {", "spec: {groups: [{name: a}]}\n"} {
 		if out, err := deploy.Rules("a", []byte(text)); err == nil {
-			t.Errorf("%q makes %s", text, out)
+			t.Errorf("Rules(%q) = %s, want an error", text, out)
 		}
 	}
 }
@@ -78,7 +77,7 @@ func TestDashboards(t *testing.T) {
 		text, err := os.ReadFile(file)
 		check(t, err)
 		if !json.Valid(text) || len(text) > 1<<20 {
-			t.Errorf("%s: %d bytes, valid JSON: %v", name, len(text), json.Valid(text))
+			t.Errorf("%s: %d bytes, want 1 MiB at most; valid JSON: %v", name, len(text), json.Valid(text))
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {

@@ -30,9 +30,9 @@ func TestOverlaysNamed(t *testing.T) {
 	}
 }
 
-// TestReadme checks that the README's commands for a cluster are in docs/install.md too, whose
-// commands are run by the tests of test/e2e/deploy, except commands with an overlay or a pod
-// name to fill in.
+// TestReadme checks that docs/install.md contains the README's commands for a cluster, except
+// commands with an overlay or a pod name to fill in. The tests of test/e2e/deploy run the commands
+// of docs/install.md.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	check(t, err)
@@ -55,6 +55,6 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	if commands < 3 {
-		t.Errorf("only %d commands were found", commands)
+		t.Errorf("%d commands found, want at least 3", commands)
 	}
 }

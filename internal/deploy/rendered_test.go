@@ -33,7 +33,7 @@ func files(t *testing.T) map[string][][]byte {
 	names, err := filepath.Glob(rendering + "*.yaml")
 	check(t, err)
 	if len(names) == 0 {
-		t.Fatal("nothing is rendered: run make manifests")
+		t.Fatal("no rendered manifests found: run make manifests")
 	}
 	documents := make(map[string][][]byte)
 	for _, name := range names {
@@ -90,7 +90,7 @@ func TestArguments(t *testing.T) {
 		}
 	})
 	if programs < 10 {
-		t.Errorf("only %d programs", programs)
+		t.Errorf("%d programs found, want at least 10", programs)
 	}
 }
 
@@ -125,15 +125,15 @@ func TestLeastPrivilege(t *testing.T) {
 			}
 		}
 		if pod.HostNetwork || pod.HostIPC {
-			t.Error("the pod has the host's network or IPC")
+			t.Error("the pod uses the host's network or IPC")
 		}
 		// Only the reconciler calls the API server.
 		token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
 		if token != (pod.ServiceAccountName == "gpuledger-reconciler") {
-			t.Errorf("the token of %s is mounted: %v", pod.ServiceAccountName, token)
+			t.Errorf("token of %s is mounted: %v, want a token only for the reconciler", pod.ServiceAccountName, token)
 		}
 		if token && (pod.HostPID || slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.ConfigMap == nil })) {
-			t.Error("a pod with a token must not have access to the host")
+			t.Error("a pod with a token has access to the host")
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	var operations []struct{ Value corev1.Container }
 	check(t, yaml.Unmarshal(patch, &operations))
 	if len(operations) != 1 {
-		t.Fatalf("%d operations", len(operations))
+		t.Fatalf("%d patch operations, want 1", len(operations))
 	}
 	checkPrivileges(t, &corev1.PodSpec{}, &operations[0].Value)
 
@@ -156,7 +156,7 @@ func TestLeastPrivilegeInOtherPods(t *testing.T) {
 		"runAsUser: 0, runAsNonRoot: false, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, " +
 		"seccompProfile: Object.spec.containers.securityContext.seccompProfile{type: 'RuntimeDefault'}}"
 	if got := strings.Count(string(policy), restrictions); got != 1 {
-		t.Errorf("the policy contains these restrictions %d times: %s", got, restrictions)
+		t.Errorf("the policy contains these restrictions %d times, want once: %s", got, restrictions)
 	}
 }
 
@@ -165,7 +165,7 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	t.Helper()
 	s, ofPod := c.SecurityContext, pod.SecurityContext
 	if s == nil || s.Capabilities == nil {
-		t.Errorf("%s has no security context, or keeps its capabilities", c.Name)
+		t.Errorf("%s has no security context or no capabilities in it", c.Name)
 		return
 	}
 	if ofPod == nil {
@@ -175,26 +175,26 @@ func checkPrivileges(t *testing.T, pod *corev1.PodSpec, c *corev1.Container) {
 	// privileged and may not gain privileges is invalid.
 	privileged := s.Privileged != nil && *s.Privileged
 	if privileged != (t.Name() == "TestLeastPrivilege/gke.yaml/gpuledger") {
-		t.Errorf("%s is privileged: %v", c.Name, privileged)
+		t.Errorf("%s is privileged: %v, want this only for the exporter on GKE", c.Name, privileged)
 	}
 	if escalates := s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation; escalates != privileged {
-		t.Errorf("%s may gain privileges: %v", c.Name, escalates)
+		t.Errorf("%s may gain privileges: %v, want this only if it is privileged", c.Name, escalates)
 	}
 	if len(s.Capabilities.Add) != 0 || !slices.Contains(s.Capabilities.Drop, "ALL") {
-		t.Errorf("%s: capabilities are %v", c.Name, s.Capabilities)
+		t.Errorf("%s: capabilities are %v, want all dropped", c.Name, s.Capabilities)
 	}
 	if s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
 		t.Errorf("%s can write to its root file system", c.Name)
 	}
 	if profile := cmp.Or(s.SeccompProfile, ofPod.SeccompProfile); profile == nil || profile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("%s has the seccomp profile %v", c.Name, profile)
+		t.Errorf("%s has the seccomp profile %v, want RuntimeDefault", c.Name, profile)
 	}
 	if slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--sandbox") }) {
 		t.Errorf("%s changes the sandbox: %v", c.Name, c.Args)
 	}
 	exporter := c.Name == deploy.Name
 	user, nonRoot := cmp.Or(s.RunAsUser, ofPod.RunAsUser), cmp.Or(s.RunAsNonRoot, ofPod.RunAsNonRoot)
-	// Only an init container cleans a host.
+	// Apart from the exporter, only init containers that clean a host run as root.
 	root := exporter || slices.ContainsFunc(pod.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 	if user == nil || root != (*user == 0) || !root && (nonRoot == nil || !*nonRoot) {
 		t.Errorf("%s: user %v, not root: %v", c.Name, user, nonRoot)
@@ -251,7 +251,7 @@ func TestPartOf(t *testing.T) {
 		}
 	}
 	if objects < 100 {
-		t.Errorf("only %d objects", objects)
+		t.Errorf("%d objects found, want at least 100", objects)
 	}
 }
 
@@ -281,18 +281,18 @@ func TestOneVersion(t *testing.T) {
 		}
 	}
 	if places < 40 {
-		t.Errorf("only %d places were found", places)
+		t.Errorf("%d places with a version found, want at least 40", places)
 	}
 }
 
-// TestOneImage checks that an overlay names the exporter's image once, in kustomize's images,
-// and that the policy's parameters and the DaemonSet that pulls the image follow it.
+// TestOneImage checks that an overlay names the exporter's image once, in kustomize's images, and
+// that the policy's parameters and the DaemonSet that pulls the image use this image.
 func TestOneImage(t *testing.T) {
 	overlay, err := os.ReadFile(manifests + "overlays/example/kustomization.yaml")
 	check(t, err)
 	const image = "registry.example.com/gpuledger/gpuledger"
 	if n := len(regexp.MustCompile(image+`\b[^-]`).FindAll(overlay, -1)); n != 1 {
-		t.Errorf("the overlay names the image %d times", n)
+		t.Errorf("the overlay names the image %d times, want once", n)
 	}
 	var pulled, added string
 	for _, document := range files(t)["example.yaml"] {
@@ -307,11 +307,12 @@ func TestOneImage(t *testing.T) {
 		}
 	}
 	if pulled != added || !strings.HasPrefix(pulled, image+"@sha256:") {
-		t.Errorf("pulled is %q, added %q", pulled, added)
+		t.Errorf("pulled image %q, image of the policy %q; want equal ones with a digest", pulled, added)
 	}
 }
 
-// TestOpenShift checks that the account of the Job that removes labels may use its user there.
+// TestOpenShift checks that the service account of the Job that removes labels may run as its user
+// on OpenShift.
 func TestOpenShift(t *testing.T) {
 	var account string
 	for _, document := range files(t)["uninstall-labels.yaml"] {
@@ -326,7 +327,7 @@ func TestOpenShift(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no role binding allows %s a user", account)
+	t.Errorf("no role binding allows %s to use nonroot-v2", account)
 }
 
 // TestPodSecurity checks that the project's namespaces set all three modes of Pod Security. If
@@ -350,12 +351,12 @@ func TestPodSecurity(t *testing.T) {
 		}
 	}
 	if namespaces < 10 {
-		t.Errorf("only %d namespaces", namespaces)
+		t.Errorf("%d namespaces found, want at least 10", namespaces)
 	}
 }
 
-// TestTolerations checks that the reconciler and its clean-up find a node if every node is
-// tainted for the control plane or for GPUs.
+// TestTolerations checks that the reconciler and its clean-up can be scheduled if every node has
+// the taint of the control plane or of GPUs.
 func TestTolerations(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		if w.Kind == "DaemonSet" {
@@ -364,7 +365,7 @@ func TestTolerations(t *testing.T) {
 		for _, key := range []string{"node-role.kubernetes.io/control-plane", "nvidia.com/gpu"} {
 			toleration := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 			if !slices.Contains(w.Spec.Template.Spec.Tolerations, toleration) {
-				t.Errorf("it does not tolerate %s", key)
+				t.Errorf("pod does not tolerate %s", key)
 			}
 		}
 	})
@@ -376,7 +377,7 @@ func TestNodeSelection(t *testing.T) {
 	rendered(t, func(t *testing.T, w *workload) {
 		pod := w.Spec.Template.Spec
 		if got := pod.NodeSelector[corev1.LabelOSStable]; got != "linux" {
-			t.Errorf("for nodes of the system %q", got)
+			t.Errorf("node selector has the operating system %q, want linux", got)
 		}
 		if w.Kind == "DaemonSet" && w.Name == "gpuledger" && len(pod.NodeSelector) == 1 && pod.Affinity == nil {
 			t.Error("the exporter runs on every node of the cluster")

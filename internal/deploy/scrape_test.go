@@ -76,7 +76,7 @@ func scrapedDaemonSets(t *testing.T, namespaces, endpoints []any, rules string) 
 			}
 		}
 		if len(kept) == 0 || daemonSets != nil && !cmp.Equal(daemonSets, kept) {
-			t.Fatalf("an endpoint keeps the pods of %q, another one of %q", kept, daemonSets)
+			t.Fatalf("one endpoint keeps the pods of %q, another those of %q", kept, daemonSets)
 		}
 		daemonSets = kept
 	}
@@ -102,7 +102,7 @@ func TestHandOver(t *testing.T) {
 		for _, m := range part.Metrics {
 			want := cluster.MatchString(m.Name) && m.TypeName() == "gauge"
 			if got := shared.MatchString(m.Name); got != want {
-				t.Errorf("%s, a %s: the replicas share its series: %v, want %v", m.Name, m.TypeName(), got, want)
+				t.Errorf("%s, a %s: series are shared by the replicas: %v, want %v", m.Name, m.TypeName(), got, want)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func podMonitors(t *testing.T) map[string]scrape {
 // jobOf returns the job of an endpoint of a PodMonitor.
 func jobOf(endpoint map[string]any) (string, scrape) {
 	rules := list(endpoint["relabelings"])
-	// The first rule names the job. The last rule drops the labels that the operator adds.
+	// The first rule sets the job. The last rule drops the labels that the operator adds.
 	return rules[0].(map[string]any)["replacement"].(string), scrape{
 		Path: endpoint["path"], Interval: endpoint["interval"], HonorLabels: endpoint["honor_labels"],
 		Relabel: without(without(rules[1:], "labeldrop"), "keep"), Metrics: list(endpoint["metric_relabelings"]),
@@ -160,7 +160,7 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 	}
 	check(t, syaml.Unmarshal(text, &config))
 	if len(config.ScrapeConfigs) != want {
-		t.Fatalf("%d scrape configurations", len(config.ScrapeConfigs))
+		t.Fatalf("%d scrape configurations found", len(config.ScrapeConfigs))
 	}
 	return config.ScrapeConfigs
 }
@@ -231,7 +231,7 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules with other actions.
+// without returns the rules whose action is not the given one.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {
@@ -242,8 +242,8 @@ func without(rules []any, action string) []any {
 	return others
 }
 
-// TestClusterPodMonitoring checks that Google's collector scrapes the jobs of the PodMonitors, and keeps the labels of their
-// series.
+// TestClusterPodMonitoring checks that Google's collector scrapes the jobs of the PodMonitors and
+// keeps the labels of their series.
 func TestClusterPodMonitoring(t *testing.T) {
 	text, err := os.ReadFile(manifests + "components/clusterpodmonitoring/clusterpodmonitoring.yaml")
 	check(t, err)
@@ -267,7 +267,7 @@ func TestClusterPodMonitoring(t *testing.T) {
 		}
 		for _, label := range m.Spec.TargetLabels.Metadata {
 			if label != "node" {
-				t.Errorf("%s: the target label %s hides that of the series", m.Metadata.Name, label)
+				t.Errorf("%s: target label %s overrides the label of the series", m.Metadata.Name, label)
 			}
 		}
 	}

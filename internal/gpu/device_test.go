@@ -67,10 +67,10 @@ func FuzzIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := gpu.Identity(s)
 		if !strings.Contains(s, got) {
-			t.Errorf("Identity(%q) = %q, which it does not contain", s, got)
+			t.Errorf("Identity(%q) = %q, want a part of the input", s, got)
 		}
 		if again := gpu.Identity(got); again != got {
-			t.Errorf("Identity(%q) = %q, and of that %q", s, got, again)
+			t.Errorf("Identity(%q) = %q, Identity of the result = %q", s, got, again)
 		}
 	})
 }

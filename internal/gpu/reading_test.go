@@ -17,10 +17,10 @@ func TestQueue(t *testing.T) {
 		x := gpu.DriverEvent{UUID: []string{"GPU-a", "GPU-b"}[i%2], Code: uint64(i % kinds), At: start.Add(time.Duration(i) * time.Second)}
 		waiting = x.Queue(waiting)
 		if len(waiting) > 1024+kinds {
-			t.Fatalf("%d errors wait", len(waiting))
+			t.Fatalf("%d errors are queued, want 1048 at most", len(waiting))
 		}
 		if i < 1000 && len(waiting) != i+1 {
-			t.Fatalf("%d of %d errors wait with a time of their own", len(waiting), i+1)
+			t.Fatalf("%d of %d errors are queued separately, want all", len(waiting), i+1)
 		}
 	}
 	var counted gpu.DriverEvents
@@ -28,11 +28,11 @@ func TestQueue(t *testing.T) {
 		counted.Add(x)
 	}
 	if counted.Count != kinds*each {
-		t.Errorf("counted %d, want %d", counted.Count, kinds*each)
+		t.Errorf("%d errors are counted, want %d", counted.Count, kinds*each)
 	}
 	for code := range uint64(kinds) {
 		if want := start.Add(time.Duration(kinds*(each-1)+int(code)) * time.Second); !counted.Last[code].Equal(want) {
-			t.Errorf("XID %d was last at %v, want %v", code, counted.Last[code], want)
+			t.Errorf("last time of XID %d: %v, want %v", code, counted.Last[code], want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestCountPCI(t *testing.T) {
 		"bus/pci/devices/0000:43:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:43:00.0/class": "0x030000\n",
 		"bus/pci/devices/0000:05:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:05:00.0/class": "0x068000\n", // NVSwitch
 		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // BMC graphics
-		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // going away
+		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // is being removed
 	})
 	for device, driver := range map[string]string{"0000:a1:00.0": "vfio-pci", "0000:a2:00.0": "pci-stub", "0000:a3:00.0": "nvidia"} {
 		folder := filepath.Join("bus/pci/devices", device)
@@ -42,7 +42,7 @@ func TestCountPCI(t *testing.T) {
 		}
 	}
 	if n, err := (host.Host{SysFS: root}).CountPCI(classes); err != nil || n != 3 {
-		t.Errorf("got %d, %v; want 3: two without a driver, and one with NVIDIA's", n, err)
+		t.Errorf("%d GPUs, error %v; want 3: two without a driver, one with NVIDIA's driver", n, err)
 	}
 	if _, err := (host.Host{SysFS: filepath.Join(root, "none")}).CountPCI(classes); err == nil {
 		t.Error("no error for a missing /sys")
@@ -62,7 +62,7 @@ func TestNode(t *testing.T) {
 	}
 	got, err := host.Host{SysFS: root}.Node()
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("node (-want +got):\n%s%v", diff, err)
+		t.Errorf("node (-want +got):\n%serror: %v", diff, err)
 	}
 }
 
@@ -73,13 +73,13 @@ func TestBootID(t *testing.T) {
 	}
 	write(t, root, map[string]string{"sys/kernel/random/boot_id": "7d3c1f52-0000-4000-8000-0123456789ab\n"})
 	if id, err := (host.Host{ProcFS: root}).BootID(); err != nil || id != "7d3c1f52-0000-4000-8000-0123456789ab" {
-		t.Errorf("got %q, %v", id, err)
+		t.Errorf("boot id %q, error %v", id, err)
 	}
 }
 
 func TestNow(t *testing.T) {
 	a := host.Now()
 	if b := host.Now(); b.Boot < a.Boot || a.Boot <= 0 {
-		t.Errorf("boot clock went from %v to %v", a.Boot, b.Boot)
+		t.Errorf("boot clock changed from %v to %v, want it positive and not decreasing", a.Boot, b.Boot)
 	}
 }

@@ -29,7 +29,7 @@ func snapshot() *gpu.Snapshot {
 	}
 }
 
-// What the exporter writes is what others read, but for MIG.
+// TestRoundTrip checks that a decoded page equals the encoded page, except for MIG instances.
 func TestRoundTrip(t *testing.T) {
 	want := inventory.New(snapshot())
 	written := inventory.New(snapshot())
@@ -50,7 +50,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNothing: a driver that does not answer is not up, and a node without GPUs has a page.
+// TestNothing checks that a node without GPUs has a page, and that a driver without a response is
+// not up.
 func TestNothing(t *testing.T) {
 	for name, want := range map[string]bool{"up": true, "down": false} {
 		s := &gpu.Snapshot{}
@@ -90,7 +91,7 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := inventory.Decode(strings.NewReader(tt.text))
 			if err == nil || errors.Is(err, inventory.ErrVersion) != tt.version {
-				t.Errorf("error is %v", err)
+				t.Errorf("error is %v, want one, ErrVersion if the version is invalid", err)
 			}
 		})
 	}
@@ -119,7 +120,7 @@ func TestContradiction(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := inventory.Page{GPUs: tt.gpus}
 			if err := p.Contradiction(); (err != nil) != tt.bad {
-				t.Errorf("contradiction is %v", err)
+				t.Errorf("contradiction is %v, want one if the page is contradictory", err)
 			}
 		})
 	}

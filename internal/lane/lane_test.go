@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// after returns work that takes a while.
+// after returns a function that returns 7 after a duration.
 func after(d time.Duration) func() int {
 	return func() int {
 		time.Sleep(d)
@@ -22,16 +22,17 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if v, ok := lane.Run(ctx, after(time.Millisecond)); v != 7 || !ok {
-			t.Errorf("answer %d, %v", v, ok)
+			t.Errorf("result %d, %v; want 7, true", v, ok)
 		}
 		if v, ok := lane.Run(ctx, after(time.Minute)); v != 0 || ok {
-			t.Errorf("late answer %d, %v", v, ok)
+			t.Errorf("result after the deadline: %d, %v; want 0, false", v, ok)
 		}
-		time.Sleep(time.Minute) // the work that is late ends too
+		time.Sleep(time.Minute) // the late function ends too
 	})
 }
 
-// TestLate: a lane that was late once costs no time until its answer is there.
+// TestLate checks that Take waits once for a late result, and then returns immediately until the
+// result exists.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lane.Lane[int]
@@ -43,21 +44,21 @@ func TestLate(t *testing.T) {
 			return v, ok, time.Since(began)
 		}
 		if _, ok, took := take(time.Second); ok || took != 0 || l.Busy() {
-			t.Errorf("an idle lane gives %v after %v", ok, took)
+			t.Errorf("Take of an idle lane: %v after %v, want false at once", ok, took)
 		}
 		l.Begin(after(time.Minute))
 		for i, want := range []time.Duration{time.Second, 0, 0} {
 			if _, ok, took := take(time.Second); ok || !l.Busy() || !l.Late() || took != want {
-				t.Errorf("look %d: %v after %v, want %v", i, ok, took, want)
+				t.Errorf("Take %d: %v after %v, want false after %v", i, ok, took, want)
 			}
 		}
 		time.Sleep(time.Minute)
 		if v, ok, took := take(time.Second); v != 7 || !ok || took != 0 || l.Busy() {
-			t.Errorf("a minute later: %d, %v after %v", v, ok, took)
+			t.Errorf("Take of the late result: %d, %v after %v, want 7, true at once", v, ok, took)
 		}
 		l.Begin(after(time.Millisecond))
 		if v, ok, _ := take(time.Second); v != 7 || !ok || l.Late() {
-			t.Errorf("the next work: %d, %v, late %v", v, ok, l.Late())
+			t.Errorf("Take of the next result: %d, %v, late %v, want 7, true, false", v, ok, l.Late())
 		}
 	})
 }

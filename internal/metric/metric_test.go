@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// text writes out labels.
+// text formats labels as name=value.
 func text(labels []*dto.LabelPair) (out []string) {
 	for _, l := range labels {
 		out = append(out, l.GetName()+"="+l.GetValue())
@@ -19,29 +19,30 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// TestPairs: a shared pair is there once, an own pair every time, and both are valid.
+// TestPairs checks that Shared returns one pair for equal labels, that Own returns a new pair, and
+// that the values of both are valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
 	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.Own("pod", "x\xff"), p.Shared("name", "x")
 	if a != b || a == c || a == d || a.Name != c.Name {
-		t.Error("pairs are not shared as they should be")
+		t.Error("want equal shared pairs, distinct own pairs and equal names")
 	}
 	if diff := cmp.Diff([]string{"pod=x\ufffd", "pod=x\ufffd", "pod=x\ufffd", "name=x"}, text([]*dto.LabelPair{a, b, c, d})); diff != "" {
 		t.Errorf("pairs (-want +got):\n%s", diff)
 	}
 }
 
-// TestManyPairs: what is shared stays bounded, and right.
+// TestManyPairs checks that values are correct for more pairs than the cache keeps.
 func TestManyPairs(t *testing.T) {
 	var p metric.Pairs
 	for i := range 50_000 {
 		if v := p.Shared("n", fmt.Sprint(i)).GetValue(); v != fmt.Sprint(i) {
-			t.Fatalf("value %q of %d", v, i)
+			t.Fatalf("value %q, want %d", v, i)
 		}
 	}
 }
 
-// TestCheck: a missing label, a surplus one and one of another name are found.
+// TestCheck checks that a missing label, a surplus label and a wrong label name are reported.
 func TestCheck(t *testing.T) {
 	m := metric.Metric{Name: "x_info", Labels: []string{"UUID", "gpu"}}
 	for _, tt := range []struct {
@@ -76,9 +77,9 @@ func errorOf(text string) error {
 func TestMetric(t *testing.T) {
 	m := metric.Metric{Name: "x", Unit: "joules"}
 	if f := m.NewFamily(nil); f.GetName() != "x" || f.GetUnit() != "joules" {
-		t.Errorf("family %v", f)
+		t.Errorf("family %v, want name x and unit joules", f)
 	}
 	if !slices.Equal([]string{metric.MainPage.Path(), metric.Page("/other").Path()}, []string{"/metrics", "/other"}) {
-		t.Error("paths of pages")
+		t.Error("paths of pages differ from /metrics and /other")
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// machine is n GPUs of a kind, by PCI address; edit changes them one by one.
+// machine returns a page with n equal GPUs in the order of their PCI addresses. edit changes each
+// GPU.
 func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, DriverUp: true, Node: gpu.Node{ChassisSerial: "DMI-7", SystemUUID: "4c4c4544-0051"}}
 	for i := range n {
@@ -28,7 +29,8 @@ func machine(n int, edit func(i int, g *inventory.GPU)) inventory.Page {
 	return p
 }
 
-// gb200 is a compute tray: four GPUs on two boards, one chassis over nine Nodes.
+// gb200 returns the page of a compute tray with four GPUs on two boards. Its chassis spans nine
+// Nodes.
 func gb200() inventory.Page {
 	return machine(4, func(i int, g *inventory.GPU) {
 		g.Serial = []string{"1761125340953", "1761025346615"}[i/2]
@@ -44,7 +46,7 @@ func serials(n int, first int) map[string]string {
 	return m
 }
 
-// with returns the labels with changes; an empty value removes one.
+// with changes labels and returns them. An empty value removes the label.
 func with(m map[string]string, pairs ...string) map[string]string {
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]
@@ -124,7 +126,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGPUID holds the labels that gpuid itself writes for the same machines.
+// TestGPUID checks that the labels equal the labels that gpuid writes for the same machines.
 func TestGPUID(t *testing.T) {
 	place := func(chassis, serial []string) inventory.Page {
 		return machine(len(serial), func(i int, g *inventory.GPU) { g.Platform.ChassisSerial, g.Serial = chassis[i], serial[i] })
@@ -183,7 +185,7 @@ func compare(t *testing.T, rules nodelabel.Rules, page inventory.Page, want map[
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	if len(page.GPUs) == 0 != got.Equal(nodelabel.Desired{}) || len(page.GPUs) == 0 != (got.Annotations == nil) {
-		t.Errorf("%d GPUs give %v", len(page.GPUs), got)
+		t.Errorf("labels and annotations of %d GPUs: %v, want none without GPUs", len(page.GPUs), got)
 	}
 }
 
@@ -224,12 +226,13 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// A machine with more GPUs than fit into an annotation has a count of the omitted ones.
+// TestAnnotationIsCut checks that an annotation that is too long for all GPUs has the number of
+// omitted GPUs.
 func TestAnnotationIsCut(t *testing.T) {
 	page := machine(64, func(i int, g *inventory.GPU) { g.UUID = fmt.Sprintf("GPU-%08d-b3c7-42f9-81f5-1d1c45f0a2c9", i) })
 	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}.Desired("n", page).Annotations["gpuledger.io/inventory"]
 	if len(got) > 4096 || !strings.HasSuffix(got, `"more":26}`) {
-		t.Errorf("%d bytes: %s", len(got), got)
+		t.Errorf("annotation of %d bytes, want 4096 at most, with 26 omitted GPUs: %s", len(got), got)
 	}
 }
 
@@ -238,12 +241,13 @@ func TestAnnotationIsCut(t *testing.T) {
 func TestInventoryKey(t *testing.T) {
 	for scheme, want := range map[nodelabel.Scheme]string{nodelabel.Own: "gpus.example.com/inventory", nodelabel.GPUID: "gpuledger.io/inventory"} {
 		if got := (nodelabel.Rules{Scheme: scheme, Prefix: "gpus.example.com"}).InventoryKey(); got != want {
-			t.Errorf("%s: %s, want %s", scheme, got, want)
+			t.Errorf("scheme %s: key %s, want %s", scheme, got, want)
 		}
 	}
 }
 
-// TestLost: the keys of the labels that name lost GPUs, of which one has no serial number.
+// TestLost checks that Lost has the label keys of lost GPUs, except of a GPU without a serial
+// number.
 func TestLost(t *testing.T) {
 	page := machine(4, func(i int, g *inventory.GPU) {
 		g.Present = i == 0
@@ -253,7 +257,7 @@ func TestLost(t *testing.T) {
 	})
 	got := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: "gpuledger.io"}.Desired("n", page).Lost
 	if diff := cmp.Diff([]string{"gpuledger.io/gpu-1", "gpuledger.io/gpu-3"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 }
 

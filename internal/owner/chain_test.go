@@ -20,7 +20,7 @@ import (
 type word struct {
 	word   string
 	calls  int
-	answer func(n int) owner.Answer // by the number of the call
+	answer func(n int) owner.Answer // n counts the calls
 }
 
 func (w *word) Resolve(p owner.Process) func() owner.Answer {
@@ -33,7 +33,7 @@ func (w *word) Resolve(p owner.Process) func() owner.Answer {
 	}
 }
 
-// machine is a /proc tree.
+// machine is a chain with a /proc tree.
 type machine struct {
 	t   *testing.T
 	dir string
@@ -85,7 +85,7 @@ func TestOrder(t *testing.T) {
 	m.start(10, 5, 0, "0::/one")
 	m.start(11, 5, 0, "0::/two")
 	m.start(12, 5, 0, "0::/system.slice/"+id)
-	m.start(13, 5, 0x200000, "0::/one") // a thread of the kernel
+	m.start(13, 5, 0x200000, "0::/one") // a kernel thread
 	for pid, want := range map[uint32]gpu.Process{
 		10: {Owner: pod}, 11: {Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, 12: {Owner: host, ContainerID: id}, 13: {Owner: host},
 	} {
@@ -105,13 +105,13 @@ func TestFinal(t *testing.T) {
 	m := newMachine(t, w)
 	id := m.start(10, 5, 0, "0::/pod")
 	if p, ok := m.Process(10); !ok || p.Owner != (gpu.Owner{}) {
-		t.Errorf("process %+v, %v", p, ok)
+		t.Errorf("process %+v, %v; want no owner yet", p, ok)
 	}
 	if err := os.RemoveAll(filepath.Join(m.dir, "10")); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := m.Process(10); ok {
-		t.Error("a process that ended is there")
+		t.Error("process found after it ended")
 	}
 	for _, want := range []gpu.Owner{pod.Group(), pod, pod} {
 		if got := m.Owner(id); got != want {
@@ -123,20 +123,20 @@ func TestFinal(t *testing.T) {
 	}
 	m.now += 2 * time.Minute
 	if got := m.Owner(id); got.Kind != gpu.OwnerUnmapped {
-		t.Errorf("after two minutes the owner is %+v", got)
+		t.Errorf("owner after two minutes is %+v, want unmapped", got)
 	}
 }
 
-// TestUnmappedAgain checks that an unmapped process is read again.
+// TestUnmappedAgain checks that the cgroup of an unmapped process is read again.
 func TestUnmappedAgain(t *testing.T) {
 	m := newMachine(t, &word{word: "?", answer: final(gpu.Owner{Kind: gpu.OwnerUnmapped})})
 	m.start(10, 5, 0, "?")
 	if p, _ := m.Process(10); p.Owner.Kind != gpu.OwnerUnmapped {
-		t.Errorf("owner %+v", p.Owner)
+		t.Errorf("owner %+v, want unmapped", p.Owner)
 	}
 	m.start(10, 5, 0, "0::/system.slice")
 	if p, _ := m.Process(10); p.Owner != host {
-		t.Errorf("then the owner is %+v", p.Owner)
+		t.Errorf("owner after the cgroup changed is %+v, want the host", p.Owner)
 	}
 }
 
@@ -146,16 +146,16 @@ func TestUnreadable(t *testing.T) {
 	m.write("10/stat", "10 (x)")
 	p, ok := m.Process(10)
 	if want := (gpu.Process{ID: gpu.ProcessID{PID: 10}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}); !ok || p != want {
-		t.Errorf("process %+v, %v", p, ok)
+		t.Errorf("process without a valid stat: %+v, %v; want unmapped", p, ok)
 	}
 	m.start(11, 5, 0, "")
 	if err := errors.Join(os.Remove(filepath.Join(m.dir, "stat")), os.Remove(filepath.Join(m.dir, "11", "cgroup"))); err != nil {
 		t.Fatal(err)
 	}
 	if p, ok := m.Process(11); !ok || p.Owner.Kind != gpu.OwnerUnmapped || !p.StartTime.IsZero() {
-		t.Errorf("process %+v, %v", p, ok)
+		t.Errorf("process without a cgroup: %+v, %v; want unmapped", p, ok)
 	}
 	if got := m.Owner(gpu.ProcessID{PID: 1}); got.Kind != gpu.OwnerUnmapped {
-		t.Errorf("owner of a process that was never seen: %+v", got)
+		t.Errorf("owner of an unknown process: %+v, want unmapped", got)
 	}
 }

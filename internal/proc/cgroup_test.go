@@ -32,7 +32,7 @@ func TestPaths(t *testing.T) {
 			var got [][]string
 			for segments, err := range proc.Paths(tt.text) {
 				if (err == nil) != (segments != nil) {
-					t.Errorf("segments %q with error %v", segments, err)
+					t.Errorf("segments %q, error %v; want exactly one of them", segments, err)
 				}
 				got = append(got, segments)
 			}
@@ -74,7 +74,7 @@ func FuzzPaths(f *testing.F) {
 			}
 		}
 		if id := proc.ContainerID(text); id != "" && !proc.IsContainerID(id) || lines > strings.Count(text, "\n")+1 {
-			t.Errorf("container id %q, %d lines", id, lines)
+			t.Errorf("container id %q, %d lines; want a valid id or none, and a line per line of the text", id, lines)
 		}
 	})
 }

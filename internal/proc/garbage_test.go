@@ -19,6 +19,6 @@ func TestStatLeavesLittle(t *testing.T) {
 		}
 	})
 	if got > 4 {
-		t.Errorf("stat allocates %v times, want 4 at most", got)
+		t.Errorf("Stat allocates %v times, want 4 at most", got)
 	}
 }

@@ -44,7 +44,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestReadFile checks that a file is read completely, also if it exceeds the buffer.
+// TestReadFile checks that a file is read completely even if it exceeds the buffer.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cgroup")
 	for _, size := range []int{0, 1, fileSize - 1, fileSize, fileSize + 1, 10 * fileSize} {
@@ -54,7 +54,7 @@ func TestReadFile(t *testing.T) {
 		}
 		var buf [fileSize]byte
 		if got, err := readFile(name, buf[:0]); err != nil || string(got) != want {
-			t.Errorf("of %d bytes %d were read, error %v", size, len(got), err)
+			t.Errorf("file of %d bytes: %d bytes read, error %v", size, len(got), err)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func FuzzStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		s, err := parseStat(line)
 		if err != nil && s != (Stat{}) {
-			t.Errorf("parseStat(%q) = %+v with error %v", line, s, err)
+			t.Errorf("parseStat(%q) = %+v with error %v, want the zero Stat", line, s, err)
 		}
 	})
 }

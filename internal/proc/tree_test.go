@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// tree is a /proc of files.
+// tree is a /proc tree in a temporary directory.
 type tree struct {
 	t *testing.T
 	proc.Tree
@@ -47,17 +47,17 @@ func TestTree(t *testing.T) {
 	p.start("7", 5, 0, "0::/a")
 	p.write("self/stat", "")
 	if pids, err := p.PIDs(); err != nil || !cmp.Equal(pids, []uint32{7, 20}) {
-		t.Errorf("PIDs %v, %v", pids, err)
+		t.Errorf("PIDs %v, error %v; want 7 and 20", pids, err)
 	}
 	if at, err := p.BootTime(); err != nil || !at.Equal(time.Unix(1_700_000_000, 0)) {
-		t.Errorf("boot time %v, %v", at, err)
+		t.Errorf("boot time %v, error %v", at, err)
 	}
 	none := proc.Tree{Root: filepath.Join(p.Root, "none")}
 	if _, err := none.PIDs(); err == nil {
-		t.Error("PIDs of no folder")
+		t.Error("no error for PIDs of a missing folder")
 	}
 	if _, err := none.BootTime(); err == nil {
-		t.Error("boot time of no folder")
+		t.Error("no error for the boot time of a missing folder")
 	}
 }
 
@@ -66,7 +66,7 @@ func TestCgroup(t *testing.T) {
 	tests := map[string]struct {
 		before proc.Stat
 		setUp  func(tree)
-		start  uint64 // of the process that the text belongs to
+		start  uint64 // of the process with this cgroup text
 		text   string
 		err    error
 	}{
@@ -93,7 +93,7 @@ func TestCgroup(t *testing.T) {
 			tt.setUp(p)
 			after, text, err := p.Cgroup(7, tt.before)
 			if after.Start != tt.start || text != tt.text || !errors.Is(err, tt.err) {
-				t.Errorf("%q of a process that began at %d, error %v; want %q, %d, %v", text, after.Start, err, tt.text, tt.start, tt.err)
+				t.Errorf("cgroup %q of a process with start time %d, error %v; want %q, %d, %v", text, after.Start, err, tt.text, tt.start, tt.err)
 			}
 		})
 	}
@@ -107,10 +107,10 @@ func TestNoCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, _, err := p.Cgroup(7, proc.Stat{Start: 5}); err == nil || errors.Is(err, proc.ErrGone) || st.Start != 5 {
-		t.Errorf("stat %+v, error %v", st, err)
+		t.Errorf("stat %+v, error %v; want the stat and an error other than ErrGone", st, err)
 	}
 	p.write("7/stat", "7 (x)")
 	if _, err := p.Stat(7); err == nil || errors.Is(err, proc.ErrGone) {
-		t.Errorf("a malformed stat: %v", err)
+		t.Errorf("error of a malformed stat: %v, want one other than ErrGone", err)
 	}
 }

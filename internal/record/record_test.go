@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/record"
 )
 
-// TestNew: a lost GPU has no placement but a board, a pod is the sum of its containers, an
-// owner that is not known by name and UID has no row, and a counter that took over an amount
-// has no beginning.
+// TestNew checks the rows of a snapshot. A lost GPU has no placement row but a board row. A pod row
+// is the sum of its containers. An owner without a name and a UID has no row. A counter that
+// continues an earlier amount has no start time.
 func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {

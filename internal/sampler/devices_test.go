@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestDeviceNames: every way of naming a device leads to its account.
+// TestDeviceNames checks that every form of a device name is resolved to the GPU or MIG instance.
 func TestDeviceNames(t *testing.T) {
 	mig := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
@@ -58,7 +58,8 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// TestLostIndex: the index of a lost GPU is that of the GPU that has it now.
+// TestLostIndex checks that an index is resolved to the present GPU if a lost GPU had the same
+// index.
 func TestLostIndex(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -68,11 +69,11 @@ func TestLostIndex(t *testing.T) {
 	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Owner: train, Replicas: 1, Live: true}}
 	snap := w.ticks(s, 2)
 	if len(snap.GPUs[0].Holders) != 0 || len(snap.GPUs[1].Holders) != 1 {
-		t.Errorf("holders: %+v", snap.GPUs)
+		t.Errorf("holders: %+v, want one on the present GPU", snap.GPUs)
 	}
 }
 
-// TestLostName: a lost GPU has its name until another one has it.
+// TestLostName checks that an index is resolved to a lost GPU while no other GPU has the index.
 func TestLostName(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -1,6 +1,6 @@
 package sampler
 
-// HoldOpening makes the next attempt to take the state directory wait for release.
+// HoldOpening blocks the next attempt to open the state directory until release is closed.
 func (s *Sampler) HoldOpening(release <-chan struct{}) {
 	cfg := s.cfg
 	s.store.opening.Begin(func() opened {
@@ -9,8 +9,7 @@ func (s *Sampler) HoldOpening(release <-chan struct{}) {
 	})
 }
 
-// HoldSaving occupies the file system, as a save does that hangs until release and returns
-// err then.
+// HoldSaving starts a save that hangs until release is closed and then returns err.
 func (s *Sampler) HoldSaving(release <-chan struct{}, err error) {
 	s.store.saving.Begin(func() error {
 		<-release

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestLost: a GPU that is gone keeps its identity until another answers in its
-// place, and the others are not touched.
+// TestLost checks that a lost GPU keeps its identity until another GPU is in its place, and that
+// other GPUs are not affected.
 func TestLost(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -19,30 +19,30 @@ func TestLost(t *testing.T) {
 	w.devices = all[:1]
 	lost := w.ticks(s, 3).GPUs[1]
 	if lost.Present || lost.Serial != "1320021000034" || lost.Reading != nil || lost.Book == nil || lost.Events.Count != 1 || lost.Events.Losses != 1 {
-		t.Errorf("lost GPU: %+v", lost)
+		t.Errorf("lost GPU: %+v, want its identity, book and events", lost)
 	}
 	s = w.restarted(s)
 	if s := w.ticks(s, 1); len(s.GPUs) != 2 || s.GPUs[1].Serial != "1320021000034" || s.GPUs[1].Events.Count != 1 || s.GPUs[1].Events.ByCode[79] != 1 || s.GPUs[1].Events.Losses != 1 {
-		t.Errorf("after a restart: %+v", s.GPUs)
+		t.Errorf("GPUs after a restart: %+v, want the lost GPU", s.GPUs)
 	}
 	w.devices = all
 	if g := w.ticks(s, 1).GPUs[1]; !g.Present {
-		t.Errorf("returned, but: %+v", g)
+		t.Errorf("GPU after its return: %+v, want it present", g)
 	}
 	other := all[1]
 	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
 	w.devices = []gpu.Device{all[0], other}
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 3 || snap.GPUs[1].Present || snap.GPUs[1].Book == nil {
-		t.Errorf("right after the board was replaced: %+v", snap.GPUs)
+		t.Errorf("GPUs right after the board was replaced: %+v, want three", snap.GPUs)
 	}
 	w.now += 6 * time.Minute
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
-		t.Errorf("after the retention time: %+v", snap.GPUs)
+		t.Errorf("GPUs after the retention time: %+v, want two", snap.GPUs)
 	}
 }
 
-// TestRetention: the book of a lost GPU is shown for the retention time, that of a
-// GPU that only hangs for as long as it does.
+// TestRetention checks that the book of a lost GPU is shown for the retention time, and that of a
+// hanging GPU for as long as it hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -53,21 +53,21 @@ func TestRetention(t *testing.T) {
 	w.ticks(s, 1)
 	w.now += 4 * time.Minute
 	if snap := w.ticks(s, 1); snap.GPUs[0].Book == nil || snap.GPUs[1].Book == nil {
-		t.Error("a book is hidden within the retention time")
+		t.Error("a book is missing within the retention time")
 	}
 	w.now += 2 * time.Minute
 	snap := w.ticks(s, 1)
 	if snap.GPUs[0].Book == nil || snap.GPUs[1].Book != nil || snap.GPUs[1].Serial == "" {
-		t.Errorf("after the retention time: %+v", snap.GPUs)
+		t.Errorf("GPUs after the retention time: %+v, want the book of the hanging GPU only", snap.GPUs)
 	}
 	w.devices = all
 	if snap := w.ticks(s, 2); snap.GPUs[1].Book == nil || snap.GPUs[1].Book.Energy < 1_000_000 {
-		t.Errorf("the GPU came back: %+v", snap.GPUs[1].Book)
+		t.Errorf("book after the GPU's return: %+v", snap.GPUs[1].Book)
 	}
 }
 
-// TestLostGPUTakesNoRoom checks that processes of a GPU that is lost for long count for no limit,
-// and that the book of a replaced GPU is removed from the state.
+// TestLostGPUTakesNoRoom checks that processes of a lost GPU do not count towards the process limit
+// after the retention time, and that the book of a replaced GPU is removed from the state.
 func TestLostGPUTakesNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.max = 1
@@ -78,25 +78,25 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	w.devices = all[:1]
 	w.runs(first, 43, serve)
 	if snap := w.ticks(s, 3); !snap.GPUs[0].Book.Accounts[0].Processes[0].Folded || len(snap.GPUs[1].Book.Accounts[0].Processes) != 1 {
-		t.Errorf("within the retention time: %+v, %+v", snap.GPUs[0].Book, snap.GPUs[1].Book)
+		t.Errorf("books within the retention time: %+v, %+v", snap.GPUs[0].Book, snap.GPUs[1].Book)
 	}
 	w.now += 6 * time.Minute
 	snap := w.ticks(s, 3)
 	if ps := snap.GPUs[0].Book.Accounts[0].Processes; len(ps) != 2 || ps[1].Folded {
-		t.Errorf("after it: %+v", ps)
+		t.Errorf("processes after the retention time: %+v, want a second process that is not folded", ps)
 	}
 	other := all[1]
 	other.UUID = "GPU-5d2f9a60-0000-4000-8000-000000000003"
 	w.devices = []gpu.Device{all[0], other}
 	w.ticks(s, 2)
-	w.devices = []gpu.Device{all[0], all[1]} // back, after it was replaced: known no more
+	w.devices = []gpu.Device{all[0], all[1]} // the replaced GPU returns, with a new book
 	if b := w.ticks(s, 2).GPUs[1].Book; b == nil || b.Energy != 100_000 {
-		t.Errorf("back: %+v", b)
+		t.Errorf("book of the returned GPU: %+v, want 100000 mJ", b)
 	}
 }
 
-// TestSerials checks that a serial number that is learnt late or changes is logged with its time,
-// and that a number that is no longer reported is kept, also by the next exporter.
+// TestSerials checks that Renamed is the time at which a serial number is first reported or
+// changes, and that a number that is no longer reported is kept, also after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -106,19 +106,19 @@ func TestSerials(t *testing.T) {
 		return w.ticks(s, 1).GPUs[0], began
 	}
 	if g, _ := tick("", "N/A"); !g.Renamed.IsZero() {
-		t.Errorf("at first sight: renamed at %v", g.Renamed)
+		t.Errorf("new GPU: renamed at %v, want never", g.Renamed)
 	}
 	if g, at := tick("1320021000017", "N/A"); g.Serial != "1320021000017" || !g.Renamed.Equal(at) {
-		t.Errorf("learnt: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+		t.Errorf("serial reported late: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
 	}
 	g, at := tick("1320021000017", "1820000000042")
 	if !g.Renamed.Equal(at) {
-		t.Errorf("the chassis learnt: renamed at %v, want %v", g.Renamed, at)
+		t.Errorf("chassis reported late: renamed at %v, want %v", g.Renamed, at)
 	}
 	forgotten := func(when string) {
 		for _, serial := range []string{"", "N/A", "1320021000017"} {
 			if g, _ := tick(serial, ""); g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || !g.Renamed.Equal(at) {
-				t.Errorf("%s, the driver reports %q: serial %q, chassis %q, renamed at %v", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
+				t.Errorf("%s, driver reports serial %q: serial %q, chassis %q, renamed at %v, want no change", when, serial, g.Serial, g.Platform.ChassisSerial, g.Renamed)
 			}
 		}
 	}
@@ -126,11 +126,11 @@ func TestSerials(t *testing.T) {
 	s = w.restarted(s)
 	forgotten("restarted")
 	if g, at := tick("1320021000099", ""); g.Serial != "1320021000099" || !g.Renamed.Equal(at) {
-		t.Errorf("changed: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
+		t.Errorf("serial changed: serial %q, renamed at %v, want %v", g.Serial, g.Renamed, at)
 	}
 }
 
-// TestNoAddress checks that a GPU without a PCI address replaces no other.
+// TestNoAddress checks that a GPU without a PCI address does not replace another GPU.
 func TestNoAddress(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -140,12 +140,12 @@ func TestNoAddress(t *testing.T) {
 	w.devices = all[:1]
 	w.now += 10 * time.Minute
 	if snap := w.ticks(s, 2); len(snap.GPUs) != 2 {
-		t.Errorf("GPUs: %+v", snap.GPUs)
+		t.Errorf("GPUs: %+v, want two", snap.GPUs)
 	}
 }
 
-// TestHandedOver checks that an exporter that takes over keeps its own values, and learns those of
-// its predecessor: serial numbers that the driver no longer reports.
+// TestHandedOver checks that an exporter that takes over keeps its own values, and adopts serial
+// numbers of its predecessor that the driver no longer reports.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -155,7 +155,7 @@ func TestHandedOver(t *testing.T) {
 	w.ticks(two, 1)
 	w.devices = w.devices[:1]
 	if g := w.ticks(two, 1).GPUs[0]; g.Serial != "" {
-		t.Fatalf("known before: %q", g.Serial)
+		t.Fatalf("serial before the predecessor ended: %q, want none", g.Serial)
 	}
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
@@ -163,14 +163,14 @@ func TestHandedOver(t *testing.T) {
 	w.down = errors.New("driver not loaded")
 	snap := w.ticks(two, 1)
 	if g := snap.GPUs[0]; g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || g.Index != 5 {
-		t.Errorf("serial %q, chassis %q, index %d", g.Serial, g.Platform.ChassisSerial, g.Index)
+		t.Errorf("after the takeover: serial %q, chassis %q, index %d, want index 5", g.Serial, g.Platform.ChassisSerial, g.Index)
 	}
 	if snap.GPUs[1].Present {
-		t.Error("a GPU that was lost is back")
+		t.Error("the lost GPU is present after the takeover")
 	}
 }
 
-// TestUnknownGPU: an error event of a GPU that the driver does not list makes no GPU.
+// TestUnknownGPU checks that an XID error of a GPU that the driver does not list adds no GPU.
 func TestUnknownGPU(t *testing.T) {
 	w := newWorld(t)
 	w.xids = []gpu.DriverEvent{{UUID: "GPU-5d2f9a60-0000-4000-8000-000000000003", Code: 79, At: w.instant().Wall}}

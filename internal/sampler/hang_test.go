@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks that gauges continue and books do not change while a save hangs, because
-// only saved books are shown. Later nothing is missing.
+// TestSaveHangs checks that gauges are updated and books are not while a save hangs, because only
+// saved books are shown. After the save nothing is missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"it is saved": nil, "it is not": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -26,10 +26,10 @@ func TestSaveHangs(t *testing.T) {
 				began := time.Now()
 				snap := w.ticks(s, 5)
 				if took := time.Since(began); took > 3*time.Second {
-					t.Errorf("five ticks took %v", took)
+					t.Errorf("five ticks took %v, want 3 s at most", took)
 				}
 				if g := snap.GPUs[0]; g.Book.Energy != shown || g.Events.Count != 0 || !g.LastReading.After(w.instant().Wall.Add(-2*time.Second)) {
-					t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved; last reading %v", g.Book.Energy, g.Events.Count, shown, g.LastReading)
+					t.Errorf("snapshot shows %d mJ and %d XIDs, want %d mJ and 0 as saved; last reading %v", g.Book.Energy, g.Events.Count, shown, g.LastReading)
 				}
 				if st := stageOf(snap, stage.State); st.Up || st.Err == "" {
 					t.Errorf("stage %+v, want down with a reason", st)
@@ -48,9 +48,9 @@ func TestSaveHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs checks that no books and errors are shown until the file of an earlier exporter
-// was read, because its content would be counted twice. The GPUs are shown, so probes and gauges
-// continue.
+// TestOpeningHangs checks that books and errors are hidden until the state file of the previous
+// exporter is read, because its content would be counted twice. GPUs are shown meanwhile, so probes
+// and gauges work.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -69,13 +69,13 @@ func TestOpeningHangs(t *testing.T) {
 		for range 5 {
 			snap := w.ticks(s, 1)
 			if g := snap.GPUs[0]; len(snap.GPUs) != 2 || g.Book != nil || g.ReportsEvents || stageOf(snap, stage.State).Up {
-				t.Fatalf("book %+v, XIDs %+v shown %v, stage %+v", g.Book, g.Events, g.ReportsEvents, stageOf(snap, stage.State))
+				t.Fatalf("book %+v, XIDs %+v, shown %v, stage %+v; want nothing shown yet", g.Book, g.Events, g.ReportsEvents, stageOf(snap, stage.State))
 			}
 		}
 		close(release)
 		synctest.Wait()
 		if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != before+600_000 || g.Events.Count != 1 || !g.ReportsEvents {
-			t.Errorf("after the hang: %+v, want %d mJ and one XID", g, before+600_000)
+			t.Errorf("GPU after the hang: %+v, want %d mJ and one XID", g, before+600_000)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -83,8 +83,8 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHanging: the end of the program waits for no file system, and a tick ends
-// with its context.
+// TestCloseWhileHanging checks that neither Close nor a tick waits for a file system that hangs. A
+// tick ends with its context.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -100,10 +100,10 @@ func TestCloseWhileHanging(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 500*time.Millisecond {
-			t.Errorf("the end took %v", took)
+			t.Errorf("tick and Close took %v, want 500ms at most", took)
 		}
 		if s.Latest().At != at {
-			t.Error("a tick is shown that was not saved")
+			t.Error("snapshot shows a tick that was not saved")
 		}
 		close(release)
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestUse: a process on a GPU that its pod was not given, and an allocation that no
-// process uses.
+// TestUse checks the numbers of containers that use a GPU without an allocation and of allocations
+// without a process.
 func TestUse(t *testing.T) {
 	initContainer := train
 	initContainer.Part = "warm-up"
@@ -50,12 +50,12 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUseOfInstances: a pod may use the MIG instance that it was given, and no other one.
-// Who was given the whole GPU may use any.
+// TestUseOfInstances checks that a pod may use only its allocated MIG instance, and any instance if
+// the whole GPU is allocated to it.
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
-		given          string // to the trainer
+		given          string // device allocated to the trainer
 		user           gpu.Owner
 		on             string
 		strays, unused int
@@ -90,8 +90,8 @@ func TestUseOfInstances(t *testing.T) {
 	}
 }
 
-// TestTwoClaims: a container that holds a GPU in two ways holds it once, and as much of it
-// as it was given most.
+// TestTwoClaims checks that a container with two allocations of a GPU is one holder, with the
+// larger number of replicas.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -101,23 +101,23 @@ func TestTwoClaims(t *testing.T) {
 	w.allocations.List[2].Replicas = 2
 	g := w.ticks(w.sampler(), 3).GPUs[0]
 	if *g.Unused != 2 || g.Book.Accounts[0].Energy != g.Book.Accounts[1].Energy {
-		t.Errorf("%d unused; accounts %+v", *g.Unused, g.Book.Accounts)
+		t.Errorf("%d unused, want 2; accounts %+v, want equal energy", *g.Unused, g.Book.Accounts)
 	}
 	if len(g.Holders) != 2 || g.Holders[0].Replicas != 2 {
-		t.Errorf("holders: %+v", g.Holders)
+		t.Errorf("holders: %+v, want two, the first with 2 replicas", g.Holders)
 	}
 }
 
-// TestNewcomer checks that a process that came after the last read of the kubelet is not reported
-// as a user without allocation before the next read. A process that comes and goes is new only
-// once.
+// TestNewcomer checks that a process that started after the last pod-resources list is not reported
+// as unallocated use before the next list. A process of the same container that starts again within
+// minutes is not new.
 func TestNewcomer(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
 	look := func(when string, strays int, sharing gpu.Sharing) {
 		t.Helper()
 		if g := w.ticks(s, 1).GPUs[0]; *g.Strays != strays || len(g.Holders) != 1 || g.Holders[0].Sharing != sharing {
-			t.Errorf("%s: %d strays, %+v", when, *g.Strays, g.Holders)
+			t.Errorf("%s: %d strays, holders %+v", when, *g.Strays, g.Holders)
 		}
 	}
 	w.allocations.Requested = w.now
@@ -141,23 +141,24 @@ func TestNewcomer(t *testing.T) {
 	look("the kubelet listed it", 0, gpu.SharingExclusive)
 }
 
-// TestUseUnknown: without the kubelet's word, or the driver's, nothing is counted.
+// TestUseUnknown checks that strays and unused allocations are unknown without allocations of the
+// kubelet or without a reading of the driver.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Known = false
 	s := w.sampler()
 	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
-		t.Errorf("counted without the kubelet: %d, %d", *g.Strays, *g.Unused)
+		t.Errorf("without the kubelet: %d strays, %d unused, want none reported", *g.Strays, *g.Unused)
 	}
 	w.allocations.Known = true
 	w.hung[first] = true
 	if g := w.ticks(s, 2).GPUs[0]; g.Strays != nil || g.Unused != nil {
-		t.Errorf("counted without the driver: %d, %d", *g.Strays, *g.Unused)
+		t.Errorf("without the driver: %d strays, %d unused, want none reported", *g.Strays, *g.Unused)
 	}
 }
 
-// TestNoKubelet checks that without a device allocator there is no use without allocation, and that
-// unused time is idle.
+// TestNoKubelet checks that a machine without a device allocator has no unallocated use, and that
+// the energy of an unused GPU is idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.NoKubelet = true
@@ -165,16 +166,15 @@ func TestNoKubelet(t *testing.T) {
 	snap := w.ticks(w.sampler(), 3)
 	g := snap.GPUs[0]
 	if g.Strays != nil || g.Unused != nil || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown || !g.HoldersKnown {
-		t.Errorf("used: %v strays, %v unused, %+v", g.Strays, g.Unused, g.Holders)
+		t.Errorf("used GPU: %v strays, %v unused, holders %+v", g.Strays, g.Unused, g.Holders)
 	}
 	if g := snap.GPUs[1]; len(g.Holders) != 0 || !g.HoldersKnown || g.Book.Unattributed[gpu.Idle] != 200_000 {
-		t.Errorf("not used: %+v, %+v", g.Holders, g.Book)
+		t.Errorf("unused GPU: holders %+v, book %+v", g.Holders, g.Book)
 	}
 }
 
-// TestSilentKubelet checks that while the kubelet lists no allocations, users of their last
-// allocations are shown as before, and no use without allocation is reported. The ledger gets no
-// allocation.
+// TestSilentKubelet checks that the last known holders are shown, and no unallocated use is
+// reported, while the kubelet returns no allocations. The ledger gets no allocations meanwhile.
 func TestSilentKubelet(t *testing.T) {
 	w := newWorld(t)
 	helper := train
@@ -187,7 +187,7 @@ func TestSilentKubelet(t *testing.T) {
 	before := w.ticks(s, 2).GPUs[0].Holders
 
 	w.allocations = gpu.Allocations{}
-	w.runs(first, 44, serve) // given the other one
+	w.runs(first, 44, serve) // the other GPU is allocated to it
 	w.ticks(s, 20)
 	snap := w.ticks(s, 1)
 	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Owner: serve}, Sharing: gpu.SharingUnknown})
@@ -195,23 +195,23 @@ func TestSilentKubelet(t *testing.T) {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	if g := snap.GPUs[1]; len(g.Holders) != 0 || g.HoldersKnown || g.Book.Unattributed[gpu.Unknown] == 0 {
-		t.Errorf("held by somebody who is not seen: %+v, %+v", g.Holders, g.Book)
+		t.Errorf("GPU without a process: holders %+v, book %+v; want no holders and unknown energy", g.Holders, g.Book)
 	}
 
 	w.processes, w.contexts[first] = map[uint32]gpu.Process{}, nil
 	if g := w.ticks(s, 1).GPUs[0]; len(g.Holders) != 0 {
-		t.Errorf("after they ended: %+v", g.Holders)
+		t.Errorf("holders after their processes ended: %+v, want none", g.Holders)
 	}
 	s = w.restarted(s)
 	w.runs(first, 45, train)
 	if g := w.ticks(s, 1).GPUs[0]; len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
-		t.Errorf("an exporter without a list: %+v", g.Holders)
+		t.Errorf("holders of a new exporter without allocations: %+v, want one with unknown sharing", g.Holders)
 	}
 }
 
-// TestUnplaced checks that a pod whose device the driver does not list, or whose device id is not
-// understood, may be a legitimate user, and that other pods may not. No pod is charged for holding
-// it.
+// TestUnplaced checks that a pod is not reported as unallocated use if its device is not listed by
+// the driver or has an invalid id, because it may hold any GPU. Other pods are reported. No pod is
+// charged for holding such a device.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -225,15 +225,15 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 	w.runs(second, 43, serve)
 	snap := w.ticks(w.sampler(), 3)
 	if g := snap.GPUs[0]; *g.Strays != 0 || *g.Unused != 0 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingUnknown {
-		t.Errorf("may hold it: %d strays, %d unused, %+v", *g.Strays, *g.Unused, g.Holders)
+		t.Errorf("pod with an unknown device: %d strays, %d unused, holders %+v", *g.Strays, *g.Unused, g.Holders)
 	}
 	if g := snap.GPUs[1]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
-		t.Errorf("holds nothing: %d strays, %+v", *g.Strays, g.Holders)
+		t.Errorf("pod without a device: %d strays, holders %+v", *g.Strays, g.Holders)
 	}
 }
 
-// TestPrivatePIDs checks that in a PID namespace of our own the driver's process lists are not
-// used. Holders are charged for holding, and no process for using.
+// TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own
+// PID namespace. Holders are charged for holding, and no process is charged for using.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -244,18 +244,18 @@ func TestPrivatePIDs(t *testing.T) {
 	snap := w.ticks(w.sampler(), 4)
 	held, free := snap.GPUs[0].Book, snap.GPUs[1].Book
 	if len(held.Accounts) != 1 || held.Accounts[0].Energy != (gpu.ByMethod{gpu.Allocated: 300_000}) {
-		t.Errorf("the GPU that is held: %+v", held)
+		t.Errorf("book of the allocated GPU: %+v, want 300000 mJ for holding", held)
 	}
 	if len(free.Accounts) != 0 || free.Unattributed[gpu.Unknown] != 300_000 {
-		t.Errorf("the GPU without a holder: %+v", free)
+		t.Errorf("book of the GPU without a holder: %+v, want 300000 mJ unknown", free)
 	}
 	if len(snap.GPUs[0].Processes) != 0 || snap.GPUs[0].Strays != nil || snap.GPUs[0].HoldersKnown {
-		t.Errorf("shows processes: %+v", snap.GPUs[0])
+		t.Errorf("GPU %+v, want no processes and no strays", snap.GPUs[0])
 	}
 }
 
-// TestDeadHolder: an allocation of a pod that is unknown, or unknown to live,
-// makes no holder. A process of it that hangs on the GPU has no leave to be there.
+// TestDeadHolder checks that an allocation is ignored if its pod is unknown or may have ended. A
+// process of the pod that still uses the GPU is unallocated use.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -266,10 +266,10 @@ func TestDeadHolder(t *testing.T) {
 	}
 	s := w.sampler()
 	if got := w.ticks(s, 1).GPUs[0].Holders; len(got) != 0 {
-		t.Errorf("holders: %+v", got)
+		t.Errorf("holders: %+v, want none", got)
 	}
 	w.runs(first, 42, train)
 	if g := w.ticks(s, 1).GPUs[0]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
-		t.Errorf("with a process: %d strays, %+v", *g.Strays, g.Holders)
+		t.Errorf("with a process: %d strays, holders %+v; want one", *g.Strays, g.Holders)
 	}
 }

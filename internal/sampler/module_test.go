@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestModules: two GPUs show the counter of their module, 200 J in two seconds. Each is
-// charged its part.
+// TestModules checks that each of two GPUs is charged its part of their module's energy. Both
+// report the counter of the module: 200 J in two seconds.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModulePowerLost checks that, while the driver does not report the power of a module, its GPUs
-// keep their parts.
+// TestModulePowerLost checks that the GPUs of a module keep their parts while the driver does not
+// report the module's power.
 func TestModulePowerLost(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName: a process that has the name of an MPS server is one for the clients
-// of its own pod, and for others only if its pod was given no GPU. Its work is theirs.
+// TestMPSServerByName checks which clients are charged for the work of a process with the name of
+// an MPS server: the clients of its own pod, and all clients only if its pod has no GPU.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -17,9 +17,9 @@ func TestMPSServerByName(t *testing.T) {
 	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Owner          // three replicas the first one, one the others
-		server gpu.Owner            // of the process with the name
-		mps    map[uint32]gpu.Owner // clients, which are never sampled
+		holds  []gpu.Owner          // the first has three replicas, each other one
+		server gpu.Owner            // owner of the process with the name
+		mps    map[uint32]gpu.Owner // clients, which have no samples
 		plain  map[uint32]gpu.Owner // other processes
 		busy   map[uint32]float64   // by PID
 		want   map[gpu.Owner]gpu.ByMethod
@@ -96,7 +96,7 @@ func TestMPSServerByName(t *testing.T) {
 				w.runs(first, pid, c)
 			}
 			w.runs(first, server, tt.server)
-			for _, pid := range []uint32{server, 44} { // 44 is a second one, if there is one
+			for _, pid := range []uint32{server, 44} { // 44 is a second server in one test
 				if p, ok := w.processes[pid]; ok {
 					p.Name = "nvidia-cuda-mps"
 					w.processes[pid] = p
@@ -112,14 +112,14 @@ func TestMPSServerByName(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("charged (-want +got):\n%s", diff)
+				t.Errorf("charged energy (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestMPSServerOutlivesItsClients: without clients on the GPU a server is a process like any
-// other.
+// TestMPSServerOutlivesItsClients checks that a server is treated like any other process if no
+// client is on the GPU.
 func TestMPSServerOutlivesItsClients(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -135,7 +135,8 @@ func TestMPSServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestOnlyPodKnown: a pod whose container is unknown is shown with what it holds only.
+// TestOnlyPodKnown checks that use by an unknown container of a pod is attributed to the container
+// of the pod that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod := train
 	pod.Part = ""
@@ -144,9 +145,9 @@ func TestOnlyPodKnown(t *testing.T) {
 	w.runs(first, 42, pod)
 	g := w.ticks(w.sampler(), 3).GPUs[0]
 	if len(g.Holders) != 1 || g.Holders[0].Owner != train || *g.Strays != 0 || *g.Unused != 0 {
-		t.Errorf("%d strays, %d unused, holders %+v", *g.Strays, *g.Unused, g.Holders)
+		t.Errorf("%d strays, %d unused, holders %+v; want 0, 0 and the allocated container", *g.Strays, *g.Unused, g.Holders)
 	}
 	if a := g.Book.Accounts; len(a) != 1 || a[0].Owner != train || a[0].Energy[gpu.Exclusive] != 200_000 {
-		t.Errorf("accounts: %+v", a)
+		t.Errorf("accounts: %+v, want one of the allocated container with 200000 mJ", a)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNothingNew checks that a process is not idle because the driver has no new samples of it.
+// TestNothingNew checks that the utilisation of a process is unknown, not zero, if the driver has
+// no new samples.
 func TestNothingNew(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -18,11 +19,11 @@ func TestNothingNew(t *testing.T) {
 	w.ticks(s, 2)
 	w.still = true
 	if p := w.ticks(s, 1).GPUs[0].Processes[0]; p.SM != nil || p.Memory != nil {
-		t.Errorf("process: %+v", p)
+		t.Errorf("process: %+v, want unknown utilisation", p)
 	}
 }
 
-// TestOwnShare: each process is shown with what it used itself.
+// TestOwnShare checks that each process has its own utilisation.
 func TestOwnShare(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -39,17 +40,17 @@ func TestOwnShare(t *testing.T) {
 	}
 }
 
-// TestIdleSample: a process that the driver names and that did nothing was not active.
+// TestIdleSample checks that a process with a sample of 0 % was not active.
 func TestIdleSample(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
 	w.samples[first], w.utilization = []gpu.Sample{{PID: 42}}, 0
 	if a := w.ticks(w.sampler(), 3).GPUs[0].Book.Accounts[0]; a.Active != 0 || a.Idle != 200_000 {
-		t.Errorf("active for %v, %d mJ while the GPU was idle; want 0, 200000", a.Active, a.Idle)
+		t.Errorf("active for %v, idle energy %d mJ; want 0, 200000", a.Active, a.Idle)
 	}
 }
 
-// TestLateOwner: a process is shown with the latest word on whose it is.
+// TestLateOwner checks that a process is shown with its latest owner.
 func TestLateOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -61,7 +62,7 @@ func TestLateOwner(t *testing.T) {
 	}
 }
 
-// TestShownOwner: what is learnt of a process does not change what was shown before.
+// TestShownOwner checks that an owner that is identified later does not change earlier snapshots.
 func TestShownOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -74,18 +75,18 @@ func TestShownOwner(t *testing.T) {
 	w.owners[p.ID] = owner
 	after := w.ticks(s, 1)
 	if got := before.GPUs[0].Processes[0].Owner; got != p.Owner {
-		t.Errorf("shown without an owner, now with %+v", got)
+		t.Errorf("owner in the earlier snapshot %+v, want none", got)
 	}
 	if got := after.GPUs[0].Processes[0].Owner; got != owner {
 		t.Errorf("owner %+v, want %+v", got, owner)
 	}
 	if got := after.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
-		t.Errorf("its container was charged %d mJ, want 200000", got)
+		t.Errorf("container of the process was charged %d mJ, want 200000", got)
 	}
 }
 
-// TestVanished checks that an ended process is known from before, and that a process that was never
-// seen alive is unmapped.
+// TestVanished checks that samples of an ended process are charged to its last known owner, and
+// that samples of a process that was never seen running are unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -97,15 +98,15 @@ func TestVanished(t *testing.T) {
 	w.samples[second] = []gpu.Sample{{PID: 43, SM: 1}}
 	snap := w.ticks(s, 1)
 	if got := snap.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
-		t.Errorf("the ended process %+v was charged %d mJ, want 200000", ended, got)
+		t.Errorf("ended process %+v was charged %d mJ, want 200000", ended, got)
 	}
 	if got := snap.GPUs[1].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
-		t.Errorf("the unknown process was charged %d mJ, want 100000", got)
+		t.Errorf("unknown process was charged %d mJ, want 100000", got)
 	}
 }
 
-// TestMemory checks that an ended process is remembered for half a minute, longer than the driver
-// may list it.
+// TestMemory checks that an ended process is cached for half a minute, longer than the driver may
+// list it.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -116,15 +117,15 @@ func TestMemory(t *testing.T) {
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	book := w.ticks(s, 2).GPUs[0].Book
 	if got := book.Accounts[0].Energy[gpu.Exclusive]; got != 300_000 || book.Unattributed[gpu.Unmapped] != 0 {
-		t.Errorf("its container was charged %d mJ, want 300000: %+v", got, book)
+		t.Errorf("container of the process was charged %d mJ, want 300000: %+v", got, book)
 	}
 	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Unmapped]; got != 100_000 {
-		t.Errorf("after half a minute %d mJ are unmapped, want 100000", got)
+		t.Errorf("unmapped energy after half a minute: %d mJ, want 100000", got)
 	}
 }
 
-// TestReusedPID checks that samples, which are of the past, belong to the process that was on the
-// GPU rather than to a later one with its PID, until the later one is listed itself.
+// TestReusedPID checks that samples belong to the process that was on the GPU and not to a later
+// process with its PID, until the driver lists the later process. Samples are of the past.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -136,16 +137,16 @@ func TestReusedPID(t *testing.T) {
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	book := w.ticks(s, 1).GPUs[0].Book
 	if got := book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
-		t.Errorf("the process that was on the GPU was charged %d mJ, want 200000: %+v", got, book)
+		t.Errorf("earlier process was charged %d mJ, want 200000: %+v", got, book)
 	}
 	w.contexts[first] = []uint32{42}
 	if got := w.ticks(s, 1).GPUs[0].Book.Unattributed[gpu.Host]; got != 100_000 {
-		t.Errorf("the process that is on it was charged %d mJ, want 100000", got)
+		t.Errorf("later process was charged %d mJ, want 100000", got)
 	}
 }
 
-// TestReusedPIDLater: a process that left long before a sample is not meant if another one
-// has its PID.
+// TestReusedPIDLater checks that a sample belongs to the later process with a PID if the earlier
+// process left the GPU long before.
 func TestReusedPIDLater(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -156,12 +157,12 @@ func TestReusedPIDLater(t *testing.T) {
 	w.ticks(s, 20)
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 1}}
 	if book := w.ticks(s, 1).GPUs[0].Book; book.Unattributed[gpu.Host] != 100_000 {
-		t.Errorf("the process that has the PID was charged %d mJ, want 100000: %+v", book.Unattributed[gpu.Host], book)
+		t.Errorf("later process was charged %d mJ, want 100000: %+v", book.Unattributed[gpu.Host], book)
 	}
 }
 
-// TestMPS: the server is no owner while a client is there, and its samples are no
-// signal of anybody's activity.
+// TestMPS checks that an MPS server is not an owner while a client is on the GPU, and that its
+// samples are not counted as activity of any owner.
 func TestMPS(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -177,22 +178,23 @@ func TestMPS(t *testing.T) {
 	s := w.sampler()
 	b := w.ticks(s, 4).GPUs[0].Book
 	if b.Accounts[0].Energy != (gpu.ByMethod{gpu.Allocated: 200_001}) || b.Accounts[1].Energy != (gpu.ByMethod{gpu.Allocated: 99_999}) {
-		t.Errorf("clients: %+v", b.Accounts)
+		t.Errorf("accounts of the clients: %+v, want 200001 and 99999 mJ for holding", b.Accounts)
 	}
 	w.contexts[first], w.mps = []uint32{9}, nil
 	w.ticks(s, 1)
 	if b := w.ticks(s, 2).GPUs[0].Book; b.Unattributed[gpu.Host] != 300_000 {
-		t.Errorf("the server alone: %+v", b)
+		t.Errorf("book with the server alone: %+v, want 300000 mJ of the host", b)
 	}
 }
 
-// TestMPSServer: the server is not there while a client of it is, and others are.
+// TestMPSServer checks that an MPS server is hidden while one of its clients is on the GPU, and
+// that other processes are shown.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string
-		runs  map[uint32]gpu.Owner // beside the server
+		runs  map[uint32]gpu.Owner // processes besides the server
 		shown []uint32
-		want  gpu.ByMethod // of the trainer
+		want  gpu.ByMethod // energy of the trainer
 	}{
 		{"one client", map[uint32]gpu.Owner{42: train}, []uint32{42}, gpu.ByMethod{gpu.Exclusive: 200_000}},
 		{"a client and no client", map[uint32]gpu.Owner{42: train, 43: serve}, []uint32{42, 43}, gpu.ByMethod{gpu.Allocated: 100_000}},
@@ -214,7 +216,7 @@ func TestMPSServer(t *testing.T) {
 				shown = append(shown, p.ID.PID)
 			}
 			if len(g.Holders) != len(tt.runs) || *g.Strays != len(tt.runs) {
-				t.Errorf("%d strays, holders %+v; want the containers", *g.Strays, g.Holders)
+				t.Errorf("%d strays, holders %+v; want one of each per container", *g.Strays, g.Holders)
 			}
 			if diff := cmp.Diff(tt.shown, shown); diff != "" {
 				t.Errorf("processes (-want +got):\n%s", diff)
@@ -226,7 +228,7 @@ func TestMPSServer(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("charged (-want +got):\n%s", diff)
+				t.Errorf("charged energy (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot: a snapshot shows the node, who holds a GPU and who uses one, and what both
-// are charged.
+// TestSnapshot checks that a snapshot has the node, the holders and the users of a GPU, and their
+// charges.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -25,44 +25,44 @@ func TestSnapshot(t *testing.T) {
 	}}
 	snap := w.ticks(w.sampler(), 3)
 	if *snap.PCIGPUs != 1 || *snap.DriverGPUs != 2 || snap.Node.ProductSerial != "EX0042" || snap.Node.Name != "node-1" {
-		t.Errorf("node: %+v, %d on PCI, %d in the driver", snap.Node, *snap.PCIGPUs, *snap.DriverGPUs)
+		t.Errorf("node: %+v, %d GPUs on PCI, %d in the driver; want 1, 2", snap.Node, *snap.PCIGPUs, *snap.DriverGPUs)
 	}
 	if len(snap.Drivers) != 1 || snap.Drivers[0].Name != "nvml" {
-		t.Errorf("drivers: %+v", snap.Drivers)
+		t.Errorf("drivers: %+v, want nvml", snap.Drivers)
 	}
 	for _, name := range []stage.Name{stage.DMI, stage.PCI, stage.State} {
 		if st := stageOf(snap, name); !st.Up || st.Failures != 0 {
-			t.Errorf("stage %s: %+v", name, st)
+			t.Errorf("stage %s: %+v, want up without failures", name, st)
 		}
 	}
 	if at := w.instant().Wall.Add(-time.Second); !snap.GPUs[0].LastReading.Equal(at) {
-		t.Errorf("read last at %v, want %v", snap.GPUs[0].LastReading, at)
+		t.Errorf("last reading at %v, want %v", snap.GPUs[0].LastReading, at)
 	}
 	if began := w.instant().Wall.Add(-3 * time.Second); !snap.GPUs[0].Events.Since.Equal(began) {
-		t.Errorf("errors are counted since %v, want %v", snap.GPUs[0].Events.Since, began)
+		t.Errorf("errors counted since %v, want %v", snap.GPUs[0].Events.Since, began)
 	}
 	key := gpu.AccountKey{Owner: train}
 	want := []gpu.Holder{{AccountKey: key, Sharing: gpu.SharingNone}}
 	if diff := cmp.Diff(want, snap.GPUs[0].Holders); diff != "" {
-		t.Errorf("uses without holding (-want +got):\n%s", diff)
+		t.Errorf("holders of the used GPU (-want +got):\n%s", diff)
 	}
 	want = []gpu.Holder{{AccountKey: key, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
 	if diff := cmp.Diff(want, snap.GPUs[1].Holders); diff != "" {
-		t.Errorf("holds without using (-want +got):\n%s", diff)
+		t.Errorf("holders of the allocated GPU (-want +got):\n%s", diff)
 	}
 	p := snap.GPUs[0].Processes[0]
 	if *p.SM != 0.9 || *p.Memory != 0.25 || *p.MemoryUsed != 1<<30 || p.Name != "python" {
 		t.Errorf("process: %+v", p)
 	}
 	if got := snap.GPUs[0].Book.Accounts[0].Energy[gpu.Exclusive]; got != 200_000 {
-		t.Errorf("the process's container was charged %d mJ, want 200000", got)
+		t.Errorf("container of the process was charged %d mJ, want 200000", got)
 	}
 	if got := snap.GPUs[1].Book.Accounts[0].Energy[gpu.Allocated]; got != 200_000 {
-		t.Errorf("the holder was charged %d mJ, want 200000", got)
+		t.Errorf("holder was charged %d mJ, want 200000", got)
 	}
 }
 
-// TestFieldPage: the snapshot has the source's field page, also while there are no readings.
+// TestFieldPage checks that the snapshot has the source's field page, also without readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -70,12 +70,12 @@ func TestFieldPage(t *testing.T) {
 	for _, down := range []error{nil, errors.New("no driver")} {
 		w.down = down
 		if snap := w.ticks(s, 1); snap.Fields != w.fields || (len(snap.Drivers) == 0) != (down != nil) {
-			t.Errorf("with error %v the page is %v, drivers %v", down, snap.Fields, snap.Drivers)
+			t.Errorf("error of the source %v: page %v, drivers %v", down, snap.Fields, snap.Drivers)
 		}
 	}
 }
 
-// TestNodeIdentity: what was read of the machine stays if it cannot be read again.
+// TestNodeIdentity checks that the machine's identity is kept if it cannot be read again.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -85,27 +85,26 @@ func TestNodeIdentity(t *testing.T) {
 	}
 	w.now += time.Minute
 	if snap := w.ticks(s, 1); snap.Node.ProductSerial != "EX0042" || snap.PCIGPUs != nil || stageOf(snap, stage.DMI).Up {
-		t.Errorf("node %+v, GPUs on PCI %v", snap.Node, snap.PCIGPUs)
+		t.Errorf("node %+v, GPUs on PCI %v; want the identity kept and the GPUs unknown", snap.Node, snap.PCIGPUs)
 	}
 }
 
-// TestHostEvery: the machine itself is read again after ten seconds, and not at
-// every tick.
+// TestHostEvery checks that the machine's identity is read every ten seconds and not at every tick.
 func TestHostEvery(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
 	w.ticks(s, 1)
 	w.write("sys/class/dmi/id/product_serial", "EX0043\n")
 	if got := w.ticks(s, 9).Node.ProductSerial; got != "EX0042" {
-		t.Errorf("the serial number is %s after nine seconds, want EX0042", got)
+		t.Errorf("serial number after nine seconds is %s, want EX0042", got)
 	}
 	if got := w.ticks(s, 1).Node.ProductSerial; got != "EX0043" {
-		t.Errorf("the serial number is %s after ten seconds, want EX0043", got)
+		t.Errorf("serial number after ten seconds is %s, want EX0043", got)
 	}
 }
 
-// TestEnergyScope: a counter that covers more than its GPU may count three times
-// what the GPU can draw, and half as much again.
+// TestEnergyScope checks the limit above which an increase of the energy counter is rejected: 1.5
+// times the GPU's maximum power, and 4.5 times for a counter that covers more than its GPU.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -123,13 +122,13 @@ func TestEnergyScope(t *testing.T) {
 		w := newWorld(t)
 		w.devices[0].EnergyScope, w.devices[0].MaxPower = tt.scope, tt.most
 		if got := w.ticks(w.sampler(), 3).GPUs[0].Book.Energy; got != tt.want {
-			t.Errorf("scope %s, at most %v W: the book has %d mJ, want %d", tt.scope, tt.most, got, tt.want)
+			t.Errorf("scope %s, maximum power %v W: energy of the book %d mJ, want %d", tt.scope, tt.most, got, tt.want)
 		}
 	}
 }
 
-// TestInstances: the energy of a divided GPU goes to those on its instances, by how busy
-// these were.
+// TestInstances checks that the energy of a GPU in MIG mode is divided by the activity of its
+// instances.
 func TestInstances(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].MIG = halves()
@@ -150,8 +149,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestEndDuringARead checks that a read that the exporter's end interrupted counts as no failure
-// and is not shown.
+// TestEndDuringARead checks that a read that is interrupted by the end of the exporter is neither
+// counted as a failure nor shown.
 func TestEndDuringARead(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -162,16 +161,15 @@ func TestEndDuringARead(t *testing.T) {
 	s.Tick(ctx)
 	w.down = nil
 	if s.Latest() != before {
-		t.Error("a new snapshot is shown")
+		t.Error("an interrupted read has a snapshot")
 	}
 	if snap := w.ticks(s, 1); len(snap.Drivers) != 1 {
-		t.Errorf("drivers: %+v", snap.Drivers)
+		t.Errorf("drivers: %+v, want one", snap.Drivers)
 	}
 }
 
-// TestAnotherCounter checks that a GPU whose energy is read from another counter than before the
-// restart is charged nothing for the difference of the two. A more precise scope makes no other
-// counter.
+// TestAnotherCounter checks that the difference between two counters is not charged if a GPU's
+// energy is read from another counter after a restart. A more precise scope is not another counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -203,8 +201,8 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestPartial: while the driver of one vendor does not answer, its GPUs are present still,
-// and how many GPUs the drivers have is unknown.
+// TestPartial checks that the GPUs of a vendor stay present while its driver does not respond, and
+// that the number of GPUs in the drivers is unknown then.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""
@@ -213,11 +211,12 @@ func TestPartial(t *testing.T) {
 	w.devices, w.partial = w.devices[1:], true
 	snap := w.ticks(s, 2)
 	if len(snap.GPUs) != 2 || !snap.GPUs[0].Present || snap.GPUs[0].Reading != nil || snap.GPUs[1].Reading == nil || snap.DriverGPUs != nil {
-		t.Errorf("GPUs %+v", snap.GPUs)
+		t.Errorf("GPUs %+v, want two present and one with a reading", snap.GPUs)
 	}
 }
 
-// TestDriverDown: nothing live is shown, and nothing is forgotten.
+// TestDriverDown checks that identities and books are kept while the driver is down, and that
+// readings and processes are not shown.
 func TestDriverDown(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -227,14 +226,14 @@ func TestDriverDown(t *testing.T) {
 	snap := w.ticks(s, 2)
 	g := snap.GPUs[0]
 	if len(snap.Drivers) > 0 || snap.DriverGPUs != nil || g.Reading != nil || len(g.Processes) != 0 {
-		t.Errorf("shows a driver that is down: %+v", snap)
+		t.Errorf("snapshot %+v, want no driver, readings and processes", snap)
 	}
 	if g.Serial != "1320021000017" || !g.Present || g.Book.Energy != before.GPUs[0].Book.Energy || !g.LastReading.Equal(before.GPUs[0].LastReading) {
-		t.Errorf("forgot a GPU: %+v", g)
+		t.Errorf("GPU %+v, want its identity, book and last reading kept", g)
 	}
 }
 
-// TestHungDevice: a GPU without a reading stays present, and its counters stand.
+// TestHungDevice checks that a GPU without a reading stays present and keeps its counters.
 func TestHungDevice(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -242,9 +241,9 @@ func TestHungDevice(t *testing.T) {
 	w.hung[second] = true
 	snap := w.ticks(s, 3)
 	if g := snap.GPUs[1]; !g.Present || g.Reading != nil || g.Book.Energy != 200_000 {
-		t.Errorf("hung GPU: %+v", g)
+		t.Errorf("GPU that hangs: %+v, want it present with 200000 mJ", g)
 	}
 	if g := snap.GPUs[0]; g.Book.Energy != 500_000 {
-		t.Errorf("the other GPU: %+v", g.Book)
+		t.Errorf("book of the other GPU: %+v, want 500000 mJ", g.Book)
 	}
 }

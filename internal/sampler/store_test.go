@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestRestart checks that the books continue.
+// TestRestart checks that books continue after a restart.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -19,12 +19,12 @@ func TestRestart(t *testing.T) {
 	before := w.ticks(s, 5).GPUs[0].Book
 	after := w.ticks(w.restarted(s), 2).GPUs[0].Book
 	if after.Energy != before.Energy+200_000 || !after.Opened.Equal(before.Opened) {
-		t.Errorf("before %+v\nafter %+v", before, after)
+		t.Errorf("book before the restart %+v\nafter it %+v", before, after)
 	}
 }
 
-// TestTwoExporters checks that the second one shows the GPUs and charges nothing until the first
-// one ends, and then continues its books.
+// TestTwoExporters checks that a second exporter shows the GPUs and charges nothing until the first
+// exporter ends, and then continues the first exporter's books.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -32,18 +32,18 @@ func TestTwoExporters(t *testing.T) {
 	w.ticks(one, 2)
 	snap := w.ticks(two, 2)
 	if st := stageOf(snap, stage.State); len(snap.GPUs) != 2 || snap.GPUs[0].Book != nil || st.Up || st.Failures != 2 {
-		t.Errorf("the second exporter keeps a book: %+v, %+v", snap.GPUs[0].Book, st)
+		t.Errorf("second exporter: book %+v, stage %+v; want no book and the stage down", snap.GPUs[0].Book, st)
 	}
 	if err := one.Close(); err != nil {
 		t.Fatal(err)
 	}
 	snap = w.ticks(two, 2)
 	if g := snap.GPUs[0]; g.Book == nil || g.Book.Energy == 0 || g.Events.Count != 1 || !stageOf(snap, stage.State).Up {
-		t.Errorf("it does not take over: %+v", g)
+		t.Errorf("GPU after the takeover: %+v, want the first exporter's book", g)
 	}
 }
 
-// TestUnwritable: without a state directory the exporter charges all the same.
+// TestUnwritable checks that the exporter charges energy even without a state directory.
 func TestUnwritable(t *testing.T) {
 	w := newWorld(t)
 	w.write("state", "not a folder")
@@ -53,7 +53,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLateDirectory: a good file that cannot be opened at once is continued.
+// TestLateDirectory checks that books continue if the state file can be opened only after some
+// ticks.
 func TestLateDirectory(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -62,16 +63,16 @@ func TestLateDirectory(t *testing.T) {
 	boot := "proc/sys/kernel/random/boot_id"
 	w.write(boot, "")
 	if snap := w.ticks(s, 2); snap.GPUs[0].Book != nil {
-		t.Errorf("began %+v without the file", snap.GPUs[0].Book)
+		t.Errorf("book without the state file: %+v, want none", snap.GPUs[0].Book)
 	}
 	w.write(boot, "boot-1\n")
 	if got := w.ticks(s, 2).GPUs[0].Book.Energy; got <= before {
-		t.Errorf("%d mJ, after %d mJ before the restart", got, before)
+		t.Errorf("energy after the restart %d mJ, want more than %d mJ", got, before)
 	}
 }
 
-// TestStateRemoved: if somebody removes the directory, it is made and taken again.
-// If it is another exporter's by then, this one charges no more.
+// TestStateRemoved checks that a removed state directory is created and locked again. If another
+// exporter has locked it by then, the first exporter stops charging.
 func TestStateRemoved(t *testing.T) {
 	w := newWorld(t)
 	one := w.sampler()
@@ -89,15 +90,15 @@ func TestStateRemoved(t *testing.T) {
 	two := w.sampler()
 	w.ticks(two, 2)
 	if snap := w.ticks(one, 2); snap.GPUs[0].Book != nil || stageOf(snap, stage.State).Up {
-		t.Errorf("two exporters charge: %+v", snap.GPUs[0].Book)
+		t.Errorf("book of the first exporter: %+v, want none while the second charges", snap.GPUs[0].Book)
 	}
 	if snap := w.ticks(two, 1); snap.GPUs[0].Book == nil {
-		t.Error("no exporter charges")
+		t.Error("second exporter has no book")
 	}
 }
 
-// TestSaveBeforePublish: what a restart would not find is never shown. The state
-// file is made into a folder that can be neither replaced nor removed.
+// TestSaveBeforePublish checks that a snapshot never shows values that are not saved. A folder in
+// place of the state file makes saves fail: it can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -111,18 +112,18 @@ func TestSaveBeforePublish(t *testing.T) {
 	w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: w.instant().Wall}}
 	snap := w.ticks(s, 3)
 	if g := snap.GPUs[0]; g.Book.Energy != shown || len(g.Book.Accounts) != 1 || g.Events.Count != 0 || stageOf(snap, stage.State).Up {
-		t.Errorf("%d mJ and %d XIDs are shown, but %d mJ and none were saved", g.Book.Energy, g.Events.Count, shown)
+		t.Errorf("snapshot shows %d mJ and %d XIDs, want %d mJ and 0 as saved", g.Book.Energy, g.Events.Count, shown)
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.ticks(s, 1).GPUs[0]; g.Book.Energy != shown+400_000 || g.Events.Count != 1 {
-		t.Errorf("%d mJ and %d XIDs after the folder went, want %d and 1", g.Book.Energy, g.Events.Count, shown+400_000)
+		t.Errorf("%d mJ and %d XIDs after the folder was removed, want %d and 1", g.Book.Energy, g.Events.Count, shown+400_000)
 	}
 }
 
-// TestStaleFromStart: an exporter that could never save shows no book, nor the one it found
-// with what came since: a restart would count that back.
+// TestStaleFromStart checks that an exporter that has never saved shows no book. Its counters would
+// decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -130,28 +131,29 @@ func TestStaleFromStart(t *testing.T) {
 	s := w.sampler()
 	for range 3 {
 		if g := w.ticks(s, 1).GPUs[0]; g.Book != nil {
-			t.Errorf("%d mJ are shown, and none were saved", g.Book.Energy)
+			t.Errorf("snapshot shows %d mJ, want no book before the first save", g.Book.Energy)
 		}
 	}
 	if err := os.RemoveAll(file); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.ticks(s, 1).GPUs[0]; g.Book == nil || g.Book.Energy != 300_000 {
-		t.Errorf("after the folder went: %+v, want 300000 mJ", g.Book)
+		t.Errorf("book after the folder was removed: %+v, want 300000 mJ", g.Book)
 	}
 }
 
-// TestOversizedState: a file with a record without end means clean books, and is counted.
+// TestOversizedState checks that an oversized record in the state file is counted and that new
+// books are opened.
 func TestOversizedState(t *testing.T) {
 	w := newWorld(t)
 	w.write("state/ledger.json", `{"version":3,"boot_id":"boot-1"}`+"\n"+`{"uuid":"`+strings.Repeat("x", 1<<20)+`"}`+"\n"+`{"records":1}`)
 	snap := w.ticks(w.sampler(), 3)
 	if st := stageOf(snap, stage.State); snap.GPUs[0].Book.Energy != 200_000 || st.Failures != 1 || st.Oversized != 1 || !st.Up {
-		t.Errorf("%d mJ, stage %+v; want clean books, one failure and up again", snap.GPUs[0].Book.Energy, st)
+		t.Errorf("energy %d mJ, stage %+v; want 200000 mJ, one failure, one oversized record and up", snap.GPUs[0].Book.Energy, st)
 	}
 }
 
-// TestOldState checks that the books of an exporter that wrote version 2 continue.
+// TestOldState checks that the books of a state file of version 2 continue.
 func TestOldState(t *testing.T) {
 	saved, err := os.ReadFile(filepath.Join("testdata", "state-v2.json"))
 	if err != nil {
@@ -164,11 +166,11 @@ func TestOldState(t *testing.T) {
 	w.gives(first, train)
 	b := w.ticks(w.sampler(), 2).GPUs[0].Book
 	if len(b.Accounts) != 1 || b.Accounts[0].Owner != train || b.Accounts[0].Energy[gpu.Exclusive] != 600_000 || b.Energy != 600_000 || b.Accounts[0].Processes[0].Energy.Sum() != 600_000 {
-		t.Errorf("book %+v", b)
+		t.Errorf("book %+v, want one account with 600000 mJ", b)
 	}
 }
 
-// TestCorruptState: a file that cannot be continued means clean books.
+// TestCorruptState checks that new books are opened if the state file is corrupt.
 func TestCorruptState(t *testing.T) {
 	of := func(record string) string {
 		return `{"version":3,"boot_id":"boot-1"}` + "\n" + record + "\n" + `{"records":1}`
@@ -194,10 +196,10 @@ func TestCorruptState(t *testing.T) {
 				t.Errorf("%d GPUs, want 2", len(snap.GPUs))
 			}
 			if got := snap.GPUs[0].Book.Energy; got != 200_000 {
-				t.Errorf("%d mJ, want 200000", got)
+				t.Errorf("energy %d mJ, want 200000", got)
 			}
 			if st := stageOf(snap, stage.State); st.Failures != 1 || !st.Up {
-				t.Errorf("stage %+v, want one failure and up again", st)
+				t.Errorf("stage %+v, want one failure and up", st)
 			}
 		})
 	}

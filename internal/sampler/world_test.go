@@ -24,21 +24,21 @@ const (
 
 var train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
 
-// world is everything a sampler looks at: both its source and its mapper. Each of
-// its GPUs draws 100 W.
+// world implements the source, the owners and the mapper of a sampler. Each of its GPUs draws
+// 100 W.
 type world struct {
 	t           *testing.T
 	root        string
 	now         time.Duration
 	devices     []gpu.Device
 	hung        map[string]bool
-	processes   map[uint32]gpu.Process // alive
+	processes   map[uint32]gpu.Process // running
 	owners      map[gpu.ProcessID]gpu.Owner
 	contexts    map[string][]uint32
 	samples     map[string][]gpu.Sample
-	still       bool                 // there are no new samples
+	still       bool                 // the driver has no new samples
 	mps         map[uint32]bool      // clients of MPS
-	places      map[uint32]string    // the MIG instances that processes are on
+	places      map[uint32]string    // MIG instances by PID
 	instances   []gpu.InstanceSample // of every GPU in MIG mode
 	utilization float64
 	allocations gpu.Allocations
@@ -47,8 +47,8 @@ type world struct {
 	modulePower map[string]gpu.ModulePower
 	partial     bool
 	down        error
-	private     bool // a PID namespace of its own
-	max         int  // process accounts
+	private     bool // the exporter has its own PID namespace
+	max         int  // limit of process accounts
 }
 
 func newWorld(t *testing.T) *world {
@@ -127,7 +127,7 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
-// Allocations have the current time, unless a test sets the time of the read.
+// Allocations returns the allocations, requested at the current time unless a test sets another.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
 	a.Requested = cmp.Or(a.Requested, w.now)
@@ -136,7 +136,7 @@ func (w *world) Allocations() gpu.Allocations {
 
 func (w *world) SeesHost() bool { return !w.private }
 
-// runs puts a process of a container on a GPU.
+// runs starts a process of a container on a GPU.
 func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 	w.processes[pid] = gpu.Process{
 		ID: gpu.ProcessID{PID: pid, Start: 7}, Name: "python", Owner: c,
@@ -156,7 +156,7 @@ func (w *world) sampler() *sampler.Sampler {
 	})
 }
 
-// ticks lets seconds pass, one tick each, and returns the last snapshot.
+// ticks runs n ticks, one a second, checks the balance and returns the last snapshot.
 func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
 	w.t.Helper()
 	for range n {
@@ -166,7 +166,7 @@ func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
 	snap := s.Latest()
 	for _, g := range snap.GPUs {
 		if g.Book != nil && g.Book.Energy != g.Book.Sum() {
-			w.t.Fatalf("%s is out of balance: %+v", g.UUID, g.Book)
+			w.t.Fatalf("book of %s does not balance: %+v", g.UUID, g.Book)
 		}
 	}
 	return snap
@@ -183,7 +183,7 @@ func stageOf(s *gpu.Snapshot, name stage.Name) gpu.Stage {
 
 var serve = gpu.Owner{Kind: gpu.OwnerPod, Scope: "web", Name: "serve-0", UID: "uid-serve", Part: "model"}
 
-// gives has a container hold a GPU.
+// gives allocates a GPU to a container.
 func (w *world) gives(uuid string, c gpu.Owner) {
 	w.allocations.List = append(w.allocations.List, gpu.Allocation{
 		Device: gpu.DeviceName{UUID: uuid}, Owner: c, Resource: "nvidia.com/gpu",
@@ -191,8 +191,8 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted returns a sampler that follows s, whose state directory is freed as it
-// is when a process ends.
+// restarted closes s, which releases the state directory as the end of a process does, and returns
+// its successor.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)
@@ -200,7 +200,7 @@ func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	return w.sampler()
 }
 
-// halves is a GPU that is divided into two equal MIG instances.
+// halves divides a GPU into two equal MIG instances.
 func halves() *gpu.Partitioning {
 	return &gpu.Partitioning{Slices: 2, Instances: []gpu.Partition{
 		{ID: "1", Slices: 1, Devices: []gpu.PartitionDevice{{UUID: "MIG-1"}}},

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts are made with and without the sandbox: without it, each succeeds.
+// attempts lists operations that are tried with and without the sandbox. Without it all succeed.
 var attempts = []struct {
 	name string
 	do   func(w *world) error
-	// fails is the error code in the sandbox, from the Landlock ABI on that restricts it.
+	// fails is the error code in the sandbox if the kernel's Landlock ABI is at least abi.
 	fails string
 	abi   int
 }{
@@ -45,7 +45,7 @@ var attempts = []struct {
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},
 	{"signal itself", func(*world) error { return unix.Kill(os.Getpid(), 0) }, "", 0},
-	// As its environment, which root with CAP_PERFMON reads all the same.
+	// The same rule protects a process's environment, but root with CAP_PERFMON can read that.
 	{"see the root of a process", func(*world) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", os.Getppid())); return err }, "EACCES", 1},
 	{"read the cgroup of a process", func(*world) error { return readOf("cgroup") }, "", 0},
 	{"read the state of a process", func(*world) error { return readOf("stat") }, "", 0},
@@ -72,7 +72,7 @@ func openFor(path string, flag int) error {
 	return err
 }
 
-// readOf reads a file about the parent process.
+// readOf reads a /proc file of the parent process.
 func readOf(name string) error {
 	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", os.Getppid(), name))
 	return err
@@ -86,7 +86,8 @@ func dial(network, address string) error {
 	return err
 }
 
-// controlDevice makes an ioctl that reaches the device, which does not have it.
+// controlDevice sends an ioctl to a device that does not support it. ENOTTY shows that the ioctl
+// reached the device.
 func controlDevice(*world) error {
 	device, err := os.Open("/dev/null")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sandbox"
 )
 
-// TestMain is also the program under test: this binary, executed again with a world.
+// TestMain runs the tests, or the program under test if the binary is executed again with a world.
 func TestMain(m *testing.M) {
 	text, tested := os.LookupEnv(worldVariable)
 	if !tested {
@@ -37,35 +37,35 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// worldVariable is the environment variable with the world of the program under test.
+// worldVariable is the environment variable that contains the world of the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
-// world is where the program under test runs. The test is its parent process, listens on
+// world is the environment of the program under test. The test is its parent process, listens on
 // the ports and sockets, and owns the files.
 type world struct {
-	// Sandboxed programs enter the sandbox, Stacked ones until the kernel refuses.
+	// Sandboxed programs enter the sandbox. Stacked programs enter it until the kernel refuses.
 	Sandboxed, Stacked bool
 	State              string // its state folder
-	Files              string // a folder with files of others
+	Files              string // a folder with files of the test
 	Port               uint16 // a TCP port that a rule allows
 	OtherPort          uint16
 	Socket             string // the path of a socket
 	Abstract           string // the name of a socket without a path
 }
 
-// result is what the program under test found.
+// result is the output of the program under test.
 type result struct {
 	ABI   int
 	Error string
 	// Attempts are the error codes of the attempts by name, empty for success.
 	Attempts map[string]string
-	// DeathSignal is the signal that the program gets when its parent ends.
+	// DeathSignal is the signal that the program receives when its parent ends.
 	DeathSignal int32
 	// Command is the name of the process.
 	Command string
 }
 
-// deathSignal belongs to the main thread, on which Go initialises packages.
+// deathSignal is read on the main thread, on which Go initialises packages.
 var deathSignal = func() (signal int32) {
 	_ = unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
 	return signal
@@ -104,7 +104,7 @@ func code(err error) string {
 	return err.Error()
 }
 
-// newWorld makes a world for one program.
+// newWorld creates a world for one program.
 func newWorld(t *testing.T) world {
 	t.Helper()
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func explore(t *testing.T, w world) result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The program gets its signal when the thread ends that started it.
+	// The program receives the signal when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
@@ -157,7 +157,7 @@ func explore(t *testing.T, w world) result {
 	return r
 }
 
-// needLandlock skips a test where the kernel has none.
+// needLandlock skips the test if the kernel has no Landlock.
 func needLandlock(t *testing.T) {
 	t.Helper()
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -167,20 +167,20 @@ func needLandlock(t *testing.T) {
 	t.Logf("Landlock ABI %d", abi)
 }
 
-// TestEnter: in the sandbox, what the exporter does not need fails, what it needs works,
-// and it is the same process under the same name. Outside, everything works.
+// TestEnter checks that the sandbox allows only the operations that the exporter needs, and that
+// the process and its name do not change. Outside of the sandbox all operations succeed.
 func TestEnter(t *testing.T) {
 	for _, sandboxed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sandboxed=%v", sandboxed), func(t *testing.T) {
 			w := newWorld(t)
 			if w.Sandboxed = sandboxed; sandboxed {
 				needLandlock(t)
-			} else if err := os.Mkdir(w.State, 0o700); err != nil { // which the sandbox makes
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
 				t.Fatal(err)
 			}
 			got := explore(t, w)
 			if sandboxed != (got.ABI > 0) || got.Error != "" {
-				t.Fatalf("ABI %d, error %q", got.ABI, got.Error)
+				t.Fatalf("Landlock ABI %d, error %q", got.ABI, got.Error)
 			}
 			want := result{ABI: got.ABI, Attempts: make(map[string]string), DeathSignal: int32(unix.SIGTERM), Command: command()}
 			for _, a := range attempts {
@@ -190,14 +190,14 @@ func TestEnter(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("result (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestNoStateFolder: where there can be no state folder, the program runs in the sandbox
-// and nothing is written.
+// TestNoStateFolder checks that the program runs in the sandbox and writes nothing if the state
+// folder cannot be created.
 func TestNoStateFolder(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)
@@ -208,8 +208,8 @@ func TestNoStateFolder(t *testing.T) {
 	}
 }
 
-// TestRefused checks that the program continues where the kernel refuses to restrict it, such as
-// for the seventeenth sandbox in another.
+// TestRefused checks that the program continues if the kernel refuses to restrict it, for example
+// in a seventeenth nested sandbox.
 func TestRefused(t *testing.T) {
 	needLandlock(t)
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gathered counts how often a page of one metric is gathered, which is its value.
+// gathered gathers a page of one metric. The value is the number of calls.
 type gathered struct {
 	n   int
 	err error
@@ -30,15 +30,15 @@ func (g *gathered) Gather() ([]*dto.MetricFamily, func(), error) {
 	}}, func() {}, nil
 }
 
-// TestCached: a page is made once for each revision and kind of request, and again for a
-// revision that comes back.
+// TestCached checks that a page is rendered once for each revision and encoding, and again for an
+// earlier revision.
 func TestCached(t *testing.T) {
 	page, revision := new(gathered), uint64(0)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return revision })
 	for i, tt := range []struct {
 		revision uint64
 		encoding string
-		want     int // how often the page was made, then
+		want     int // number of the rendering that is served
 	}{
 		{0, "", 1},
 		{0, "", 1},
@@ -56,18 +56,19 @@ func TestCached(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if tt.encoding == "" && !strings.Contains(w.Body.String(), fmt.Sprintf("\ntimes %d\n", tt.want)) {
-			t.Errorf("request %d: want the page made as number %d, got %s", i, tt.want, w.Body)
+			t.Errorf("request %d: want rendering %d of the page, got %s", i, tt.want, w.Body)
 		}
 		if got := w.Header().Get("Content-Encoding"); got != tt.encoding {
 			t.Errorf("request %d: encoding %q, want %q", i, got, tt.encoding)
 		}
 		if page.n > 5 {
-			t.Errorf("request %d: the page was made %d times", i, page.n)
+			t.Errorf("request %d: page rendered %d times, want 5 at most", i, page.n)
 		}
 	}
 }
 
-// TestCachedMany: requests that all differ do not fill the memory.
+// TestCachedMany checks that the cache is bounded: after 100 different requests the first one is
+// rendered again.
 func TestCachedMany(t *testing.T) {
 	page := new(gathered)
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })
@@ -78,11 +79,11 @@ func TestCachedMany(t *testing.T) {
 		get(i)
 	}
 	if get(0); page.n != 101 {
-		t.Errorf("the page was made %d times for 101 requests", page.n)
+		t.Errorf("page rendered %d times for 101 requests, want 101", page.n)
 	}
 }
 
-// TestCachedFailure: a page that could not be made is made again.
+// TestCachedFailure checks that a failure is not cached.
 func TestCachedFailure(t *testing.T) {
 	page := &gathered{err: errors.New("no page")}
 	h := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Cached(page, func() uint64 { return 1 })

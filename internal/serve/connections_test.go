@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// request sends a request on a connection, and reports whether it is answered.
+// request sends a request on a connection and reports whether the response is 200 OK.
 func request(c net.Conn) bool {
 	if _, err := io.WriteString(c, "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		return false
@@ -28,7 +28,7 @@ func request(c net.Conn) bool {
 	return err == nil && response.StatusCode == http.StatusOK
 }
 
-// isOpen reports whether the server has left a connection open.
+// isOpen reports whether the server has kept a connection open.
 func isOpen(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
@@ -47,8 +47,8 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections: if an address has its half of the connections, or all are open, a
-// new connection is served, and one is closed that has been idle longest.
+// TestIdleConnections checks that a new connection over a limit is served and that the longest idle
+// connection is closed for it. An address may have half of all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
@@ -67,7 +67,7 @@ func TestIdleConnections(t *testing.T) {
 		n.checkOverload(nil, 0)
 		time.Sleep(time.Second)
 		if !request(conns[0]) {
-			t.Error("a kept connection is not served")
+			t.Error("kept connection is not served")
 		}
 		open("10.0.0.1")
 		checkOpen(t, conns, true, false, true, true, true)
@@ -88,14 +88,14 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestScraperAmongMany: connections of other addresses do not close those of an address that
-// has fewer, however long these have been idle.
+// TestScraperAmongMany checks that the idle connections of an address are kept if other addresses
+// have more connections.
 func TestScraperAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
 		scraper := n.dial("10.0.0.9")
 		if !request(scraper) {
-			t.Error("the scraper is not served")
+			t.Error("scraper is not served")
 		}
 		for i := range 64 {
 			time.Sleep(time.Second)
@@ -104,13 +104,14 @@ func TestScraperAmongMany(t *testing.T) {
 			}
 		}
 		if !request(scraper) {
-			t.Error("the scraper's connection was closed")
+			t.Error("connection of the scraper was closed")
 		}
 		n.checkOverload(map[string]int{"connection_closed": 57}, 1)
 	})
 }
 
-// TestSilentConnections: connections that send no request make room as idle ones do.
+// TestSilentConnections checks that connections without a request are closed as idle connections
+// are.
 func TestSilentConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 4, MaxRequests: 16}, page)
@@ -121,15 +122,15 @@ func TestSilentConnections(t *testing.T) {
 		}
 		checkOpen(t, silent, false, false, true, true)
 		if !request(n.dial("10.0.0.1")) || !request(n.dial("10.0.0.2")) {
-			t.Error("a scraper is not served")
+			t.Error("scraper is not served")
 		}
 		checkOpen(t, silent, false, false, false, true)
 		n.checkOverload(map[string]int{"connection_closed": 3}, 1)
 	})
 }
 
-// TestBusyConnections: while all connections of an address are answered, a new one of that
-// address is refused, and others are served.
+// TestBusyConnections checks that a new connection is refused if all connections of its address are
+// busy, and that other addresses are served.
 func TestBusyConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -145,17 +146,17 @@ func TestBusyConnections(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			if status, _ := n.get(n.client("10.0.0.1"), "/page"); status != 0 {
-				t.Errorf("a connection over the limit got status %d", status)
+				t.Errorf("status of a connection over the limit is %d, want it refused", status)
 			}
 		}
 		if !request(n.dial("10.0.0.2")) {
-			t.Error("another address is not served")
+			t.Error("connection of another address is not served")
 		}
 		n.checkOverload(map[string]int{"connection_refused": 3}, 1)
 		close(release)
 		synctest.Wait()
 		if !request(n.dial("10.0.0.1")) {
-			t.Error("not served although others are idle again")
+			t.Error("new connection is not served although others are idle again")
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// network is a server on connections in memory, for a test in a bubble.
+// network is a server with connections in memory, for tests in a synctest bubble.
 type network struct {
 	t        *testing.T
 	server   *serve.Server
@@ -27,7 +27,7 @@ type network struct {
 	registry *prometheus.Registry
 }
 
-// newNetwork serves until the end of the test.
+// newNetwork starts a server that runs until the end of the test.
 func newNetwork(t *testing.T, cfg serve.Config, handler http.Handler) *network {
 	t.Helper()
 	n := &network{t: t, incoming: make(chan net.Conn), registry: prometheus.NewRegistry()}
@@ -84,14 +84,14 @@ func (n *network) dial(from string) net.Conn {
 	return client
 }
 
-// client returns a client at an address. It keeps its connections.
+// client returns a client at an address. It keeps its connections open.
 func (n *network) client(from string) *http.Client {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return n.dial(from), nil }}
 	n.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// get returns the status of an answer, and how long it took; 0 is no answer.
+// get returns the status of a response, or 0 without a response, and the time that it took.
 func (n *network) get(client *http.Client, path string) (status int, took time.Duration) {
 	began := time.Now()
 	response, err := client.Get("http://gpu-node" + path)
@@ -105,7 +105,8 @@ func (n *network) get(client *http.Client, path string) (status int, took time.D
 	return response.StatusCode, time.Since(began)
 }
 
-// checkOverload compares the metric, and the lines of the log that concern it.
+// checkOverload checks the overload metric by action, and the number of log lines about too many
+// clients.
 func (n *network) checkOverload(want map[string]int, lines int) {
 	n.t.Helper()
 	families, err := n.registry.Gather()
@@ -118,7 +119,7 @@ func (n *network) checkOverload(want map[string]int, lines int) {
 		}
 	}
 	if got := strings.Count(n.log.String(), "too many clients"); got != lines {
-		n.t.Errorf("%d lines about too many clients, want %d:\n%s", got, lines, &n.log)
+		n.t.Errorf("%d log lines about too many clients, want %d:\n%s", got, lines, &n.log)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestScrapersBehindOneAddress: no scrape is lost, however many come at the same moment.
+// TestScrapersBehindOneAddress checks that many concurrent scrapes from one address all succeed.
 func TestScrapersBehindOneAddress(t *testing.T) {
 	for _, scrapers := range []int{16, 64, 200} {
 		t.Run(fmt.Sprint(scrapers), func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestScrapersBehindOneAddress(t *testing.T) {
 					wg.Go(func() {
 						for range 10 {
 							if status, took := n.get(client, "/metrics"); status != http.StatusOK || took > time.Second {
-								t.Errorf("status %d after %v", status, took)
+								t.Errorf("status %d after %v, want 200 within 1s", status, took)
 							}
 							time.Sleep(15 * time.Second)
 						}
@@ -44,15 +44,15 @@ func TestScrapersBehindOneAddress(t *testing.T) {
 				wg.Wait()
 				n.checkOverload(nil, 0)
 				if most.Load() != 8 {
-					t.Errorf("%d requests at once, want 8", most.Load())
+					t.Errorf("%d concurrent requests, want 8", most.Load())
 				}
 			})
 		})
 	}
 }
 
-// TestMaxRequests: requests over a limit wait for five seconds, and are refused then.
-// Probes are answered at once.
+// TestMaxRequests checks that requests over a limit wait for five seconds and are then refused, and
+// that probes are served immediately.
 func TestMaxRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -83,7 +83,7 @@ func TestMaxRequests(t *testing.T) {
 		check("10.0.0.2", "/page", http.StatusServiceUnavailable, 5*time.Second)
 		n.checkOverload(map[string]int{"request_refused": 3}, 1)
 
-		release <- struct{}{} // of 10.0.0.1, the first that was held
+		release <- struct{}{} // ends the first request of 10.0.0.1
 		check("10.0.0.2", "/page", http.StatusOK, 0)
 		hold("10.0.0.1")
 
@@ -96,7 +96,8 @@ func TestMaxRequests(t *testing.T) {
 	})
 }
 
-// TestRefusal: a refused client learns the limit, and when to try again.
+// TestRefusal checks that the response to a refused request contains the limit and the time after
+// which to retry.
 func TestRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -112,13 +113,13 @@ func TestRefusal(t *testing.T) {
 		text := make([]byte, 200)
 		size, _ := response.Body.Read(text)
 		if response.Header.Get("Retry-After") != "5" || !strings.Contains(string(text[:size]), "--web.max-requests=1,") {
-			t.Errorf("Retry-After %q: %s", response.Header.Get("Retry-After"), text[:size])
+			t.Errorf("Retry-After %q, want 5; body %s", response.Header.Get("Retry-After"), text[:size])
 		}
 		close(release)
 	})
 }
 
-// TestHungUp: a request whose client hangs up gives its turn to the next one.
+// TestHungUp checks that a waiting request is not served after its client closed the connection.
 func TestHungUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -133,17 +134,17 @@ func TestHungUp(t *testing.T) {
 		impatient := n.client("10.0.0.1")
 		impatient.Timeout = time.Second
 		if status, took := n.get(impatient, "/page"); status != 0 || took != time.Second {
-			t.Errorf("status %d after %v", status, took)
+			t.Errorf("status %d after %v, want no response after 1s", status, took)
 		}
 		close(release)
 		synctest.Wait()
 		if answered.Load() != 1 {
-			t.Errorf("%d requests were answered, want 1", answered.Load())
+			t.Errorf("%d requests were served, want 1", answered.Load())
 		}
 	})
 }
 
-// TestKeptHeaders: a handler gets the headers that it reads. The others are released.
+// TestKeptHeaders checks that a handler gets only the headers that handlers read.
 func TestKeptHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got http.Header
@@ -165,7 +166,7 @@ func TestKeptHeaders(t *testing.T) {
 	})
 }
 
-// TestBody: the server does not wait for the rest of a request's body.
+// TestBody checks that the server does not wait for the rest of a request's body.
 func TestBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, page)
@@ -176,10 +177,10 @@ func TestBody(t *testing.T) {
 		}
 		answer, err := io.ReadAll(c)
 		if !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK") || err != nil {
-			t.Errorf("the answer is %q, %v", answer, err)
+			t.Errorf("response is %q, error %v, want status 200", answer, err)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("the connection was closed after %v", took)
+			t.Errorf("connection was closed after %v, want 1s at most", took)
 		}
 	})
 }

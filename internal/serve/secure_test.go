@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// TestNoHTTP2: the server negotiates HTTP/1.1 with a client that offers HTTP/2, also if the
-// web configuration enables it, and answers a client that begins with HTTP/2 by HTTP/1.1.
+// TestNoHTTP2 checks that the server negotiates HTTP/1.1 with a client that offers HTTP/2, even if
+// the web configuration enables HTTP/2, and responds in HTTP/1.1 to a client that starts in HTTP/2.
 func TestNoHTTP2(t *testing.T) {
 	file := webConfig(t, "http_server_config: {http2: true}\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -33,17 +33,17 @@ func TestNoHTTP2(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p := c.ConnectionState().NegotiatedProtocol; p != "" && p != "http/1.1" {
-				t.Errorf("offered %q, the server chose %q", offer, p)
+				t.Errorf("client offers %q, server selects %q, want http/1.1", offer, p)
 			}
 			if !request(c) {
-				t.Errorf("offered %q: not served by HTTP/1.1", offer)
+				t.Errorf("client offers %q: not served by HTTP/1.1", offer)
 			}
 		}
 		if err := tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake(); err == nil {
-			t.Error("the server accepts a client of HTTP/2 only")
+			t.Error("server accepts a client that offers only HTTP/2")
 		}
 		if log := n.log.String(); !strings.Contains(log, "TLS is enabled.") || strings.Contains(log, "http2") {
-			t.Errorf("the log is:\n%s", log)
+			t.Errorf("log has no line about TLS, or mentions http2:\n%s", log)
 		}
 		plain := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)
 		for _, c := range []io.ReadWriter{plain.dial("10.0.0.1"), tls.Client(n.dial("10.0.0.1"), &tls.Config{InsecureSkipVerify: true})} {
@@ -51,16 +51,16 @@ func TestNoHTTP2(t *testing.T) {
 				_, _ = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 			}()
 			if line, err := bufio.NewReader(c).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.") {
-				t.Errorf("HTTP/2 without negotiation is answered with %q, %v", line, err)
+				t.Errorf("response to HTTP/2 without negotiation is %q, error %v, want HTTP/1", line, err)
 			}
 		}
 	})
 }
 
-// TestPasswordsWait: requests count before their passwords are checked, so that guesses
-// cannot delay a scraper for long.
+// TestPasswordsWait checks that the request limit applies before passwords are checked, so that
+// guessed passwords cannot delay a scraper for long.
 func TestPasswordsWait(t *testing.T) {
-	// The hash of swordfish, at the lowest cost of bcrypt.
+	// The hash is of swordfish, with bcrypt's lowest cost.
 	file := webConfig(t, "basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n")
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -86,11 +86,11 @@ func TestPasswordsWait(t *testing.T) {
 		go func() { held <- get("swordfish") }()
 		synctest.Wait()
 		if status := get("guess"); status != http.StatusServiceUnavailable {
-			t.Errorf("status %d while another request is answered, want 503", status)
+			t.Errorf("status %d while another request is served, want 503", status)
 		}
 		close(release)
 		if status := <-held; status != http.StatusOK {
-			t.Errorf("status %d with the password", status)
+			t.Errorf("status %d with the password, want 200", status)
 		}
 		if status := get("guess"); status != http.StatusUnauthorized {
 			t.Errorf("status %d with a wrong password, want 401", status)
@@ -98,14 +98,14 @@ func TestPasswordsWait(t *testing.T) {
 	})
 }
 
-// webConfig writes a web configuration with TLS, and returns its path.
+// webConfig writes a web configuration with TLS and more lines, and returns its path.
 func webConfig(t *testing.T, more string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a bubble the year is 2000.
+	// The time in a synctest bubble starts in 2000.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"gpu-node"}, NotAfter: time.Now().AddDate(1, 0, 0)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -24,23 +24,23 @@ func TestProbes(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	if code, text := ask(ready); code != http.StatusServiceUnavailable || text != "not ready: no reading yet\n" {
-		t.Errorf("not ready: %d %q", code, text)
+		t.Errorf("readiness before the first reading: %d %q", code, text)
 	}
 	missing = ""
 	if code, text := ask(ready); code != http.StatusOK || text != "ready\n" {
-		t.Errorf("ready: %d %q", code, text)
+		t.Errorf("readiness: %d %q", code, text)
 	}
 	if code, text := ask(serve.Healthy); code != http.StatusOK || text != "healthy\n" {
-		t.Errorf("healthy: %d %q", code, text)
+		t.Errorf("health: %d %q", code, text)
 	}
 }
 
-// TestPage: a page of its own has what its registry has and nothing else, and what fails
-// there is counted on the main page.
+// TestPage checks that a separate page has only the metrics of its registry, and that its failures
+// are counted on the main page.
 func TestPage(t *testing.T) {
 	main, own := prometheus.NewRegistry(), prometheus.NewRegistry()
 	own.MustRegister(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		for range 2 { // the second one fails
+		for range 2 { // the duplicate fails
 			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("twice", "", nil, nil), prometheus.GaugeValue, 1)
 		}
 	}))
@@ -53,17 +53,17 @@ func TestPage(t *testing.T) {
 	metrics := serve.NewMetrics(main, log)
 	onMain := metrics.Main()
 	if got, want := get(metrics.Page(prometheus.ToTransactionalGatherer(own))), "# HELP twice \n# TYPE twice gauge\ntwice 1\n"; got != want {
-		t.Errorf("the page is\n%s\nwant\n%s", got, want)
+		t.Errorf("page is\n%s\nwant\n%s", got, want)
 	}
 	if got, want := get(onMain), `promhttp_metric_handler_errors_total{cause="gathering"} 1`; !strings.Contains(got, want) {
-		t.Errorf("the main page has no %s:\n%s", want, got)
+		t.Errorf("main page has no %s:\n%s", want, got)
 	}
 }
 
 func TestAddresses(t *testing.T) {
 	tests := []struct {
 		args []string
-		want []string // nil if the flags are wrong
+		want []string // nil if the flags are invalid
 	}{
 		{nil, []string{":9840"}},
 		{[]string{"--web.listen-address=127.0.0.1:1"}, []string{"127.0.0.1:1"}},
@@ -94,7 +94,7 @@ func TestValidate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), arg+": ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: error is %v", arg, err)
+			t.Errorf("%s: error is %v, want one line that starts with the flag", arg, err)
 		}
 	}
 }

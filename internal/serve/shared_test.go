@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// gatherer counts its calls. It returns that number, in a number of series with labels of a given
-// length, after a delay.
+// gatherer counts its calls. After a delay it returns this number as the value of several series
+// with labels of a given length.
 type gatherer struct {
 	calls         atomic.Int64
 	series, label int
@@ -44,8 +44,8 @@ func pageOf(g prometheus.TransactionalGatherer) http.Handler {
 	return serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Page(g)
 }
 
-// TestShared checks that requests during the rendering of a response share it, unless they need
-// another format, and that later requests do not.
+// TestShared checks that requests that arrive while a response is rendered share it, unless they
+// need another encoding, and that later requests do not.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gatherer{series: 1, takes: time.Second}
@@ -62,7 +62,7 @@ func TestShared(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if got := w.Header().Get("Content-Length"); got != fmt.Sprint(w.Body.Len()) {
-					t.Errorf("Content-Length is %s of a body of %d bytes", got, w.Body.Len())
+					t.Errorf("Content-Length is %s, want %d", got, w.Body.Len())
 				}
 				answers[w.Header().Get("Content-Encoding")+" "+w.Body.String()]++
 			})
@@ -74,14 +74,14 @@ func TestShared(t *testing.T) {
 		}
 		wg.Wait()
 		if len(answers) != 2 || answers[" # TYPE calls gauge\ncalls{i=\"0\"} 1\n"] != 10 || answers[" # TYPE calls gauge\ncalls{i=\"0\"} 2\n"] != 5 {
-			t.Errorf("answers are %v", answers)
+			t.Errorf("responses are %v, want 10 of the first and 5 of the second rendering", answers)
 		}
 		clear(answers)
 		ask(0, "identity")
 		ask(0, "gzip")
 		wg.Wait()
 		if len(answers) != 2 || g.calls.Load() != 4 {
-			t.Errorf("answers to who takes gzip and who does not: %v", answers)
+			t.Errorf("responses with and without gzip: %v, want one of each", answers)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestRoom(t *testing.T) {
 			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
 		}))
 		ask := func() { h.ServeHTTP(discarder{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
-		var two sync.WaitGroup // who read the same answer, whose room is not used again
+		var two sync.WaitGroup // clients that share a response, whose buffer is not reused
 		two.Go(ask)
 		two.Go(ask)
 		two.Wait()
@@ -110,7 +110,7 @@ func TestRoom(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(size)/2 {
-			t.Errorf("5 answers of %d bytes at most allocated %d new bytes", size, n)
+			t.Errorf("5 responses of up to %d bytes allocated %d bytes, want half a response at most", size, n)
 		}
 	})
 }
@@ -126,10 +126,10 @@ func (discarder) Header() http.Header         { return make(http.Header) }
 func (discarder) WriteHeader(int)             {}
 func (discarder) Write(b []byte) (int, error) { return len(b), nil }
 
-// TestSlowReader: what a client reads that takes its time is nothing to the others: each
-// scrape shows what is then.
+// TestSlowReader checks that a client that reads slowly does not affect other clients. Each of
+// their scrapes is rendered again.
 func TestSlowReader(t *testing.T) {
-	g := &gatherer{series: 20_000, label: 1000} // more than the kernel takes for a connection
+	g := &gatherer{series: 20_000, label: 1000} // more than the kernel buffers for a connection
 	server := httptest.NewServer(pageOf(g))
 	defer server.Close()
 	slow, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -141,7 +141,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := bufio.NewReader(slow)
-	if _, err := reader.ReadString('\n'); err != nil { // its answer is on the way
+	if _, err := reader.ReadString('\n'); err != nil { // the response has started
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -152,7 +152,7 @@ func TestSlowReader(t *testing.T) {
 		page, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if want := fmt.Sprintf("0\"} %d\n", i+2); err != nil || !strings.Contains(string(page), want) {
-			t.Errorf("scrape %d shows %q, %v", i+2, page[:min(100, len(page))], err)
+			t.Errorf("scrape %d returns %q, error %v", i+2, page[:min(100, len(page))], err)
 		}
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader("HTTP/1.1 200 OK\r\n"), reader)), nil)
@@ -161,6 +161,6 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if page, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(page), "19999\"} 1\n") {
-		t.Errorf("the slow reader got %d bytes, %v", len(page), err)
+		t.Errorf("slow client received %d bytes, error %v; want the complete first rendering", len(page), err)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAccounting checks that the driver counts the samples of every process, and sums the
-// samples that name it, once a second.
+// TestAccounting checks that the driver's accounting counts the samples of every process and sums
+// its utilization, and is updated once a second.
 func TestAccounting(t *testing.T) {
 	n := open(t, "accounting")
 	run(t, n, 0, 9900*time.Millisecond, 100*time.Millisecond)
 	before := driverState(t, n)
 	if g := before["gpu"][1]; g["accounting"] != "1" {
-		t.Errorf("GPU: %v", g)
+		t.Errorf("GPU without accounting: %v", g)
 	}
 	run(t, n, 9900*time.Millisecond, 10*time.Second, 100*time.Millisecond)
 	state := driverState(t, n)
@@ -38,9 +38,9 @@ func TestAccounting(t *testing.T) {
 	}
 	run(t, n, 10*time.Second, 10900*time.Millisecond, 100*time.Millisecond)
 	if diff := cmp.Diff(state["account"], driverState(t, n)["account"]); diff != "" {
-		t.Errorf("within a second accounts changed:\n%s", diff)
+		t.Errorf("accounts changed within a second:\n%s", diff)
 	}
 	if cmp.Equal(before["account"], state["account"]) {
-		t.Error("after a second accounts did not change")
+		t.Error("accounts did not change after a second")
 	}
 }

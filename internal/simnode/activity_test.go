@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestWatch checks that Watch reports every step, and that the activity explains the energy: the
-// watts of one process of scenario timeslice, and its half of the floor, which two pods hold.
+// TestWatch checks that Watch reports every step, and that the energy of a container is the watts
+// of its process times its activity plus half of the floor. Two pods of scenario timeslice hold the
+// GPU.
 func TestWatch(t *testing.T) {
 	n := open(t, "timeslice")
 	var rows simnode.History
@@ -26,12 +27,12 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rows) != 30 || len(busy) != 2 || len(rows[29].GPUs[1].Containers) != 2 {
-		t.Fatalf("%d rows, busy %v", len(rows), busy)
+		t.Fatalf("%d rows, busy %v; want 30 rows and two containers", len(rows), busy)
 	}
 	const floor = 71 * 100 // mJ in one step
 	for _, c := range rows[29].GPUs[1].Containers {
 		if want := gpu.Millijoules(500*busy[c.Name] + 30*floor/2); c.Energy != want {
-			t.Errorf("%s used %d mJ and was busy for %d, want %d mJ", c.Name, c.Energy, busy[c.Name], want)
+			t.Errorf("%s used %d mJ with activity %d, want %d mJ", c.Name, c.Energy, busy[c.Name], want)
 		}
 	}
 }

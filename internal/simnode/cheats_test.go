@@ -33,11 +33,11 @@ func TestCheatsAreVisible(t *testing.T) {
 	}
 	links, err := filepath.Glob(filepath.Join(n.Dir(), "log/containers/ppp*"))
 	if err != nil || len(links) != 2 {
-		t.Fatalf("links of the pod with the long name: %q, %v", links, err)
+		t.Fatalf("links of the pod with the long name: %q, error %v; want 2", links, err)
 	}
 	for _, link := range links {
 		if name := filepath.Base(link); len(name) != 255 {
-			t.Errorf("the link's name has %d bytes, want 255: %s", len(name), name)
+			t.Errorf("name of the link has %d bytes, want 255: %s", len(name), name)
 		}
 	}
 	dirs, err := os.ReadDir(filepath.Join(n.Dir(), "log/pods"))
@@ -50,10 +50,10 @@ func TestCheatsAreVisible(t *testing.T) {
 func TestHonestTwin(t *testing.T) {
 	cheating, honest, names := simnode.Cheats()
 	if len(names) != len(cheating.GPUs) {
-		t.Errorf("%d GPUs, %d tricks", len(cheating.GPUs), len(names))
+		t.Errorf("%d GPUs, %d tricks, want one trick per GPU", len(cheating.GPUs), len(names))
 	}
 	if got, want := loads(cheating), loads(honest); got != want {
-		t.Errorf("watts at full load on each GPU: %v, honestly %v", got, want)
+		t.Errorf("load on each GPU with tricks: %v, without %v", got, want)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestSampleRing(t *testing.T) {
 	pids := make(map[string]int)
 	for _, s := range state["sample"] {
 		if s["gpu"] == idle {
-			t.Errorf("idle GPU has sample %v", s)
+			t.Errorf("idle GPU has sample %v, want none", s)
 		}
 		if s["gpu"] != chat {
 			continue
@@ -32,7 +32,7 @@ func TestSampleRing(t *testing.T) {
 		pids[s["pid"]]++
 	}
 	if age := after(15*time.Second).Wall.UnixMicro() - last; age < 0 || age > 138_889 {
-		t.Errorf("the newest sample is %d µs old", age)
+		t.Errorf("newest sample is %d µs old, want 138889 at most", age)
 	}
 	var sum int
 	for _, count := range pids {
@@ -43,14 +43,14 @@ func TestSampleRing(t *testing.T) {
 	}
 }
 
-// TestSamplesFollowActivity checks that samples name an idle process at 0 %.
+// TestSamplesFollowActivity checks that an idle process has samples of 0 %.
 func TestSamplesFollowActivity(t *testing.T) {
 	n := open(t, "dgx-h100")
 	run(t, n, 0, 9500*time.Millisecond, 500*time.Millisecond)
 	state := driverState(t, n)
 	resting := state["gpu"][4]
 	if resting["utilization"] != "0" || number(t, resting["power"]) > 80_000 {
-		t.Errorf("resting GPU: %v", resting)
+		t.Errorf("GPU during the pause: %v", resting)
 	}
 	busyTime := 0
 	for _, s := range state["sample"] {
@@ -58,7 +58,7 @@ func TestSamplesFollowActivity(t *testing.T) {
 		case s["gpu"] != resting["uuid"]:
 		case number(t, s["time"]) > after(8*time.Second).Wall.UnixMicro():
 			if s["sm"] != "0" {
-				t.Errorf("sample %v although nothing ran", s)
+				t.Errorf("sample %v during the pause, want zero", s)
 			}
 		default:
 			busyTime++
@@ -84,7 +84,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("GPU %d is module %s, want %s", i, g["module"], module)
 		}
 		if g["energy"] == g["energy_gpu"] || g["energy"] != g["energy_module"] {
-			t.Errorf("GPU %d: the plain counter is not the module's: %v", i, g)
+			t.Errorf("GPU %d: energy counter is not that of the module: %v", i, g)
 		}
 	}
 	if len(serials) != 2 {
@@ -94,11 +94,11 @@ func TestIdentity(t *testing.T) {
 	for _, g := range driverState(t, open(t, "dgx-h100"))["gpu"] {
 		h100[g["serial"]] = true
 		if _, ok := g["chassis"]; ok || len(g["serial"]) != 13 {
-			t.Errorf("H100 has identity %v", g)
+			t.Errorf("H100 has identity %v, want no chassis and a serial number of 13 digits", g)
 		}
 	}
 	if len(h100) != 8 {
-		t.Errorf("%d serials on 8 boards", len(h100))
+		t.Errorf("%d serial numbers on 8 boards", len(h100))
 	}
 }
 
@@ -119,13 +119,13 @@ func TestFaults(t *testing.T) {
 	}
 	run(t, n, 0, time.Second, time.Second)
 	if got := driverState(t, n)["fault"]; len(got) != 2 {
-		t.Errorf("faults after a step: %v", got)
+		t.Errorf("faults after a step: %v, want 2", got)
 	}
 	if err := n.ClearFaults(); err != nil {
 		t.Fatal(err)
 	}
 	if got := driverState(t, n)["fault"]; got != nil {
-		t.Errorf("faults after they were cleared: %v", got)
+		t.Errorf("faults after ClearFaults: %v", got)
 	}
 }
 

@@ -94,8 +94,8 @@ func TestKubeletGet(t *testing.T) {
 	}
 }
 
-// TestKubeletNames checks the kubelet's entries for every way to hold a GPU or a part of one.
-// GPUs are numbered in the order of the scenario.
+// TestKubeletNames checks the kubelet's entries for every kind of allocation of a GPU or a part of
+// it. GPUs are numbered in the order of the scenario.
 func TestKubeletNames(t *testing.T) {
 	tests := []struct {
 		scenario string

@@ -69,15 +69,15 @@ func TestChassis(t *testing.T) {
 		t.Errorf("place of another tray (-want +got):\n%s", diff)
 	}
 	if rack.DMI["chassis_serial"] != tray.DMI["chassis_serial"] {
-		t.Errorf("trays of one rack are in chassis %s and %s", rack.DMI["chassis_serial"], tray.DMI["chassis_serial"])
+		t.Errorf("trays of one rack have different chassis, %s and %s", rack.DMI["chassis_serial"], tray.DMI["chassis_serial"])
 	}
 	if a, b := on(t, "dgx-h100", simnode.Machine{}), on(t, "dgx-h100", simnode.Machine{Number: 1}); a.DMI["chassis_serial"] == b.DMI["chassis_serial"] {
-		t.Errorf("two machines are one chassis, %s", a.DMI["chassis_serial"])
+		t.Errorf("two machines have the same chassis, %s", a.DMI["chassis_serial"])
 	}
 }
 
-// TestBoardMoves checks that a moved board keeps its identity and not its place, and that
-// another boot has other pods.
+// TestBoardMoves checks that a moved board keeps its identity but not its place, and that another
+// boot has other pods.
 func TestBoardMoves(t *testing.T) {
 	from := on(t, "gb200", simnode.Machine{})
 	before := on(t, "gb200", simnode.Machine{Number: 1})
@@ -92,7 +92,7 @@ func TestBoardMoves(t *testing.T) {
 		}
 	}
 	if before.Node != after.Node || before.Pods[1].Name == after.Pods[1].Name {
-		t.Errorf("node %s ran pod %s, and %s runs %s", before.Node, before.Pods[1].Name, after.Node, after.Pods[1].Name)
+		t.Errorf("before the boot: node %s, pod %s; after it: node %s, pod %s", before.Node, before.Pods[1].Name, after.Node, after.Pods[1].Name)
 	}
 }
 

@@ -23,14 +23,14 @@ func TestMIGFloor(t *testing.T) {
 		"small-0":    150*70*140 + 2*slice,
 		"reserved-0": slice,
 	}
-	// A step's floor is divided in whole millijoules.
+	// The floor of a step is divided in whole millijoules, which adds a rounding error.
 	for pod, e := range want {
 		if off := pods[pod] - e; off < -140 || off > 140 {
 			t.Errorf("%s used %d mJ, want %d", pod, pods[pod], e)
 		}
 	}
 	if off := idle - slice; off < -140 || off > 140 || len(pods) != len(want) {
-		t.Errorf("%d mJ of %d idle, want %d; pods %v", idle, total, slice, pods)
+		t.Errorf("%d mJ of %d mJ idle, want %d; pods %v", idle, total, slice, pods)
 	}
 }
 
@@ -55,9 +55,9 @@ func TestMIGDevices(t *testing.T) {
 		busy = append(busy, i["sm_busy"])
 		delete(i, "sm_busy")
 	}
-	// 45 % for ten seconds and 50 % for six of them, 70 %, nothing.
+	// Ten seconds at 45 % plus six seconds at 50 %, ten seconds at 70 %, none.
 	if diff := cmp.Diff([]string{"7500000000", "7000000000", "0"}, busy); diff != "" {
-		t.Errorf("instances were busy (-want +got):\n%s", diff)
+		t.Errorf("busy time of instances (-want +got):\n%s", diff)
 	}
 	want := []fields{
 		instance(divided, state["instance"][0], "2", "3g.40gb", "3", "9", "0", "4", "40320"),
@@ -76,7 +76,7 @@ func TestMIGDevices(t *testing.T) {
 	}
 	for _, s := range state["sample"] {
 		if s["gpu"] == divided["uuid"] {
-			t.Fatalf("divided GPU has sample %v", s)
+			t.Fatalf("divided GPU has sample %v, want none", s)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func instance(g, got fields, id, profile, slices, number, start, size, memory st
 	}
 }
 
-// TestMIGInstanceReplaced checks that after 20 s another instance has the id of the second one,
+// TestMIGInstanceReplaced checks that after 20 s a new instance has the id of the second instance,
 // and another pod holds it. The unchanged instance keeps its UUID.
 func TestMIGInstanceReplaced(t *testing.T) {
 	n := open(t, "mig")
@@ -98,7 +98,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	run(t, n, 0, 20*time.Second, time.Second)
 	whatever := cmpopts.IgnoreMapEntries(func(key, _ string) bool { return key == "sm_busy" })
 	if diff := cmp.Diff(before, driverState(t, n)["instance"], whatever); diff != "" {
-		t.Errorf("instances until 20 s (-start +then):\n%s", diff)
+		t.Errorf("instances (-at the start +after 20 s):\n%s", diff)
 	}
 	run(t, n, 20*time.Second, 20100*time.Millisecond, 100*time.Millisecond)
 	state := driverState(t, n)
@@ -115,7 +115,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 	for _, p := range state["process"] {
 		if _, there := now[p["gi"]]; p["gi"] != "" && !there {
-			t.Errorf("process %v is on no instance", p)
+			t.Errorf("instance of process %v does not exist", p)
 		}
 	}
 	run(t, n, 20100*time.Millisecond, 27*time.Second, 100*time.Millisecond)
@@ -124,7 +124,7 @@ func TestMIGInstanceReplaced(t *testing.T) {
 	}
 }
 
-// TestMIGWithoutGPM covers an A100, whose driver does not measure the activity of instances. A
+// TestMIGWithoutGPM checks an A100: its driver does not measure the activity of instances, and its
 // host engine does.
 func TestMIGWithoutGPM(t *testing.T) {
 	n := open(t, "mig-a100")

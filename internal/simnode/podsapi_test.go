@@ -69,7 +69,7 @@ func TestPodsAPI(t *testing.T) {
 	for _, data := range list.Pods {
 		p := decodePod(t, data)
 		if p.phase != "Running" {
-			t.Errorf("pod %s is %s", p.name, p.phase)
+			t.Errorf("pod %s is %s, want Running", p.name, p.phase)
 		}
 		for container, id := range p.containers {
 			id, ok := strings.CutPrefix(id, "containerd://")
@@ -118,7 +118,7 @@ func TestNoPodsAPI(t *testing.T) {
 	n := open(t, "mig")
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pods-api-socket="), "=")
 	if _, err := os.Stat(filepath.Dir(socket)); !os.IsNotExist(err) {
-		t.Errorf("directory of the socket: %v", err)
+		t.Errorf("directory of the socket: %v, want it missing", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestChurn(t *testing.T) {
 		for pod := range held {
 			if strings.HasPrefix(pod, "short-") {
 				if seen[pod] {
-					t.Errorf("pod %s still exists after second %d", pod, second)
+					t.Errorf("pod %s was not replaced in second %d", pod, second)
 				}
 				seen[pod] = true
 			}
@@ -40,7 +40,7 @@ func TestChurn(t *testing.T) {
 				t.Error(err)
 			}
 			if slices.Contains(before, p["pid"]) {
-				t.Errorf("process %s outlived its pod", p["pid"])
+				t.Errorf("process %s still exists after its pod", p["pid"])
 			}
 		}
 		before = pids
@@ -79,7 +79,7 @@ func TestPause(t *testing.T) {
 		got = append(got, there)
 	}
 	if want := "1 1 1 - - 2 2 2 - - 3"; strings.Join(got, " ") != want {
-		t.Errorf("the pod existed as %v, want %s", got, want)
+		t.Errorf("number of the pod per 100 ms: %v, want %s", got, want)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestKubeletRestart(t *testing.T) {
 	run(t, n, 0, 2*time.Second, 100*time.Millisecond)
 	_, socket, _ := strings.Cut(flagOf(n, "--kubelet.pod-resources-socket="), "=")
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket of a kubelet that does not run: %v", err)
+		t.Errorf("socket of a stopped kubelet: %v, want it missing", err)
 	}
 	run(t, n, 2*time.Second, 4*time.Second, 100*time.Millisecond)
 	after := holders(t, dial(t, n))
@@ -112,14 +112,14 @@ func TestLost(t *testing.T) {
 	run(t, n, 0, 6100*time.Millisecond, 100*time.Millisecond)
 	state := driverState(t, n)
 	if state["gpu"][2]["lost"] != "1" || len(state["gpu"]) != 8 {
-		t.Errorf("at 6.1 s: %v", state["gpu"][2])
+		t.Errorf("GPU at 6.1 s: %v, want it lost", state["gpu"][2])
 	}
 	if diff := cmp.Diff([]fields{{"gpu": dead["uuid"], "seq": "1", "code": "79"}}, state["xid"]); diff != "" {
 		t.Errorf("XIDs (-want +got):\n%s", diff)
 	}
 	run(t, n, 6100*time.Millisecond, 12100*time.Millisecond, 100*time.Millisecond)
 	if state = driverState(t, n); state["driver"][0]["loaded"] != "0" {
-		t.Errorf("at 12.1 s: %v", state["driver"])
+		t.Errorf("driver at 12.1 s: %v, want it not loaded", state["driver"])
 	}
 	run(t, n, 12100*time.Millisecond, 13100*time.Millisecond, 100*time.Millisecond)
 	checkReloaded(t, driverState(t, n), dead["uuid"])
@@ -128,7 +128,7 @@ func TestLost(t *testing.T) {
 		t.Error(err)
 	}
 	if g := history(t, n)[131].GPU(dead["uuid"]); g.Counter != nil || g.Energy == 0 {
-		t.Errorf("truth of the dead GPU: %+v", g)
+		t.Errorf("truth of the lost GPU: %+v", g)
 	}
 }
 

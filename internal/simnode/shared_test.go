@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// used returns the energy that pods used of a GPU within a number of seconds.
+// used returns the energy of a GPU after a number of seconds: per pod, in total and idle.
 func used(t *testing.T, n *simnode.Node, position, seconds int) (pods map[string]gpu.Millijoules, total, idle gpu.Millijoules) {
 	t.Helper()
 	g := history(t, n)[10*seconds].GPUs[position]
@@ -60,16 +60,16 @@ func TestMPS(t *testing.T) {
 		t.Errorf("processes by kind (-want +got):\n%s", diff)
 	}
 	if len(state["sample"]) == 0 {
-		t.Error("no samples")
+		t.Error("the driver has no samples")
 	}
 	for _, s := range state["sample"] {
 		if s["pid"] != server {
-			t.Errorf("sample %v is not of the server %s", s, server)
+			t.Errorf("sample %v, want the server %s", s, server)
 		}
 	}
 	pods, total, _ := used(t, n, 0, 10)
 	if daemon := pods["nvidia-device-plugin-mps-control-daemon-9qzwt"]; daemon != 0 {
-		t.Errorf("the control daemon used %d mJ", daemon)
+		t.Errorf("control daemon used %d mJ, want 0", daemon)
 	}
 	const floor = 68 * 10_000 // mJ in 10 s
 	if got, want := pods["rerank-0"], gpu.Millijoules(610*40*60+floor/2); got != want {
@@ -94,8 +94,7 @@ func TestDRA(t *testing.T) {
 	}
 }
 
-// TestHog checks that the floor is charged to a GPU's holder, independent of the processes on
-// it.
+// TestHog checks that the floor is charged to a GPU's holder, independent of the processes on it.
 func TestHog(t *testing.T) {
 	n := open(t, "hog")
 	run(t, n, 0, 10*time.Second, time.Second)

@@ -58,14 +58,14 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 	}
 	cgroups, err := p.Cgroups()
 	if err != nil || len(cgroups) != 1 || cgroups[0].HierarchyID != 0 {
-		t.Fatalf("process %d: cgroups %v, %v", p.PID, cgroups, err)
+		t.Fatalf("process %d: cgroups %v, error %v; want one", p.PID, cgroups, err)
 	}
 	path := cgroups[0].Path
 	if p.PID == 1 && path != "/init.scope" && comm != "gpuledger" {
-		t.Errorf("PID 1 is in %s", path)
+		t.Errorf("PID 1 has the cgroup %s", path)
 	}
 	if strings.HasPrefix(path, "/kubepods") && !podCgroup.MatchString(path) {
-		t.Errorf("process %d is in %s", p.PID, path)
+		t.Errorf("process %d has the cgroup %s", p.PID, path)
 	}
 	line, err := os.ReadFile(filepath.Join(n.Dir(), "proc", strconv.Itoa(p.PID), "stat"))
 	if err != nil {
@@ -99,15 +99,15 @@ func TestPIDNamespace(t *testing.T) {
 			listed := len(driverState(t, n)["process"])
 			if sc.Name != "no-hostpid" {
 				if namespace != "pid:[4026531836]" || alone || listed == 0 {
-					t.Errorf("in %s with %d processes, %d of them on GPUs", namespace, len(processes), listed)
+					t.Errorf("namespace %s with %d processes, %d on GPUs, want the initial one", namespace, len(processes), listed)
 				}
 				return
 			}
 			if namespace == "pid:[4026531836]" || !alone || listed != 0 {
-				t.Errorf("in %s with %d processes, %d of them on GPUs", namespace, len(processes), listed)
+				t.Errorf("namespace %s with %d processes, %d on GPUs, want one with a single process", namespace, len(processes), listed)
 			}
 			if used := driverState(t, n)["gpu"][0]["memory_used"]; number(t, used) < 70<<30 {
-				t.Errorf("memory in use is %s bytes", used)
+				t.Errorf("used memory is %s bytes, want at least 70 GiB", used)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestProcessesAgree(t *testing.T) {
 		}
 	}
 	if !names[`re"rank) R (1 2`] {
-		t.Errorf("no process has an odd name: %v", names)
+		t.Errorf("no process has a name with special characters: %v", names)
 	}
 }
 
@@ -211,12 +211,12 @@ func TestLogLinks(t *testing.T) {
 		}
 		m := target.FindStringSubmatch(to)
 		if m == nil {
-			t.Fatalf("%s leads to %s", l.Name(), to)
+			t.Fatalf("target of link %s is %s", l.Name(), to)
 		}
 		prefix := m[2] + "_" + m[1] + "_" + m[3] + "-"
 		id, ok := strings.CutPrefix(l.Name(), prefix)
 		if !ok || !regexp.MustCompile(`^[0-9a-f]{64}\.log$`).MatchString(id) {
-			t.Errorf("%s leads to %s", l.Name(), to)
+			t.Errorf("name of link %s does not match its target %s", l.Name(), to)
 		}
 		got = append(got, prefix)
 	}

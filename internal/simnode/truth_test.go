@@ -44,13 +44,13 @@ func checkRow(t *testing.T, row *simnode.Truth) {
 		g := &row.GPUs[i]
 		boards[g.Serial] += g.Energy
 		if g.Sum() != g.Energy {
-			t.Fatalf("boot %d, %s: parts are %d mJ, board is %d", row.Boot, g.UUID, g.Sum(), g.Energy)
+			t.Fatalf("boot %d, %s: sum of the parts %d mJ, board %d mJ", row.Boot, g.UUID, g.Sum(), g.Energy)
 		}
 		checkProcesses(t, g)
 	}
 	for _, m := range row.Modules {
 		if m.Energy != boards[m.Serial] {
-			t.Fatalf("module %s has %d mJ, its GPUs %d", m.Serial, m.Energy, boards[m.Serial])
+			t.Fatalf("module %s has %d mJ, its GPUs %d mJ", m.Serial, m.Energy, boards[m.Serial])
 		}
 	}
 }
@@ -64,7 +64,7 @@ func checkProcesses(t *testing.T, g *simnode.GPUTruth) {
 	}
 	for _, c := range g.Containers {
 		if used[c.Owner] > c.Energy {
-			t.Fatalf("%v: processes %d mJ, container %d", c.Owner, used[c.Owner], c.Energy)
+			t.Fatalf("%v: processes used %d mJ, container %d mJ", c.Owner, used[c.Owner], c.Energy)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestTruthIsPlausible(t *testing.T) {
 		last := &rows[len(rows)-1].GPUs[i]
 		watts := last.Energy.Joules() / 30
 		if watts < 60 || watts > 700 {
-			t.Errorf("%s drew %.0f W", last.UUID, watts)
+			t.Errorf("%s drew %.0f W, want 60 to 700", last.UUID, watts)
 		}
 		if last.Idle == last.Energy {
 			idle++
@@ -124,7 +124,7 @@ func TestCounterHasRow(t *testing.T) {
 				}
 				row := rows.Find(g["uuid"], gpu.Millijoules(counter))
 				if row == nil || row.Boot != int64(start.Boot+3*time.Second) {
-					t.Errorf("%s: counter %d found in row %v", g["uuid"], counter, row)
+					t.Errorf("%s: counter %d is in row %v, want the last row", g["uuid"], counter, row)
 				}
 			}
 		})
@@ -156,7 +156,7 @@ func TestModuleCounter(t *testing.T) {
 			t.Errorf("module %s has %d GPUs, want 2", m.Serial, gpus)
 		}
 		if len(m.Containers) != 1 || m.Containers[0].Energy != m.Energy {
-			t.Errorf("module %s has several containers: %v", m.Serial, m.Containers)
+			t.Errorf("module %s has containers %v, want one with all its energy", m.Serial, m.Containers)
 		}
 	}
 	for _, g := range driverState(t, n)["gpu"] {
@@ -228,7 +228,7 @@ func TestTruthRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(rows[len(rows)-1:], newest); diff != "" {
-		t.Errorf("newest row is not the last one (-history +newest):\n%s", diff)
+		t.Errorf("newest row (-history +newest):\n%s", diff)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// observed makes an attempt every second, with results of came, and returns the log.
+// observed reports an attempt to the stage every second, with the result of came, and returns the
+// lines of the log.
 func observed(seconds int, came func(second int) error) []string {
 	var out strings.Builder
 	clock := gputest.NewClock()
@@ -34,8 +35,8 @@ func observed(seconds int, came func(second int) error) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
-// TestSaidOnce: the log has each reason of an outage once, and not more than one a minute. A
-// stage that keeps going down and up is logged as up once it stays up for a minute.
+// TestSaidOnce checks that each reason of an outage is logged once, at most one a minute. A stage
+// that alternates between down and up is logged as up after it was up for a minute.
 func TestSaidOnce(t *testing.T) {
 	down := func(why string) string { return fmt.Sprintf("msg=\"stage down, will retry\" err=%q", why) }
 	again := func(why string) string {
@@ -105,15 +106,17 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestManyReasons: a reason that is always another one makes a line a minute at most.
+// TestManyReasons checks that a reason that changes at every attempt is logged once a minute at
+// most.
 func TestManyReasons(t *testing.T) {
 	lines := observed(3600, func(i int) error { return errors.New(strings.Repeat("x", i)) })
 	if n := len(lines); n > 60 {
-		t.Errorf("%d lines in an hour", n)
+		t.Errorf("%d log lines in an hour, want 60 at most", n)
 	}
 }
 
-// TestReasonsOfDays: an outage of which the reason is always another one costs bounded memory.
+// TestReasonsOfDays checks that an outage with a different reason at every attempt uses bounded
+// memory.
 func TestReasonsOfDays(t *testing.T) {
 	clock := gputest.NewClock()
 	s := stage.New(slog.New(slog.DiscardHandler), clock.Now)
@@ -131,7 +134,7 @@ func TestReasonsOfDays(t *testing.T) {
 		s.Observe(stage.PodResources, began, errors.New(letters.Replace(fmt.Sprint(i))+strings.Repeat("x", 500)))
 	}
 	if after := held(); after > before+1<<20 {
-		t.Errorf("a month takes %d bytes", after-before)
+		t.Errorf("heap grew by %d bytes in a month, want 1 MiB at most", after-before)
 	}
 	runtime.KeepAlive(s)
 }

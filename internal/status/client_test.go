@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// TestGet checks that a page of another program is not shown as the exporter's, and that the error
+// TestGet checks that a response that is not a page of an exporter is rejected, and that the error
 // contains the remedy.
 func TestGet(t *testing.T) {
 	tests := []struct {
@@ -35,18 +35,18 @@ func TestGet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := tt.server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(tt.status)
-				_, _ = io.WriteString(w, tt.body) // who has read enough goes away
+				_, _ = io.WriteString(w, tt.body) // the client may close the connection early
 			}))
 			defer server.Close()
 			_, err := status.Get(t.Context(), http.DefaultClient, server.URL)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !utf8.ValidString(err.Error()) {
-				t.Errorf("error %q, want one with %q", err, tt.want)
+				t.Errorf("error %q, want an error with %q", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestGetSilence: who does not answer, or not to the end, is not waited for.
+// TestGetSilence checks that a request without a complete response is cancelled.
 func TestGetSilence(t *testing.T) {
 	for name, begins := range map[string]bool{"not responding": false, "half an answer": true} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestGetSilence(t *testing.T) {
 			defer cancel()
 			_, err := status.Get(ctx, http.DefaultClient, server.URL)
 			if err == nil || !strings.Contains(err.Error(), "does not respond in time") {
-				t.Errorf("error %q", err)
+				t.Errorf("error %q, want a timeout", err)
 			}
 		})
 	}

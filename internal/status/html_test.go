@@ -14,8 +14,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/status"
 )
 
-// checkPage holds a page to what every page of ours keeps, and returns the names of its
-// elements in order. The page is written so that it is well-formed XML too.
+// checkPage checks the rules for every HTML page and returns the names of its elements in order. A
+// page must be well-formed XML, must have no scripts, inline styles or external references, and its
+// ids must be unique.
 func checkPage(t testing.TB, page []byte) (elements []string) {
 	t.Helper()
 	ids := make(map[string]bool)
@@ -27,7 +28,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("not well-formed: %v", err)
+			t.Fatalf("page is not well-formed: %v", err)
 		}
 		e, ok := token.(xml.StartElement)
 		if !ok {
@@ -35,15 +36,15 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 		}
 		elements = append(elements, e.Name.Local)
 		if slices.Contains([]string{"script", "img", "iframe", "object", "base", "form"}, e.Name.Local) {
-			t.Errorf("the page has an element %s", e.Name.Local)
+			t.Errorf("page has an element %s", e.Name.Local)
 		}
 		for _, a := range e.Attr {
 			switch name := a.Name.Local; {
 			case strings.HasPrefix(name, "on"), name == "style", name == "src":
-				t.Errorf("element %s has an attribute %s", e.Name.Local, name)
+				t.Errorf("element %s has the attribute %s", e.Name.Local, name)
 			case name == "id":
 				if ids[a.Value] {
-					t.Errorf("id %q is listed twice", a.Value)
+					t.Errorf("id %q is not unique", a.Value)
 				}
 				ids[a.Value] = true
 			case name == "aria-labelledby":
@@ -51,7 +52,7 @@ func checkPage(t testing.TB, page []byte) (elements []string) {
 			case name == "fill":
 				references = append(references, strings.TrimSuffix(strings.TrimPrefix(a.Value, "url(#"), ")"))
 			case name == "href" && a.Value != "data:," && !strings.HasPrefix(a.Value, "./"):
-				t.Errorf("the page refers to %q", a.Value)
+				t.Errorf("page refers to %q", a.Value)
 			}
 		}
 	}
@@ -70,6 +71,6 @@ func TestSecurityPolicy(t *testing.T) {
 	css, _, _ := bytes.Cut(rest, []byte("</style>"))
 	sum := sha256.Sum256(css)
 	if want := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(status.SecurityPolicy, want) {
-		t.Errorf("the policy is %q, and lacks %q", status.SecurityPolicy, want)
+		t.Errorf("policy is %q, want %q in it", status.SecurityPolicy, want)
 	}
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// The moments of the hand-made snapshots.
+// The times in the snapshots below.
 var (
 	boot = time.Date(2026, 2, 27, 6, 0, 0, 0, time.UTC)
 	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
 )
 
-// at returns a moment before the present one.
+// at returns the time a duration before now.
 func at(before time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: now.Wall.Add(-before), Boot: now.Boot - before}
 }
 
-// busyNode is a node with a GPU for every way of being held and charged.
+// busyNode returns a node with a GPU for every kind of sharing and charging.
 func busyNode() *gpu.Snapshot {
 	whole := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 61_234_567_891}))
 	whole.Holders = []gpu.Holder{hold(whole, 0, gpu.SharingExclusive, 1)}
@@ -67,8 +67,8 @@ func busyNode() *gpu.Snapshot {
 	return node(whole, shared, divided, stray)
 }
 
-// lostNode is a node that lost a GPU, where another does not respond and the owners of the third
-// are unknown.
+// lostNode returns a node with a lost GPU, a GPU that does not respond, and a GPU with unknown
+// holders.
 func lostNode() *gpu.Snapshot {
 	lost := newGPU(0, account("research", "pretrain-0", "trainer", gpu.ByMethod{gpu.Exclusive: 7_000_000}))
 	lost.Present, lost.Reading, lost.LastReading = false, nil, at(20*time.Minute).Wall
@@ -95,7 +95,7 @@ func lostNode() *gpu.Snapshot {
 	return s
 }
 
-// oldNode is a node whose driver is gone and whose exporter stands still.
+// oldNode returns a node without a driver, with a snapshot that is three hours old.
 func oldNode() *gpu.Snapshot {
 	silent := newGPU(0)
 	silent.Reading, silent.Strays, silent.HoldersKnown, silent.Book, silent.LastReading = nil, nil, false, nil, time.Time{}
@@ -105,8 +105,8 @@ func oldNode() *gpu.Snapshot {
 	return s
 }
 
-// crowdedNode is a node with names of the maximum length, a GPU of seven instances, and a GPU that
-// many share.
+// crowdedNode returns a node with names of the maximum length, a GPU with seven MIG instances, and
+// a GPU with 16 holders.
 func crowdedNode() *gpu.Snapshot {
 	pod := func(i int) string { return strings.Repeat(fmt.Sprintf("p%d-", i), 84) + "x" }
 	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
@@ -138,14 +138,14 @@ func crowdedNode() *gpu.Snapshot {
 	return s
 }
 
-// emptyNode is a node without GPUs.
+// emptyNode returns a node without GPUs.
 func emptyNode() *gpu.Snapshot {
 	s := node()
 	s.Node.Name = ""
 	return s
 }
 
-// hostileNode has a string in every place.
+// hostileNode returns a node with the given string in every text field.
 func hostileNode(evil string) *gpu.Snapshot {
 	g := newGPU(0, account(evil, evil, evil, gpu.ByMethod{gpu.Shared: 1}), account(evil, evil+"2", evil, gpu.ByMethod{}))
 	a := &g.Book.Accounts[0]
@@ -207,7 +207,7 @@ func charge(g *gpu.GPU, r gpu.Reason, e gpu.Millijoules) {
 	g.Book.Energy += e
 }
 
-// render returns the page in its three forms.
+// render returns the page as text, HTML and JSON.
 func render(t testing.TB, s *gpu.Snapshot) (text, page, object []byte) {
 	t.Helper()
 	p := status.New(s, now)
@@ -227,8 +227,8 @@ func render(t testing.TB, s *gpu.Snapshot) (text, page, object []byte) {
 
 var style = regexp.MustCompile(`(?s)<style>.*</style>`)
 
-// TestGolden holds the page in its three forms. The diff is the review:
-// go test ./internal/status -update.
+// TestGolden checks the page as text, HTML and JSON. To update the golden files, run go test
+// ./internal/status -update and review the diff.
 func TestGolden(t *testing.T) {
 	tests := []struct {
 		name string
@@ -252,7 +252,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestParts: what is shown of a book adds up to its total.
+// TestParts checks that the parts of a GPU's energy add up to its total.
 func TestParts(t *testing.T) {
 	p := status.New(busyNode(), now)
 	for _, g := range p.GPUs {
@@ -261,12 +261,12 @@ func TestParts(t *testing.T) {
 			sum += part.Joules
 		}
 		if diff := sum - g.Energy.Total; diff > 1e-3 || diff < -1e-3 {
-			t.Errorf("GPU %s: the parts are %v J, the total %v J", g.UUID, sum, g.Energy.Total)
+			t.Errorf("GPU %s: sum of the parts %v J, total %v J", g.UUID, sum, g.Energy.Total)
 		}
 	}
 }
 
-// TestRoundTrip: what the command reads is what the exporter wrote.
+// TestRoundTrip checks that a page is unchanged after encoding and decoding.
 func TestRoundTrip(t *testing.T) {
 	p := status.New(busyNode(), now)
 	object, err := json.Marshal(p)
@@ -278,7 +278,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(p, got); diff != "" {
-		t.Errorf("(-written +read):\n%s", diff)
+		t.Errorf("page (-written +read):\n%s", diff)
 	}
 }
 
@@ -299,7 +299,7 @@ func FuzzStrings(f *testing.F) {
 			t.Errorf("%d lines, want %d:\n%q", n, lines, text)
 		}
 		if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && r < ' ' || r == 0x7f || r == '\u202e' }); i >= 0 {
-			t.Errorf("the text has a control character at %d: %q", i, text)
+			t.Errorf("text has a control character at %d: %q", i, text)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// hour is an hour with a GPU and a pod.
+// hour returns an hour with a GPU and a pod.
 func hour(start time.Time, energy int64) *fold.Hour {
 	return &fold.Hour{
 		Cluster: "east/1", Start: start,
@@ -43,7 +43,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// tree returns the content of all files by their paths.
+// tree returns the content of all files by path.
 func tree(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -59,7 +59,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// TestFiles shows the files of two hours.
+// TestFiles checks the files of two hours.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
@@ -86,7 +86,8 @@ east/1,2026-03-01T13:00:00.000Z,1,1,5,60,` + table.Digest(hour(noon.Add(time.Hou
 	}
 }
 
-// TestReplace checks that an hour is replaced, that others stay, and what is filed.
+// TestReplace checks that Replace replaces an hour and keeps other hours, and that Filed returns
+// the digest of a filed hour.
 func TestReplace(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	f, want := open(t, dir), open(t, other)
@@ -100,17 +101,17 @@ func TestReplace(t *testing.T) {
 	}
 	for at, want := range map[time.Time]string{noon: table.Digest(hour(noon, 9)), noon.Add(2 * time.Hour): "", noon.AddDate(0, 0, 1): ""} {
 		if digest, err := f.Filed(t.Context(), "east/1", at); err != nil || digest != want {
-			t.Errorf("%s: digest %q, %v, want %q", at, digest, err, want)
+			t.Errorf("%s: digest %q, error %v, want %q", at, digest, err, want)
 		}
 	}
 }
 
-// TestLock checks that two processes cannot write a folder.
+// TestLock checks that two processes cannot write to one folder.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	if _, err := files.Open(dir, []string{"csv"}); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error of a locked folder is %v", err)
 	}
 }
 
@@ -122,15 +123,15 @@ func TestOtherColumns(t *testing.T) {
 	path := filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges.csv")
 	check(t, os.WriteFile(path, []byte("cluster,hour,more\n"), 0o600))
 	if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "other columns") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error of a file with other columns is %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {
-		t.Errorf("the file is now %q, %v", text, err)
+		t.Errorf("file was changed to %q, error %v", text, err)
 	}
 }
 
-// TestFormats checks that Parquet has the same rows as CSV, and that an hour is filed when all
-// formats have it.
+// TestFormats checks that the files of a format do not depend on other formats, and that an hour is
+// filed only if all formats have it.
 func TestFormats(t *testing.T) {
 	both, csv, again := t.TempDir(), t.TempDir(), t.TempDir()
 	first, second, third := open(t, both, files.Formats()...), open(t, csv), open(t, again, "parquet")
@@ -144,7 +145,7 @@ func TestFormats(t *testing.T) {
 	got := tree(t, both)
 	for name, text := range tree(t, csv) {
 		if got[name] != text {
-			t.Errorf("%s differs beside Parquet", name)
+			t.Errorf("%s differs if Parquet is written too", name)
 		}
 	}
 	parquet := 0
@@ -152,7 +153,7 @@ func TestFormats(t *testing.T) {
 		if strings.HasSuffix(name, ".parquet") {
 			parquet++
 			if got[name] != text {
-				t.Errorf("%s differs beside CSV", name)
+				t.Errorf("%s differs if CSV is written too", name)
 			}
 		}
 	}
@@ -161,14 +162,14 @@ func TestFormats(t *testing.T) {
 	}
 	check(t, os.Remove(filepath.Join(both, "hours/cluster=east%2F1/date=2026-03-01/hours.parquet")))
 	if digest, err := first.Filed(t.Context(), "east/1", noon); err != nil || digest != "" {
-		t.Errorf("digest without Parquet is %q, %v", digest, err)
+		t.Errorf("digest without the Parquet file is %q, error %v, want none", digest, err)
 	}
 	if _, err := files.Open(t.TempDir(), []string{"xml"}); err == nil || !strings.Contains(err.Error(), "csv, parquet") {
 		t.Errorf("error of an unknown format is %v", err)
 	}
 }
 
-// TestParquet checks that rows survive a file.
+// TestParquet checks that rows are unchanged after they are written to a file and read from it.
 func TestParquet(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	for _, energy := range []int64{7, -1, 1 << 60} {
@@ -178,10 +179,10 @@ func TestParquet(t *testing.T) {
 		check(t, f.Close())
 	}
 	f := open(t, other, "parquet")
-	for _, energy := range []int64{1 << 60, -1, 7} { // the last one replaces the one before
+	for _, energy := range []int64{1 << 60, -1, 7} { // 7 and -1 are the same hour
 		check(t, f.Replace(t.Context(), hour(noon.Add(time.Duration(energy&3)*time.Hour), energy)))
 	}
 	if digest, err := f.Filed(t.Context(), "east/1", noon.Add(3*time.Hour)); err != nil || digest != table.Digest(hour(noon.Add(3*time.Hour), 7)) {
-		t.Errorf("digest is %q, %v", digest, err)
+		t.Errorf("digest is %q, error %v, want that of the last hour", digest, err)
 	}
 }

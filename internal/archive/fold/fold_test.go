@@ -32,14 +32,14 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 // history is a store with a board.
 type history struct{ *foldtest.Store }
 
-// board adds a sample of a board and when its counter began.
+// board adds a sample of a board's counter, and one of the counter's start time.
 func (s history) board(minutes, joules, began float64, node string, more ...string) {
 	labels := append([]string{"node", node, "UUID", "GPU-1"}, more...)
 	s.Add(at(minutes), joules, boardEnergy, labels...)
 	s.Add(at(minutes), seconds(at(began)), boardBegan, labels...)
 }
 
-// TestBoards checks which part of a counter is of the hour.
+// TestBoards checks which part of a counter's increase is attributed to an hour.
 func TestBoards(t *testing.T) {
 	tests := []struct {
 		name string
@@ -96,13 +96,13 @@ func TestBoards(t *testing.T) {
 				}
 			}
 			if got != tt.want {
-				t.Errorf("%d mJ, want %d", got, tt.want)
+				t.Errorf("energy of the hour: %d mJ, want %d", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestXIDs checks that the first error of a code counts although its series appears with it.
+// TestXIDs checks that the first error of a code is counted although its series starts with it.
 func TestXIDs(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	for minute := 50.0; minute <= 120; minute += 10 {
@@ -128,24 +128,24 @@ func TestReplicas(t *testing.T) {
 		s.board(minute+0.5, 100, -600, "a", "prometheus_replica", "1")
 	}
 	if _, err := hour(s.Store, 1); !errors.Is(err, fold.ErrReplicas) {
-		t.Errorf("error is %v", err)
+		t.Errorf("error is %v, want ErrReplicas", err)
 	}
 }
 
-// TestOvercharged checks that pods cannot be charged more than the board used.
+// TestOvercharged checks that an hour is rejected if pods are charged more than the board used.
 func TestOvercharged(t *testing.T) {
 	s := history{foldtest.NewStore()}
 	s.board(59, 100, -600, "a")
 	s.board(61, 110, -600, "a")
 	s.Add(at(61), 11, podEnergy, "node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u")
 	if _, err := hour(s.Store, 1); !errors.Is(err, fold.ErrOvercharged) {
-		t.Errorf("error is %v", err)
+		t.Errorf("error is %v, want ErrOvercharged", err)
 	}
 }
 
-// TestRandomHistories checks on random fleets with reboots, outages, short pods and late serial
-// numbers that the charges of each GPU and hour add up to its board, and the hours to the scraped
-// counters.
+// TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its
+// board, and the hours to the scraped counters. The random fleets have reboots, outages, short pods
+// and late serial numbers.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	for seed := range uint64(20) {
@@ -169,17 +169,17 @@ func TestRandomHistories(t *testing.T) {
 			for _, g := range h.GPUs {
 				boards[g.Node] += g.Energy
 				if charged[g.UUID] != g.Energy {
-					t.Errorf("seed %d, hour %d: GPU %s used %d mJ, %d are charged", seed, n, g.UUID, g.Energy, charged[g.UUID])
+					t.Errorf("seed %d, hour %d: energy of GPU %s is %d mJ, sum of its charges %d mJ", seed, n, g.UUID, g.Energy, charged[g.UUID])
 				}
 			}
 		}
 		for _, n := range fleet.Nodes {
 			if boards[n.Name] != n.Board {
-				t.Errorf("seed %d: board of %s: %d mJ in hours, %d mJ scraped", seed, n.Name, boards[n.Name], n.Board)
+				t.Errorf("seed %d: board of %s: sum of the hours %d mJ, want %d mJ as scraped", seed, n.Name, boards[n.Name], n.Board)
 			}
 			for uid, want := range n.Pods {
 				if pods[uid] != want {
-					t.Errorf("seed %d: pod %s: %d mJ in hours, %d mJ scraped", seed, uid, pods[uid], want)
+					t.Errorf("seed %d: pod %s: sum of the hours %d mJ, want %d mJ as scraped", seed, uid, pods[uid], want)
 				}
 			}
 		}

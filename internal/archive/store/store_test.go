@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// TestDecode checks which responses are complete.
+// TestDecode checks that only complete responses are accepted.
 func TestDecode(t *testing.T) {
 	const matrix = `"data":{"resultType":"matrix","result":[{"metric":{"node":"a"},"values":[[60.5,"1.25"],[120,"NaN"],[180,"2"]]}]}`
 	tests := []struct {
-		name, body, want string // want is in the error; none if it is empty
+		name, body, want string // want is part of the error; empty for no error
 	}{
 		{"samples", `{"status":"success",` + matrix + `}`, ""},
 		{"infos", `{"status":"success",` + matrix + `,"infos":["a metric may not be a counter"]}`, ""},
@@ -36,13 +36,13 @@ func TestDecode(t *testing.T) {
 			err := decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error is %v, want %q in it", err, tt.want)
+					t.Errorf("error is %v, want one with %q", err, tt.want)
 				}
 				return
 			}
 			want := []fold.Series{{Labels: map[string]string{"node": "a"}, Samples: []fold.Sample{{Time: 60_500, Value: 1.25}, {Time: 180_000, Value: 2}}}}
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
+				t.Errorf("error %v, series (-want +got):\n%s", err, diff)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestQuery checks a request: its parameters, its time and the authentication of the address.
+// TestQuery checks the path and the parameters of a request.
 func TestQuery(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,11 +79,11 @@ func TestQuery(t *testing.T) {
 		"query": {`up{cluster="ea\"st"}[3600s]`}, "time": {"3600.000"}, "extra": {"1"}, "deny_partial_response": {"1"}, "nocache": {"1"},
 	}
 	if diff := cmp.Diff(want, map[string][]string(got.Form)); diff != "" || got.URL.Path != "/select/0/prometheus/api/v1/query" {
-		t.Errorf("%s (-want +got):\n%s", got.URL.Path, diff)
+		t.Errorf("path %s, parameters (-want +got):\n%s", got.URL.Path, diff)
 	}
 }
 
-// TestRefused checks the errors of a store that refuses a query, and of wrong flags.
+// TestRefused checks the errors of a rejected query and of invalid flags.
 func TestRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tenant", http.StatusUnauthorized)
@@ -94,11 +94,11 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Clusters(context.Background(), time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "401") || !strings.Contains(err.Error(), "no tenant") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error is %v, want one with the status and the response", err)
 	}
 	for _, c := range []Config{{URL: "localhost:9090", Type: "prometheus"}, {URL: server.URL, Type: "influx"}, {URL: server.URL, Type: "thanos", HTTPConfig: "/missing"}} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--store.") {
-			t.Errorf("error of %+v is %v", c, err)
+			t.Errorf("error of %+v is %v, want an error that names the flag", c, err)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestNoCompiler checks that the error names the missing compiler.
+// TestNoCompiler checks that the error of a missing compiler names it.
 func TestNoCompiler(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Fatal("this machine has no gcc, which cgo needs:", err)

@@ -26,8 +26,8 @@ kind: ServiceAccount
 metadata: {name: someone, namespace: one}
 `
 
-// TestCluster checks that manifests apply, a token has its identity and no rights, a kubeconfig
-// works, and the audit log has each write with its user.
+// TestCluster checks that manifests can be applied, that a token has its identity and no rights,
+// that a kubeconfig works, and that the audit log has each write with its user.
 func TestCluster(t *testing.T) {
 	begun := time.Now()
 	c, err := cluster.Start(t.Context())
@@ -52,12 +52,12 @@ func TestCluster(t *testing.T) {
 	check(t, err)
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n"}}
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("a service account without a role created a node: %v", err)
+		t.Errorf("create a node without a role: %v, want an error of kind Forbidden", err)
 	}
 	writes, err := audit.Requests((*cluster.Request).Writes)
 	check(t, err)
 	if len(writes) != 1 || writes[0].String() != "system:serviceaccount:one:someone create /api/v1/nodes: 403" {
-		t.Errorf("writes in the audit log: %v", writes)
+		t.Errorf("writes in the audit log: %v, want one rejected creation of a node", writes)
 	}
 }
 

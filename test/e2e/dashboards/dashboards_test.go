@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package dashboards_test asks every query of the dashboards of a real Prometheus that
-// scrapes simulated nodes: a query must be understood, and must have an answer.
+// Package dashboards_test runs every query of the dashboards on a real Prometheus that scrapes
+// simulated nodes. Each query must be valid and return a result.
 package dashboards_test
 
 import (
@@ -32,11 +32,11 @@ var excused = map[string][]string{
 	},
 	// No full hour has passed, and nothing fails.
 	"fleet": {"Most allocated in an hour", "Allocated share", "GPUs present and allocated", "Boards to return or inspect", "Failures by model", "Failures by slot"},
-	// Every GPU is selected, so none is beside them.
+	// Every GPU is selected, so there is no other GPU beside them.
 	"incident": {"GPUs beside them"},
 }
 
-// dashboard is what the test reads of a dashboard.
+// dashboard is the part of a dashboard that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct {
@@ -60,10 +60,10 @@ func read(t *testing.T, path string) (d dashboard) {
 	return d
 }
 
-// variable matches a variable of Grafana in a query.
+// variable matches a Grafana variable in a query.
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// selected returns the value of a variable; others match everything.
+// selected returns the value of a Grafana variable. Variables without a value match everything.
 func selected(sc simnode.Scenario, file, name string) string {
 	switch {
 	case name == "__rate_interval":
@@ -84,13 +84,15 @@ func selected(sc simnode.Scenario, file, name string) string {
 	return ".*"
 }
 
+// TestPanels checks that all queries of all panels are valid, and that each panel returns a result
+// unless it is excused.
 func TestPanels(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	server, address, tray := start(ctx, t)
 	files, err := filepath.Glob("../../../dashboards/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("found %v, %v", files, err)
+		t.Fatalf("dashboards %v: %v, want at least one", files, err)
 	}
 	for _, path := range files {
 		file := filepath.Base(path[:len(path)-len(".json")])
@@ -110,13 +112,13 @@ func TestPanels(t *testing.T) {
 				return n
 			}
 			if slices.Contains(excused[file], p.Title) {
-				answers() // without an error
+				answers() // must not return an error
 				continue
 			}
-			// Some need a full minute, or a pod that rests.
+			// Some panels need a full minute of data, or an idle pod.
 			err := server.Wait(ctx, func() error {
 				if answers() == 0 {
-					return fmt.Errorf("%s: %s: no answer", file, p.Title)
+					return fmt.Errorf("%s: %s: no result", file, p.Title)
 				}
 				return nil
 			})
@@ -126,14 +128,14 @@ func TestPanels(t *testing.T) {
 		}
 		for _, title := range excused[file] {
 			if !seen[title] {
-				t.Errorf("%s has no panel %s to excuse", file, title)
+				t.Errorf("dashboard %s has no panel %s, which is excused", file, title)
 			}
 		}
 	}
 }
 
-// start runs a tray of a chassis and a node that loses a GPU, and waits until Prometheus
-// has seen both for a while.
+// start runs a tray of a chassis and a node that loses a GPU, and waits until Prometheus has
+// scraped both for a while.
 func start(ctx context.Context, t *testing.T) (running *program.Program, address string, tray simnode.Scenario) {
 	t.Helper()
 	f := fleet.OpenFor(t)
@@ -149,7 +151,7 @@ func start(ctx context.Context, t *testing.T) (running *program.Program, address
 		lost, err := prometheus.Query(ctx, server.URL(), `(gpuledger_gpu_present == 0) * on () group_left () (count(gpuledger:books_coverage:ratio) > 8)
   and on () count(rate(gpuledger_allocation_energy_joules_total[1m])) > 3`, time.Now())
 		if err == nil && len(lost) == 0 {
-			err = fmt.Errorf("no GPU was lost yet, or not all are known")
+			err = fmt.Errorf("no GPU is lost yet, or some GPUs are not scraped yet")
 		}
 		return err
 	})

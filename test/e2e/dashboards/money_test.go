@@ -18,21 +18,21 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is when the histories begin, and end how long they are.
+// began is the start of the histories, and end is their length.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
 const end = 6 * time.Hour
 
-// What boards and pods that are a hundred days old had before they were first seen.
+// Counters of boards and pods that are a hundred days old at the first scrape.
 const (
 	oldSeconds = 100 * 86400
 	oldJoules  = 100 * oldSeconds
 )
 
-// history is a text of OpenMetrics, a sample a minute.
+// history is a text in the OpenMetrics format with one sample per minute.
 type history struct{ strings.Builder }
 
-// counter adds a series that grows by so much in a second.
+// counter adds a series that begins with start and grows by rate per second.
 func (h *history) counter(series string, from, to time.Duration, start, rate float64) {
 	for at := from; at <= to; at += time.Minute {
 		fmt.Fprintf(h, "%s %f %d\n", series, start+rate*(at-from).Seconds(), began.Add(at).Unix())
@@ -45,7 +45,8 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds what a pod is charged on a GPU that it holds. It is as old as it had seconds.
+// pod adds the energy and the seconds that a pod is charged on a GPU that it holds. The age of the
+// pod at the first sample is its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
@@ -54,15 +55,15 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
-// created adds the time of creation of a counter that grew by 100 a second until the first sample.
+// created adds the creation time of a counter that grew by 100 per second until the first sample.
 func (h *history) created(of, labels string, from, to time.Duration, start float64) {
 	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
 }
 
 func (h *history) bytes() []byte { return []byte(h.String() + "# EOF\n") }
 
-// money is boards of 100 W and their pods. The counter of one pod restarts, and one board and its
-// pod are old at the first scrape.
+// money returns the history of boards of 100 W and their pods. The counter of one pod restarts, and
+// one board and its pod are old at the first scrape.
 func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
@@ -76,14 +77,14 @@ func money() []byte {
 	return h.bytes()
 }
 
-// TestMoney checks that the totals, the namespaces and the pods of Energy and cost show the same,
-// true joules of the same three hours. Queries end like Grafana's: up to a millisecond before the
-// end of the last hour.
+// TestMoney checks that the totals, the namespaces and the pods of the dashboard Energy and cost
+// show the correct energy of the same three hours. Queries end like Grafana's: up to a millisecond
+// before the end of the last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
 	check(t, err)
 	address := backfilled(t, "money", money(), rules)
-	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000 // a minute is lost in the reset
+	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000 // the reset loses a minute
 	want := map[string]map[string]float64{
 		"Energy of all GPUs, full hours": {"": 0.6 + 0.25},
 		"Charged to pods, full hours":    {"": train + short + reset + old},
@@ -103,8 +104,9 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// lives is two boards of 100 W that are old at the first scrape. The first one's counter restarts
-// after two hours without scrapes. The other has two GPUs, one of which is lost in the end.
+// lives returns the history of two boards of 100 W that are old at the first scrape. The counter of
+// the first board restarts after two hours without scrapes. The other board has two GPUs and loses
+// one of them in the end.
 func lives() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, 2*time.Hour, oldJoules, 100)
@@ -120,14 +122,15 @@ func lives() []byte {
 	return h.bytes()
 }
 
-// TestLife: GPU life bills what was used in the time range, a board's GPUs together.
+// TestLife checks that the dashboard GPU life shows the use in the time range, and adds up the GPUs
+// of a board.
 func TestLife(t *testing.T) {
 	address := backfilled(t, "life", lives())
 	life := read(t, "../../../dashboards/gpu-life.json")
 	tests := []struct {
 		name, serial string
 		at           time.Duration
-		want         map[string][]map[string]float64 // by panel, of each query
+		want         map[string][]map[string]float64 // by panel, one for each query
 	}{
 		{
 			"an old board and pod", "S1", end,
@@ -194,7 +197,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// backfilled starts a Prometheus that has the history, and what the rules made of it.
+// backfilled starts a Prometheus with the history and the results of the rules for it.
 func backfilled(t *testing.T, name string, history []byte, rules ...string) (address string) {
 	t.Helper()
 	programs, err := prometheus.FromEnv()
@@ -205,7 +208,7 @@ func backfilled(t *testing.T, name string, history []byte, rules ...string) (add
 	}
 	check(t, s.Load(t.Context(), history))
 	for _, file := range rules {
-		// The namespaces are made of the workloads, so they come with the second run.
+		// The rules for namespaces read results of those for workloads, so they need a second run.
 		for range 2 {
 			check(t, s.Evaluate(t.Context(), file, began, began.Add(end)))
 		}
@@ -215,8 +218,8 @@ func backfilled(t *testing.T, name string, history []byte, rules ...string) (add
 	return s.URL()
 }
 
-// ask asks a query of a dashboard, and returns the values by namespace and pod. The
-// variables that are not given are those of TestPanels.
+// ask runs a query of a dashboard and returns the values by namespace and pod. Variables that are
+// not given have the values of TestPanels.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := variable.ReplaceAllStringFunc(query, func(name string) string {
@@ -232,7 +235,7 @@ func ask(t *testing.T, address, file, query string, at time.Time, given map[stri
 	return all
 }
 
-// values asks an instant query, and returns the values by namespace and pod.
+// values runs an instant query and returns the values by namespace and pod.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
 	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {

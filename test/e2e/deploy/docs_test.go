@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// documented returns the commands of a section of docs/install.md, unchanged except for the
-// manifests, which are those of this tree. folder is their working directory.
+// documented returns the commands of a section of docs/install.md. It replaces only the references
+// to the manifests, by paths of this tree. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/install.md")
@@ -25,7 +25,7 @@ func documented(t *testing.T, section, folder string) []string {
 	check(t, err)
 	folder, err = filepath.Abs(folder)
 	check(t, err)
-	relative, err := filepath.Rel(folder, tree) // kustomize takes no other paths in a kustomization
+	relative, err := filepath.Rel(folder, tree) // kustomize accepts only relative paths in a kustomization
 	check(t, err)
 	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "${M:?}/", tree+"/", "?ref=${V:?}", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
 
@@ -42,8 +42,8 @@ func documented(t *testing.T, section, folder string) []string {
 	return commands
 }
 
-// command returns the command that a text begins with, without what it prints: a line,
-// and its here-document if it has one.
+// command returns the first command of a text without its output: one line, and its here-document
+// if it has one.
 func command(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	if document, _, ok := strings.Cut(text+"\n", "\nEOF\n"); ok && strings.HasSuffix(line, "<<EOF") {
@@ -52,7 +52,7 @@ func command(text string) string {
 	return line
 }
 
-// containing returns the one command that contains a text.
+// containing returns the only command that contains a text.
 func containing(t *testing.T, commands []string, text string) string {
 	t.Helper()
 	var found []string
@@ -62,12 +62,12 @@ func containing(t *testing.T, commands []string, text string) string {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d commands contain %q: %q", len(found), text, commands)
+		t.Fatalf("%d commands contain %q, want 1: %q", len(found), text, commands)
 	}
 	return found[0]
 }
 
-// tryShell runs a command in a folder, as a reader of the documentation does.
+// tryShell runs a command with bash in a folder and returns its output.
 func tryShell(t *testing.T, folder, command string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
@@ -76,7 +76,7 @@ func tryShell(t *testing.T, folder, command string) (string, error) {
 	return string(out), err
 }
 
-// shell runs commands that may not fail, and returns what the last one printed.
+// shell runs commands, fails the test if one of them fails, and returns the output of the last one.
 func shell(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	var last string

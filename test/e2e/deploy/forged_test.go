@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestForgedExporter: a user who owns a namespace with the name that an installer uses elsewhere
-// makes pods there that look like exporters. No Node gets their labels: the overlay reads its own
-// DaemonSet and no other.
+// TestForgedExporter checks that the reconciler ignores forged exporters. A user has all rights in
+// a namespace with the name that another installer uses, and creates pods there that look like
+// exporters. No Node gets labels from them, since the overlay reads only its own DaemonSet.
 func TestForgedExporter(t *testing.T) {
 	binary := build(t, "gpuledger-reconciler")
-	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
 	t.Cleanup(func() { unlabel(t, "gpu-1") })
 	apply(t, "-k", overlay("standalone"))
 	asked := standaloneOnNode1(t)
@@ -25,18 +25,18 @@ func TestForgedExporter(t *testing.T) {
 
 	startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
-	// Within two more rounds the forged pod would have been read.
+	// Two more rounds are enough to read the forged pod.
 	rounds := asked.Load() + 2
 	eventually(t, "the exporter is read again", func() bool { return asked.Load() >= rounds })
 	if n := forged.Load(); n > 0 {
-		t.Errorf("the forged exporter was read %d times", n)
+		t.Errorf("the forged exporter was read %d times, want 0", n)
 	}
 	if got := labels(t, "gpu-2"); len(got) > 0 {
-		t.Errorf("gpu-2 has the labels %v", got)
+		t.Errorf("gpu-2 has the labels %v, want none", got)
 	}
 }
 
-// unlabel removes what the reconciler wrote to a Node, by an empty server-side apply.
+// unlabel removes the reconciler's fields from a Node by an empty server-side apply.
 func unlabel(t *testing.T, node string) {
 	t.Helper()
 	nothing := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, node)

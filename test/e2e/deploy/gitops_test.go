@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// The field managers of the controllers that apply what is in Git.
+// Field managers of the GitOps controllers.
 const (
 	flux = "kustomize-controller"
 	argo = "argocd-controller"
 )
 
-// TestFlux checks that with the example the chosen nodes stay chosen after changes by kubectl. If
-// they are not in Git, Flux removes the setting, and then no node is chosen.
+// TestFlux checks that Flux restores the chosen nodes of the example after a change by kubectl. If
+// the nodes are not in Git, Flux removes the setting, and then no node is chosen.
 func TestFlux(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "flux/gpuledger.yaml")
@@ -42,14 +42,14 @@ func TestFlux(t *testing.T) {
 	kubectlSets(t, "gpu-001")
 	wantCanary(t, asked)
 	fluxReconciles(t, notInGit)
-	eventually(t, "the setting is gone, and no node is chosen", func() bool { return !hasSidecar(asked("gpu-001")) })
+	eventually(t, "the setting is removed, and no node is chosen", func() bool { return !hasSidecar(asked("gpu-001")) })
 	if hasSidecar(asked("gpu-003")) {
-		t.Error("a lost setting made the roll-out wider")
+		t.Error("the pod on gpu-003 has the container after the setting was removed")
 	}
 }
 
-// TestArgoCD: by the example, the chosen nodes stay chosen. Argo CD keeps what kubectl sets in a
-// field that is not in Git.
+// TestArgoCD checks that Argo CD restores the chosen nodes of the example after a change by
+// kubectl. Argo CD keeps the value that kubectl sets in a field that is not in Git.
 func TestArgoCD(t *testing.T) {
 	asked := device(t)
 	inGit := fromExample(t, "argocd/application.yaml")
@@ -72,8 +72,8 @@ func TestArgoCD(t *testing.T) {
 	wantCanary(t, asked)
 }
 
-// device installs the GPU Operator's device plugin, and returns what asks the API server for its
-// pod on a node.
+// device installs the GPU Operator's device plugin. The function that it returns creates the
+// plugin's pod for a node in a dry run.
 func device(t *testing.T) func(node string) *core.Pod {
 	t.Helper()
 	operator := installers[2]
@@ -87,38 +87,39 @@ func device(t *testing.T) func(node string) *core.Pod {
 	}
 }
 
-// wantCanary waits until the policy is for the nodes of the examples, and checks that it is for no
-// other.
+// wantCanary waits until the policy adds the container on gpu-001, a node of the examples, and not
+// on gpu-003, which is none.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })
 }
 
-// wantNoDrift checks that another apply would change nothing.
+// wantNoDrift waits until another apply would change nothing.
 func wantNoDrift(t *testing.T, manager, folder string) {
 	t.Helper()
-	eventually(t, "nothing drifts", func() bool {
+	eventually(t, "kubectl diff finds no change", func() bool {
 		_, err := try(t, "", "diff", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 		return err == nil
 	})
 }
 
-// kubectlSets chooses nodes by the command of docs/install.md.
+// kubectlSets chooses nodes with the command of docs/install.md.
 func kubectlSets(t *testing.T, nodes string) {
 	t.Helper()
 	command := containing(t, documented(t, "### Canary", ""), "gpu-001")
 	shell(t, "", strings.Replace(command, "gpu-001, gpu-002", nodes, 1))
 }
 
-// reconcile applies a folder as a GitOps controller does: server-side, under the controller's name
-// and by force.
+// reconcile applies a folder like a GitOps controller: server-side, with the controller as field
+// manager, and with conflicts overridden.
 func reconcile(t *testing.T, manager, folder string) {
 	t.Helper()
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-k", folder)
 }
 
-// fluxReconciles applies a folder as Flux's kustomize-controller does. Before an apply it takes
-// over the fields of managers whose name begins with kubectl, so what is not in Git is removed.
+// fluxReconciles applies a folder like Flux's kustomize-controller. Before an apply it takes over
+// the fields of managers whose names begin with kubectl, so the apply removes fields that are not
+// in Git.
 func fluxReconciles(t *testing.T, folder string) {
 	t.Helper()
 	configMaps := world.Client.CoreV1().ConfigMaps("gpuledger")
@@ -138,7 +139,7 @@ func fluxReconciles(t *testing.T, folder string) {
 	reconcile(t, flux, folder)
 }
 
-// fromExample returns a folder with the kustomization that an example has its controller build.
+// fromExample returns a folder with the kustomization that an example defines for its controller.
 func fromExample(t *testing.T, file string) string {
 	t.Helper()
 	type build struct {
@@ -157,7 +158,7 @@ func fromExample(t *testing.T, file string) string {
 	}
 	text, err := os.ReadFile(manifests + "examples/" + file)
 	check(t, err)
-	documents := strings.Split(string(text), "\n---\n") // the last one is the controller's
+	documents := strings.Split(string(text), "\n---\n") // the last one defines the kustomization
 	check(t, yaml.Unmarshal([]byte(documents[len(documents)-1]), &example))
 	from, path := example.Spec.build, example.Spec.Path
 	if path == "" {
@@ -168,7 +169,7 @@ func fromExample(t *testing.T, file string) string {
 		from.Components[i] = filepath.Join(path, from.Components[i])
 	}
 	if len(from.Components) == 0 || len(from.Patches) == 0 {
-		t.Fatalf("%s has %d components and %d patches", file, len(from.Components), len(from.Patches))
+		t.Fatalf("%s has %d components and %d patches, want at least one of each", file, len(from.Components), len(from.Patches))
 	}
 	folder := t.TempDir()
 	compose(t, folder, map[string]any{"resources": []string{path}, "components": from.Components, "patches": from.Patches})

@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The users that make pods.
+// Users that create pods.
 const (
 	daemonSetController = "system:serviceaccount:kube-system:daemon-set-controller"
 	controllerManager   = "system:kube-controller-manager"
 )
 
-// TestInjection: the pods that the DaemonSet controller makes come out with the
-// container, in each of the installers, and what the device plugin had is as before.
+// TestInjection checks for each installer that the pods of the DaemonSet controller get the
+// container, and that nothing else in them changes.
 func TestInjection(t *testing.T) {
 	for _, i := range installers {
 		t.Run(i.name, func(t *testing.T) {
@@ -38,23 +38,23 @@ func TestInjection(t *testing.T) {
 
 			kubectl(t, "rollout", "restart", "--namespace="+i.namespace, "daemonset/"+i.daemonSet)
 			var after []core.Pod
-			eventually(t, "the pods are new", func() bool {
+			eventually(t, "the pods are replaced", func() bool {
 				after = podsOf(t, i.namespace, i.daemonSet)
 				return !slices.ContainsFunc(after, func(p core.Pod) bool { return p.UID == before[0].UID || p.UID == before[1].UID })
 			})
 			for _, pod := range after {
 				checkPod(t, &pod, i.plugin)
 				if got := pod.Annotations["gpuledger.io/injected-by"]; got != "MutatingAdmissionPolicy gpuledger" {
-					t.Errorf("injected by %q", got)
+					t.Errorf("the annotation injected-by is %q, want \"MutatingAdmissionPolicy gpuledger\"", got)
 				}
 				if diff := cmp.Diff(without(&before[0]), without(&pod)); diff != "" {
-					t.Errorf("beside our container, the pod changed (-before +after):\n%s", diff)
+					t.Errorf("the pod without our container (-before +after):\n%s", diff)
 				}
 			}
 			if i.name == "helm" {
 				for _, pod := range podsOf(t, i.namespace, "nvdp-nvidia-device-plugin-gpu-feature-discovery") {
 					if hasSidecar(&pod) {
-						t.Error("feature discovery got the container")
+						t.Error("the pod of feature discovery has the container")
 					}
 				}
 			}
@@ -62,17 +62,17 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// policyActs waits until the policy is in force: it is, a moment after it was made.
+// policyActs waits until the policy is in force, a moment after its creation.
 func policyActs(t *testing.T, i installer, example *core.Pod) {
 	t.Helper()
-	eventually(t, "the policy acts", func() bool {
+	eventually(t, "the policy adds the container", func() bool {
 		pod, err := createAs(t, daemonSetController, i.namespace, fresh(example))
 		check(t, err)
 		return hasSidecar(pod)
 	})
 }
 
-// createAs asks the API server to admit a pod, as somebody else, and to store nothing.
+// createAs creates a pod as the given user in a dry run, and returns it after admission.
 func createAs(t *testing.T, user, namespace string, pod *core.Pod) (*core.Pod, error) {
 	t.Helper()
 	config := rest.CopyConfig(world.Admin)
@@ -90,8 +90,8 @@ func fresh(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// without returns what a pod has beside our container, and without what differs from
-// pod to pod and what admission adds.
+// without returns a pod without our container, without the fields that differ from pod to pod, and
+// without the fields that admission adds.
 func without(pod *core.Pod) *core.Pod {
 	n := &core.Pod{Spec: *pod.Spec.DeepCopy()}
 	n.Annotations = maps.Clone(pod.Annotations)
@@ -120,8 +120,8 @@ func without(pod *core.Pod) *core.Pod {
 	return n
 }
 
-// TestOneContainer: the policy, the kustomize patch and the DaemonSet of its own make
-// the same container, with the same volumes.
+// TestOneContainer checks that the policy, the kustomize patch and the exporter's own DaemonSet
+// create the same container with the same volumes.
 func TestOneContainer(t *testing.T) {
 	apply(t, "-k", overlay("dra"))
 	standalone := podsOf(t, "gpuledger", "gpuledger")[0]
@@ -147,9 +147,9 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched: the kustomize route by the commands of docs/install.md, for all
-// installers that it is for. What these download is in testdata. It is taken back by those
-// of the section for that.
+// TestPatched checks the commands of docs/install.md that add the container with a kustomize patch,
+// and the commands that remove the patch, for each installer that they support. The files that the
+// commands download are in testdata.
 func TestPatched(t *testing.T) {
 	for n, i := range installers[:2] {
 		t.Run(i.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestPatched(t *testing.T) {
 			check(t, err)
 			check(t, os.WriteFile(filepath.Join(folder, "plugin.yaml"), plugin, 0o600))
 			commands := documented(t, "## Without an admission policy", folder)
-			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // the page has them in this order
+			for _, command := range [][]string{commands[:2], commands[2:]}[n] { // in the order of the page
 				if strings.HasPrefix(command, "helm ") {
 					continue
 				}
@@ -169,33 +169,35 @@ func TestPatched(t *testing.T) {
 				checkPod(t, &pod, i.plugin)
 			}
 			if got := deploymentArguments(t); !slices.Contains(got, "--exporter.daemonsets="+i.namespace+"/"+i.daemonSet) {
-				t.Errorf("the reconciler has %v", got)
+				t.Errorf("the reconciler's arguments do not name the DaemonSet: %v", got)
 			}
 
 			back := documented(t, "### Take the patch back", folder)[n]
 			shell(t, folder, staticManifest.ReplaceAllString(back, "plugin.yaml"))
-			eventually(t, "the container is gone", func() bool {
+			eventually(t, "the container is removed", func() bool {
 				return !slices.ContainsFunc(podsOf(t, i.namespace, i.daemonSet), func(p core.Pod) bool { return hasSidecar(&p) || p.Spec.HostPID })
 			})
 		})
 	}
 }
 
-// staticManifest is where the documentation takes the static manifest from.
+// staticManifest matches the URL of the static manifest in the documentation.
 var staticManifest = regexp.MustCompile(`https://raw\.githubusercontent\.com/\S+`)
 
-// TestStandalone: the exporter's own pods have no token at all.
+// TestStandalone checks that the exporter's own pods have no token, and that they leave a node
+// before its driver is replaced.
 func TestStandalone(t *testing.T) {
 	apply(t, "-k", overlay("operator-standalone"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
 		if slices.ContainsFunc(pod.Spec.Volumes, func(v core.Volume) bool { return v.Projected != nil || v.Secret != nil }) {
-			t.Error("the pod has a token")
+			t.Error("the exporter's pod has a volume with a token")
 		}
 		if !pod.Spec.HostPID || len(pod.Spec.Containers) != 1 {
-			t.Errorf("hostPID is %v, there are %d containers", pod.Spec.HostPID, len(pod.Spec.Containers))
+			t.Errorf("hostPID is %v with %d containers, want true with 1", pod.Spec.HostPID, len(pod.Spec.Containers))
 		}
 	}
-	// The operator's driver manager moves the exporter away before it replaces the driver.
+	// The GPU Operator's driver manager sets this label before it replaces the driver, so that the
+	// exporter's pod leaves the node.
 	bound := podsOf(t, "gpuledger", "gpuledger")
 	for _, pod := range bound {
 		bind(t, &pod)
@@ -206,13 +208,13 @@ func TestStandalone(t *testing.T) {
 		if node(&pod) == "gpu-1" {
 			eventually(t, "the exporter's pod is deleted", func() bool { return ends(t, &pod) })
 		} else if ends(t, &pod) {
-			t.Error("the exporter's pod is deleted from the other node, too")
+			t.Error("the exporter's pod is also deleted from the other node")
 		}
 	}
 }
 
-// TestTwoForms: an overlay with the policy and with a DaemonSet of its own, as
-// docs/install.md has it, lets the pods of both run, and the reconciler find them.
+// TestTwoForms checks the overlay of docs/install.md with both the policy and the exporter's own
+// DaemonSet. The pods of both exist, and the reconciler reads both.
 func TestTwoForms(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -225,17 +227,17 @@ func TestTwoForms(t *testing.T) {
 
 	kubectl(t, "label", "node", "gpu-2", "example.com/gpus=without-device-plugin")
 	defer kubectl(t, "label", "node", "gpu-2", "example.com/gpus-")
-	eventually(t, "the exporter's own pod is there", func() bool {
+	eventually(t, "the exporter's own pod exists", func() bool {
 		return slices.ContainsFunc(ourPods(t), func(p core.Pod) bool { return hasSidecar(&p) && node(&p) == "gpu-2" })
 	})
 	const both = "--exporter.daemonsets=gpu-operator/nvidia-device-plugin-daemonset,gpuledger/gpuledger"
 	if got := deploymentArguments(t); !slices.Contains(got, both) {
-		t.Errorf("the reconciler has %v", got)
+		t.Errorf("the reconciler's arguments do not name both DaemonSets: %v", got)
 	}
 }
 
-// TestBeforeRelease: with the overlay that docs/install.md has for images of the reader's
-// own, nothing runs from another registry.
+// TestBeforeRelease checks the overlay of docs/install.md for images that the reader builds. All
+// images come from the reader's registry.
 func TestBeforeRelease(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -246,7 +248,7 @@ func TestBeforeRelease(t *testing.T) {
 	check(t, os.Symlink(tree, filepath.Join(clone, "manifests")))
 	commands := slices.DeleteFunc(documented(t, "### Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
 	t.Cleanup(func() { remove(t, "-k", filepath.Join(clone, "mine")) })
-	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first sets variables
+	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first command sets variables
 	chooseAll(t)
 	policyActs(t, operator, &first[0])
 
@@ -254,17 +256,18 @@ func TestBeforeRelease(t *testing.T) {
 	pod, err := createAs(t, daemonSetController, operator.namespace, fresh(&first[0]))
 	check(t, err)
 	if got := container(pod).Image; got != registry+"gpuledger:dev" {
-		t.Errorf("the exporter's image is %s", got)
+		t.Errorf("the exporter's image is %s, want registry.example.com/gpuledger/gpuledger:dev", got)
 	}
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
 	check(t, err)
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != registry+"gpuledger-reconciler:dev" {
-		t.Errorf("the reconciler's image is %s", got)
+		t.Errorf("the reconciler's image is %s, want registry.example.com/gpuledger/gpuledger-reconciler:dev", got)
 	}
 }
 
-// TestAnotherNamespace: by the commands of docs/install.md the policy, the reconciler and
-// Prometheus are for a device plugin of another name in another namespace, and for no other.
+// TestAnotherNamespace checks the commands of docs/install.md for a device plugin with another name
+// in another namespace. The policy, the reconciler and Prometheus select this device plugin and no
+// other.
 func TestAnotherNamespace(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpus")
 	t.Cleanup(func() { remove(t, "namespace", "gpus") })
@@ -281,28 +284,28 @@ func TestAnotherNamespace(t *testing.T) {
 		check(t, err)
 		return asked
 	}
-	eventually(t, "the policy acts there", func() bool { return hasSidecar(ask("gpus")) })
+	eventually(t, "the policy adds the container in namespace gpus", func() bool { return hasSidecar(ask("gpus")) })
 	if hasSidecar(ask(helm.namespace)) {
-		t.Errorf("it acts in %s, too", helm.namespace)
+		t.Errorf("the policy also adds the container in namespace %s", helm.namespace)
 	}
 	const daemonSet = "gpus/plugin-nvidia-device-plugin"
 	if got := deploymentArguments(t); !slices.Contains(got, "--exporter.daemonsets="+daemonSet) {
-		t.Errorf("the reconciler has %v", got)
+		t.Errorf("the reconciler's arguments do not name gpus/plugin-nvidia-device-plugin: %v", got)
 	}
 	monitor := kubectl(t, "get", "podmonitors.monitoring.coreos.com", "--namespace=gpuledger", "gpuledger", "--output=yaml")
 	if strings.Count(monitor, "regex: "+daemonSet+"\n") != 2 || !strings.Contains(monitor, "matchNames:\n    - gpus\n  ") {
-		t.Errorf("the PodMonitor is %s", monitor)
+		t.Errorf("the PodMonitor does not select gpus/plugin-nvidia-device-plugin twice and namespace gpus:\n%s", monitor)
 	}
 }
 
-// bind does the scheduler's work. The pod is then taken away at the end of the test,
-// for which there is no kubelet.
+// bind assigns a pod to its node, like the scheduler. It deletes the pod after the test, since no
+// kubelet does.
 func bind(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: pod.Name}, Target: core.ObjectReference{Kind: "Node", Name: node(pod)}}
 	check(t, world.Client.CoreV1().Pods(pod.Namespace).Bind(t.Context(), binding, meta.CreateOptions{}))
 	t.Cleanup(func() {
-		// It may be gone already.
+		// The pod may already be deleted.
 		_ = world.Client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// try runs kubectl and returns what it printed, and what went wrong.
+// try runs kubectl and returns its standard output. An error includes all output.
 func try(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), world.kubectl, args...)
@@ -31,12 +31,13 @@ func try(t *testing.T, stdin string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment is one in which kubectl, by that name, is ours and talks to our cluster.
+// environment returns the environment of a command. Its PATH finds the kubectl that
+// tools/servers built, and kubectl uses the cluster of the tests.
 func environment() []string {
 	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home, "PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv("PATH"))
 }
 
-// kubectl runs a command that may not fail.
+// kubectl runs kubectl, fails the test if kubectl fails, and returns its standard output.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := try(t, "", args...)
@@ -46,14 +47,14 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// apply applies what the arguments name, and deletes it after the test.
+// apply applies the objects that the arguments name, and deletes them after the test.
 func apply(t *testing.T, args ...string) {
 	t.Helper()
 	kubectl(t, append([]string{"apply", "--server-side", "--validate=strict"}, args...)...)
 	t.Cleanup(func() { remove(t, args...) })
 }
 
-// remove deletes what the arguments name, if it is there.
+// remove deletes the objects that the arguments name, if they exist.
 func remove(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command(world.kubectl, append([]string{"delete", "--ignore-not-found", "--wait", "--timeout=60s"}, args...)...)
@@ -66,7 +67,7 @@ func remove(t *testing.T, args ...string) {
 // patience is a time limit that only detects a hang: a busy machine does not reach it.
 const patience = 3 * time.Minute
 
-// eventually waits for a condition.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {
@@ -84,7 +85,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// quote writes a text as JSON.
+// quote returns a text as a JSON string.
 func quote(t *testing.T, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)
@@ -92,7 +93,7 @@ func quote(t *testing.T, text string) string {
 	return string(quoted)
 }
 
-// build builds one of our programs.
+// build compiles a program of gpuledger and returns its path.
 func build(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()

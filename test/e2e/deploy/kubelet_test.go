@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubelet sets the status of our containers like a kubelet: a container with another image has
-// another id, and is ready a moment later. A container of an image "broken" is never ready, and one
-// of "dying" fails after a while.
+// kubelet sets the status of our containers like a kubelet. A container with a new image gets a new
+// id, and is ready a second later. A container with an image "broken" is never ready. A container
+// with an image "dying" restarts again and again after it was ready.
 type kubelet struct {
 	t        *testing.T
-	together chan struct{} // closed when two containers start at once that should
+	together chan struct{} // closed when two containers with the tag "together" start at once
 	once     sync.Once
 
 	mu       sync.Mutex
 	images   map[string]string // by pod
 	starting map[string]bool   // pods whose container is not ready yet
-	most     int               // of them, at any time
+	most     int               // largest size of starting
 }
 
-// startKubelet runs one until the test ends.
+// startKubelet runs a kubelet for the pods of a namespace until the test ends.
 func startKubelet(t *testing.T, namespace string) *kubelet {
 	t.Helper()
 	k := &kubelet{t: t, images: make(map[string]string), starting: make(map[string]bool), together: make(chan struct{})}
@@ -85,7 +85,7 @@ func (k *kubelet) start(ctx context.Context, pod *core.Pod, image string) {
 	}
 }
 
-// has reports whether the pod's container is of the image.
+// has reports whether the image is still the last one of the pod's container.
 func (k *kubelet) has(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,11 +98,11 @@ func (k *kubelet) report(ctx context.Context, pod *core.Pod, image string, resta
 		{"name": "gpuledger", "image": %q, "imageID": "", "containerID": "test://%s", "ready": %t, "restartCount": %d}]}}`, image, id, ready, restarts)
 	_, err := world.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
 	if err != nil && ctx.Err() == nil {
-		k.t.Errorf("report a container: %v", err)
+		k.t.Errorf("set the status of a container: %v", err)
 	}
 }
 
-// begin reports whether the pod has another image, and so another container.
+// begin records the pod's image, and reports whether it is new and starts a new container.
 func (k *kubelet) begin(pod, image string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,8 @@ func (k *kubelet) end(pod string) {
 	delete(k.starting, pod)
 }
 
-// settled reports whether every container is ready, and resets the number of simultaneous starts.
+// settled reports whether the containers of both pods are ready, and resets the number of
+// simultaneous starts.
 func (k *kubelet) settled() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

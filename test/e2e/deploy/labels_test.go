@@ -23,19 +23,19 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestLabels runs the reconciler with the arguments of its Deployment and the rights
-// of its account: as it is installed it writes nothing, with the component "labels" it
-// labels the Node, and its clean-up takes the labels away.
+// TestLabels checks the reconciler with the arguments of its Deployment and the rights of its
+// service account. By default it writes nothing. With the component "labels" it labels the Node.
+// Its clean-up removes the labels.
 func TestLabels(t *testing.T) {
 	binary := build(t, "gpuledger-reconciler")
-	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // after the pods, which no kubelet ends
+	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
 	apply(t, "-k", overlay("operator-standalone"))
 	standaloneOnNode1(t)
 
 	r := startReconciler(t, binary, deploymentArguments(t)...)
-	eventually(t, "it logs the labels that it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
+	eventually(t, "the reconciler logs the labels that it would write", func() bool { return strings.Contains(logged(t, r), "gpuledger.io/gpu-count") })
 	if got := labels(t, "gpu-1"); len(got) > 0 {
-		t.Errorf("it wrote %v", got)
+		t.Errorf("labels without the component \"labels\": %v, want none", got)
 	}
 	r.Stop()
 
@@ -43,28 +43,28 @@ func TestLabels(t *testing.T) {
 	r = startReconciler(t, binary, deploymentArguments(t)...)
 	eventually(t, "the Node has labels", func() bool { return labels(t, "gpu-1")["gpuledger.io/gpu-0"] == "1650000000001" })
 
-	// A reconciler that still runs repairs what it finds changed, so the Job waits for it.
+	// A running reconciler restores changed labels, so the Job waits until it ends.
 	commands := documented(t, "## Uninstall", "")
 	shell(t, "", containing(t, commands, "delete deployment"))
 	ended := runJob(t, binary)
 	shell(t, "", containing(t, commands, "uninstall/labels"))
 	select {
 	case <-ended:
-		t.Error("it cleaned up beside a reconciler that runs")
+		t.Error("the clean-up ended while a reconciler was running")
 	case <-time.After(5 * time.Second):
 	}
 	r.Stop()
 	<-ended
 	if out := shell(t, "", containing(t, commands, "get job")); !strings.Contains(out, "Complete") {
-		t.Errorf("the page's command prints %q", out)
+		t.Errorf("the command of docs/install.md prints %q, want Complete", out)
 	}
 	if got := labels(t, "gpu-1"); len(got) > 0 {
-		t.Errorf("after clean-up there are %v", got)
+		t.Errorf("labels after the clean-up: %v, want none", got)
 	}
 }
 
-// standaloneOnNode1 makes the pod of the exporter's own DaemonSet on gpu-1 serve a page in place of
-// the exporter, and returns the number of requests for it.
+// standaloneOnNode1 serves an inventory in place of the exporter's own pod on gpu-1. It returns the
+// number of requests for that page.
 func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	port, asked := inventory(t, "gpu-1", "1650000000001")
@@ -77,7 +77,7 @@ func standaloneOnNode1(t *testing.T) *atomic.Int64 {
 	return asked
 }
 
-// inventory serves an exporter's page about one GPU, and counts the requests.
+// inventory serves an exporter's inventory with one GPU, and counts the requests.
 func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -91,8 +91,8 @@ func inventory(t *testing.T, node, serial string) (port int, asked *atomic.Int64
 	return server.Listener.Addr().(*net.TCPAddr).Port, asked
 }
 
-// runs sets a pod's status to running on its node, at the loopback address, like scheduler and
-// kubelet.
+// runs binds a pod to its node and sets its status to running at the loopback address, like the
+// scheduler and the kubelet.
 func runs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	bind(t, pod)
@@ -102,8 +102,8 @@ func runs(t *testing.T, pod *core.Pod) {
 	check(t, err)
 }
 
-// deploymentArguments returns the arguments that the Deployment gives the reconciler, with
-// $(NAME) replaced as the kubelet does.
+// deploymentArguments returns the reconciler's arguments in its Deployment. It expands $(NAME) like
+// the kubelet.
 func deploymentArguments(t *testing.T) []string {
 	t.Helper()
 	deployment, err := world.Client.AppsV1().Deployments("gpuledger").Get(t.Context(), "gpuledger-reconciler", meta.GetOptions{})
@@ -117,7 +117,7 @@ func deploymentArguments(t *testing.T) []string {
 	return c.Args
 }
 
-// access returns the flags by which the reconciler is its account.
+// access returns the flags with which the reconciler uses its service account.
 func access(t *testing.T) []string {
 	t.Helper()
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")
@@ -127,7 +127,7 @@ func access(t *testing.T) []string {
 	return []string{"--kubeconfig=" + kubeconfig}
 }
 
-// labels returns our labels of a Node.
+// labels returns the labels of a Node that begin with gpuledger.io/.
 func labels(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := world.Client.CoreV1().Nodes().Get(t.Context(), name, meta.GetOptions{})
@@ -141,7 +141,7 @@ func labels(t *testing.T, name string) map[string]string {
 	return found
 }
 
-// startReconciler runs the reconciler until the test ends, as its account.
+// startReconciler runs the reconciler with its service account until the test ends.
 func startReconciler(t *testing.T, binary string, args ...string) *program.Program {
 	t.Helper()
 	args = append(args, access(t)...)

@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestLifeCycle runs the commands of docs/install.md for the GPU Operator from installation to
-// removal: a canary, the other node, an upgrade in place, a failing one, and nothing left.
+// TestLifeCycle checks the commands of docs/install.md for the GPU Operator from installation to
+// removal: a canary, the other node, an upgrade in place, a failing upgrade, and the removal of
+// every object.
 func TestLifeCycle(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -29,7 +30,7 @@ func TestLifeCycle(t *testing.T) {
 	shell(t, "", strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-9").Replace(containing(t, canary, "gpu-001")))
 	policyActs(t, operator, onTheNode(t, first, "gpu-1"))
 	eventually(t, "the reconciler's pods are admitted", func() bool { return len(ourPods(t)) == 2 })
-	// To apply the manifests again is in no conflict with the canary, and does not end it.
+	// Another apply of the manifests does not conflict with the canary and does not end it.
 	kubectl(t, "apply", "--server-side", "-k", overlay("operator"))
 
 	preflight := containing(t, canary, "--dry-run=server")
@@ -41,7 +42,7 @@ func TestLifeCycle(t *testing.T) {
 	pods := renew(t, operator, first)
 	for _, pod := range pods {
 		if got, want := hasSidecar(&pod), node(&pod) == "gpu-1"; got != want {
-			t.Errorf("canary: the container on %s is there: %v", node(&pod), got)
+			t.Errorf("canary: the pod on %s has the container: %v, want it on gpu-1 only", node(&pod), got)
 		}
 	}
 	shell(t, "", containing(t, canary, `"nodes": "*"`))
@@ -59,37 +60,38 @@ func TestLifeCycle(t *testing.T) {
 		checkPod(t, &pod, operator.plugin)
 	}
 	for _, pod := range pods {
-		wantVerified(t, "<none>", pod.Name) // no kubelet has started it
+		wantVerified(t, "<none>", pod.Name) // no kubelet has started the container
 	}
 
 	t.Run("upgrade", func(t *testing.T) { upgrades(t, operator, pods) })
-	forget(t, operator.namespace) // they were bound
+	forget(t, operator.namespace) // no kubelet ends these bound pods
 	pods = podsOf(t, operator.namespace, operator.daemonSet)
 
-	// By the order of the page, its restart before the policy is deleted.
+	// The page restarts the device plugin before it deletes the policy.
 	commands := documented(t, "## Uninstall", "")
 	shell(t, "", containing(t, commands, "delete configmap"))
-	eventually(t, "the policy acts no more", func() bool {
+	eventually(t, "the policy no longer adds the container", func() bool {
 		pod, err := createAs(t, daemonSetController, operator.namespace, fresh(&first[0]))
 		check(t, err)
 		return !hasSidecar(pod)
 	})
 	left := containing(t, commands, "custom-columns=")
 	if out := shell(t, "", left); strings.Count(out, "\n") != 3 {
-		t.Errorf("before the restart, this is to show two pods:\n%s", out)
+		t.Errorf("the command before the restart does not show two pods:\n%s", out)
 	}
 	shell(t, "", of+containing(t, commands, "rollout restart"))
-	eventually(t, "the page's command shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
+	eventually(t, "the command of docs/install.md shows no pod", func() bool { return strings.Count(shell(t, "", left), "\n") == 1 })
 	for _, pod := range podsOf(t, operator.namespace, operator.daemonSet) {
 		if hasSidecar(&pod) || pod.Spec.HostPID {
-			t.Error("a pod still has the container")
+			t.Error("a pod still has the container or hostPID")
 		}
 	}
 	shell(t, "", containing(t, commands, "delete mutatingadmissionpolicybinding"), containing(t, commands, "kubectl delete --all-namespaces"))
 	nothingLeft(t, before)
 }
 
-// wantVerified runs the command that docs/install.md verifies with.
+// wantVerified checks that the verification command of docs/install.md shows the pod with the given
+// readiness.
 func wantVerified(t *testing.T, ready, pod string) {
 	t.Helper()
 	out := shell(t, "", containing(t, documented(t, "## Verify", ""), `@.name=="gpuledger"`))
@@ -98,10 +100,10 @@ func wantVerified(t *testing.T, ready, pod string) {
 			return
 		}
 	}
-	t.Errorf("not shown as ready %s: %s\n%s", ready, pod, out)
+	t.Errorf("no line with ready %s for pod %s:\n%s", ready, pod, out)
 }
 
-// upgrades runs the script that gives running pods another image.
+// upgrades checks the script manifests/upgrade, which changes the image of running pods.
 func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	kubelet := startKubelet(t, i.namespace)
 	eventually(t, "the first containers are ready", kubelet.settled)
@@ -115,7 +117,7 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	run := func(args ...string) (string, error) { return upgrade(t, "", args...) }
 	if out, err := upgrade(t, "gpu-1, gpu-9", "registry.example.com/gpuledger:canary"); err != nil || strings.Count(out, "\n") != 1 ||
 		!strings.Contains(out, onTheNode(t, pods, "gpu-1").Name) {
-		t.Errorf("one node: %v\n%s", err, out)
+		t.Errorf("upgrade of one node: %v, want one line with its pod:\n%s", err, out)
 	}
 	out, err := run("registry.example.com/gpuledger:2", "1")
 	if err != nil {
@@ -123,34 +125,34 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	}
 	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
 		if got := container(&pod).Image; got != "registry.example.com/gpuledger:2" {
-			t.Errorf("%s has the image %s", pod.Name, got)
+			t.Errorf("%s has the image %s, want registry.example.com/gpuledger:2", pod.Name, got)
 		}
 		if !slices.ContainsFunc(pods, func(p core.Pod) bool { return p.UID == pod.UID }) {
-			t.Error("the pod was replaced")
+			t.Error("the upgrade replaced the pod")
 		}
 		if !strings.Contains(out, pod.Namespace+"/"+pod.Name) {
-			t.Errorf("the script does not name %s:\n%s", pod.Name, out)
+			t.Errorf("the output of the script does not name %s:\n%s", pod.Name, out)
 		}
 	}
 	if got := kubelet.mostAtOnce(); got != 1 {
-		t.Errorf("%d containers were replaced at once", got)
+		t.Errorf("%d containers were replaced at once, want 1", got)
 	}
 	if out, err := run("registry.example.com/gpuledger:2"); err != nil || out != "" {
-		t.Errorf("again: %v\n%s", err, out)
+		t.Errorf("second upgrade to the same image: %v, want no output:\n%s", err, out)
 	}
-	// These two containers are ready only once both were replaced.
+	// These two containers become ready only after both were replaced.
 	if out, err := run("registry.example.com/gpuledger:together", "2"); err != nil {
-		t.Errorf("two at once: %v\n%s", err, out)
+		t.Errorf("upgrade of two pods at once: %v\n%s", err, out)
 	}
-	// An image that does not start, or does not stay up, stops the upgrade at the first pod,
-	// however often it is tried.
+	// An image that does not start or does not stay up stops the upgrade at the first pod. A second
+	// upgrade to it changes no other pod.
 	for _, image := range []string{"registry.example.com/broken", "registry.example.com/dying"} {
 		for _, want := range []string{"stopping", "nothing was done"} {
 			if out, err := run(image, "1"); err == nil || !strings.Contains(out, want) {
-				t.Errorf("%s: %v, want %q:\n%s", image, err, want, out)
+				t.Errorf("upgrade to %s: %v, want an error and %q in the output:\n%s", image, err, want, out)
 			}
 			if got := withImage(t, i, image); len(got) != 1 {
-				t.Errorf("%s reached %q", image, got)
+				t.Errorf("pods with the image %s: %q, want one", image, got)
 			}
 		}
 	}
@@ -158,7 +160,7 @@ func upgrades(t *testing.T, i installer, pods []core.Pod) {
 	now, err := world.Client.CoreV1().Pods(stranger.Namespace).Get(t.Context(), stranger.Name, meta.GetOptions{})
 	check(t, err)
 	if got := container(now).Image; got != "x" {
-		t.Errorf("somebody else's container of our name has the image %s", got)
+		t.Errorf("the container in the unrelated pod has the image %s, want x", got)
 	}
 }
 
@@ -173,19 +175,19 @@ func unreachable(t *testing.T, i installer, run func(args ...string) (string, er
 	ready("Unknown")
 	out, err := run("registry.example.com/gpuledger:3")
 	if got := withImage(t, i, "registry.example.com/gpuledger:3"); err == nil || !strings.Contains(out, "gpu-2 is not ready") || len(got) != 1 {
-		t.Errorf("with a node that is not ready: %v, upgraded %q:\n%s", err, got, out)
+		t.Errorf("upgrade with a node that is not ready: %v, upgraded pods %q, want an error and one pod:\n%s", err, got, out)
 	}
 	ready("True")
 	if out, err := run("registry.example.com/gpuledger:3"); err != nil || len(withImage(t, i, "registry.example.com/gpuledger:3")) != 2 {
-		t.Errorf("once it is ready: %v\n%s", err, out)
+		t.Errorf("upgrade after the node became ready: %v\n%s", err, out)
 	}
 	if out, err := run("--one", "registry.example.com/gpuledger:3", i.namespace, "gone"); err == nil || err.Error() != "exit status 1" ||
 		!strings.Contains(out, i.namespace+"/gone: left out, it is gone") {
-		t.Errorf("a pod that is gone: %v\n%s", err, out)
+		t.Errorf("upgrade of a deleted pod: %v, want exit status 1 and a line for the pod:\n%s", err, out)
 	}
 }
 
-// withImage returns the pods whose exporter is to have an image.
+// withImage returns the names of the pods whose spec has the image for the exporter.
 func withImage(t *testing.T, i installer, image string) []string {
 	t.Helper()
 	var names []string
@@ -197,7 +199,7 @@ func withImage(t *testing.T, i installer, image string) []string {
 	return names
 }
 
-// upgrade runs the script, for all nodes or for some.
+// upgrade runs the script manifests/upgrade for the given nodes, or for all if nodes is empty.
 func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), manifests+"upgrade", args...)
@@ -206,7 +208,7 @@ func upgrade(t *testing.T, nodes string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// strangersPod makes a pod of somebody else with a container of our name.
+// strangersPod creates an unrelated pod with a container named gpuledger.
 func strangersPod(t *testing.T) *core.Pod {
 	t.Helper()
 	pods := world.Client.CoreV1().Pods("elsewhere")
@@ -219,7 +221,7 @@ func strangersPod(t *testing.T) *core.Pod {
 	return pod
 }
 
-// renew restarts the device plugin, as people do, and returns its new pods.
+// renew deletes the device plugin's pods and returns the new ones.
 func renew(t *testing.T, i installer, old []core.Pod) []core.Pod {
 	t.Helper()
 	for _, pod := range old {
@@ -239,7 +241,7 @@ func onTheNode(t *testing.T, pods []core.Pod, name string) *core.Pod {
 	return nil
 }
 
-// ourPods returns the pods in our namespace.
+// ourPods returns the pods in the namespace gpuledger.
 func ourPods(t *testing.T) []core.Pod {
 	t.Helper()
 	list, err := world.Client.CoreV1().Pods("gpuledger").List(t.Context(), meta.ListOptions{})

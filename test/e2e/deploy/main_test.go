@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package deploy_test applies the manifests as people do, with kubectl, to a real API
-// server, and looks at the pods that a real DaemonSet controller makes. Device plugins
-// are DaemonSets like those of NVIDIA's installers; no kubelet starts them.
+// Package deploy_test applies the manifests with kubectl to a real API server, and checks the pods
+// that a real DaemonSet controller creates. Device plugins are DaemonSets like those of NVIDIA's
+// installers. There is no kubelet, so no pod starts.
 package deploy_test
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// kubectlEnv names the folder with the kubectl that tools/servers built.
+// kubectlEnv is the variable with the folder of the kubectl that tools/servers built.
 const kubectlEnv = "GPULEDGER_E2E_KUBECTL"
 
-// world is what all tests share: they run one after the other, and take away what they
+// world is shared by all tests. They run one after the other and remove the objects that they
 // applied.
 var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
-	home                string // where kubectl keeps what it learns
+	home                string // kubectl's home directory, with its cache
 }
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, prepare, "--runtime-config=admissionregistration.k8s.io/v1beta1=true", "--admission-control-config-file="+admission))
 }
 
-// prepare makes a cluster of two GPU nodes.
+// prepare starts the cluster's controllers and adds two GPU nodes.
 func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	folder := os.Getenv(kubectlEnv)
 	if folder == "" {
@@ -58,7 +58,8 @@ func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	return readyNodes(ctx, c)
 }
 
-// readyNodes takes away the taint that admission gives to a new node. No kubelet will.
+// readyNodes removes the taint that admission adds to a new node, since no kubelet reports the
+// nodes as ready.
 func readyNodes(ctx context.Context, c *cluster.Cluster) error {
 	for _, name := range []string{"gpu-1", "gpu-2"} {
 		patch := []byte(`[{"op": "remove", "path": "/spec/taints"}]`)

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDryRun checks that the API server accepts every object of every overlay, and has each of its
-// fields.
+// TestDryRun checks that the API server accepts every object of every overlay and defines each of
+// their fields.
 func TestDryRun(t *testing.T) {
 	files, err := filepath.Glob("../../../bin/manifests/*.yaml")
 	check(t, err)
 	if len(files) < 10 {
-		t.Fatalf("only %d files: run make manifests", len(files))
+		t.Fatalf("found %d files, want at least 10: run make manifests", len(files))
 	}
 	files = append(files, manifests+"examples/flux/helmrelease.yaml", manifests+"examples/flux/gpuledger.yaml", manifests+"examples/argocd/application.yaml")
 	for _, namespace := range []string{"gpuledger", "gpuledger-uninstall", "flux-system", "argocd"} {
@@ -37,24 +37,24 @@ func TestDryRun(t *testing.T) {
 		text := kubectl(t, "kustomize", overlay("dra"))
 		wrong := strings.Replace(text, "readOnlyRootFilesystem:", "readOnlyRootFilesystm:", 1)
 		if _, err := try(t, wrong, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-"); err == nil || !strings.Contains(err.Error(), "readOnlyRootFilesystm") {
-			t.Errorf("got %v", err)
+			t.Errorf("apply with an unknown field: %v, want an error that names readOnlyRootFilesystm", err)
 		}
 	})
 }
 
-// taken asks the API server to take each of the objects, with no field that it does not
-// know, and to store none.
+// taken checks that the API server accepts each of the objects in a dry run with strict validation,
+// which rejects unknown fields.
 func taken(t *testing.T, text string) {
 	t.Helper()
 	out, err := try(t, text, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-")
 	check(t, err)
 	want := strings.Count("\n"+text, "\nkind: ")
 	if got := strings.Count(out, "(server dry run)"); got != want || want == 0 {
-		t.Errorf("%d objects of %d were taken:\n%s", got, want, out)
+		t.Errorf("the API server accepted %d objects of %d:\n%s", got, want, out)
 	}
 }
 
-// TestWarnings: kubectl prints no warning of Pod Security for our namespaces.
+// TestWarnings checks that kubectl prints no Pod Security warning for our namespaces.
 func TestWarnings(t *testing.T) {
 	for _, folder := range []string{"overlays/standalone", "overlays/example", "uninstall/host"} {
 		t.Run(folder, func(t *testing.T) {
@@ -69,15 +69,15 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestPodMonitor: with each overlay, the component podmonitor scrapes the pods of the DaemonSet
-// that the reconciler reads, and of no other.
+// TestPodMonitor checks for each overlay that the component podmonitor scrapes the pods of the
+// DaemonSet that the reconciler reads, and of no other.
 func TestPodMonitor(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
 	exporters := regexp.MustCompile(`- name: EXPORTERS\n +value: (\S+)/(\S+)\n`)
 	for _, folder := range overlays {
 		if filepath.Base(folder) == "example" {
-			continue // it has the component
+			continue // already has the component
 		}
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			dir := t.TempDir()
@@ -85,20 +85,20 @@ func TestPodMonitor(t *testing.T) {
 			text := kubectl(t, "kustomize", dir)
 			read := exporters.FindStringSubmatch(text)
 			if read == nil {
-				t.Fatal("the reconciler names no DaemonSet")
+				t.Fatal("the reconciler has no DaemonSet in EXPORTERS")
 			}
 			if !strings.Contains(text, "    matchNames:\n    - "+read[1]+"\n  podMetricsEndpoints:") {
-				t.Errorf("Prometheus looks in another namespace than %s", read[1])
+				t.Errorf("the PodMonitor does not select the namespace %s", read[1])
 			}
 			if got := strings.Count(text, "    - action: keep\n      regex: "+read[1]+"/"+read[2]+"\n"); got != 2 {
-				t.Errorf("%d endpoints are for %s/%s", got, read[1], read[2])
+				t.Errorf("%d endpoints are for %s/%s, want 2", got, read[1], read[2])
 			}
 		})
 	}
 }
 
-// compose writes a kustomization into a folder. Paths in it are those of this package: kustomize
-// wants relative ones.
+// compose writes a kustomization into a folder. Its resources and components are paths relative to
+// this package. compose makes them relative to the folder, as kustomize requires.
 func compose(t *testing.T, folder string, kustomization map[string]any) {
 	t.Helper()
 	for _, field := range []string{"resources", "components"} {
@@ -121,17 +121,17 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestComponents: every component can be added to an overlay that it is for, and every
-// object that comes out of that is taken.
+// TestComponents checks that every component can be added to an overlay that it supports, and that
+// the API server accepts every resulting object.
 func TestComponents(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
 	folders, err := filepath.Glob(manifests + "components/*")
 	check(t, err)
 	if len(folders) < 10 {
-		t.Fatalf("only %d components", len(folders))
+		t.Fatalf("found %d components, want at least 10", len(folders))
 	}
-	// The bases of components that are not for the GPU Operator's overlay.
+	// Bases of the components that do not support the GPU Operator's overlay.
 	resources := map[string]string{
 		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",
@@ -154,7 +154,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// TestBeta: the policy by its name in Kubernetes 1.34 and 1.35.
+// TestBeta checks the policy with API version v1beta1, as in Kubernetes 1.34 and 1.35.
 func TestBeta(t *testing.T) {
 	static := installers[0]
 	apply(t, "-f", static.file())

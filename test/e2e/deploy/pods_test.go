@@ -11,7 +11,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// installer is a way in which the device plugin is installed.
+// installer describes one way to install the device plugin.
 type installer struct {
 	name      string // of the overlay and of the folder in testdata/installers
 	namespace string
@@ -31,11 +31,11 @@ const manifests = "../../../manifests/"
 
 func overlay(name string) string { return manifests + "overlays/" + name }
 
-// podsOf returns the pods of a DaemonSet once there is one for each of the two nodes.
+// podsOf waits until a DaemonSet has a pod for each of the two nodes, and returns these pods.
 func podsOf(t *testing.T, namespace, daemonSet string) []core.Pod {
 	t.Helper()
 	var pods []core.Pod
-	eventually(t, "the pods of "+namespace+"/"+daemonSet+" are there", func() bool {
+	eventually(t, "the pods of "+namespace+"/"+daemonSet+" exist", func() bool {
 		list, err := world.Client.CoreV1().Pods(namespace).List(t.Context(), meta.ListOptions{})
 		check(t, err)
 		pods = slices.DeleteFunc(list.Items, func(p core.Pod) bool {
@@ -46,7 +46,7 @@ func podsOf(t *testing.T, namespace, daemonSet string) []core.Pod {
 	return pods
 }
 
-// container returns the container of ours.
+// container returns the container gpuledger of a pod, or nil.
 func container(pod *core.Pod) *core.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == "gpuledger" {
@@ -58,17 +58,17 @@ func container(pod *core.Pod) *core.Container {
 
 func hasSidecar(pod *core.Pod) bool { return container(pod) != nil }
 
-// node returns the name of the node that a DaemonSet's pod is made for.
+// node returns the name of the node for which the DaemonSet controller created a pod.
 func node(pod *core.Pod) string {
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0]
 }
 
-// ours returns the volumes whose names begin with ours.
+// ours returns the volumes whose names begin with gpuledger-.
 func ours(pod *core.Pod) []core.Volume {
 	return slices.DeleteFunc(slices.Clone(pod.Spec.Volumes), func(v core.Volume) bool { return !strings.HasPrefix(v.Name, "gpuledger-") })
 }
 
-// tokenOf returns the volume with a ServiceAccount token for the container, if any.
+// tokenOf returns the name of the volume that mounts a token in the container, or "".
 func tokenOf(pod *core.Pod, c *core.Container) string {
 	for _, m := range c.VolumeMounts {
 		for _, v := range pod.Spec.Volumes {
@@ -80,7 +80,7 @@ func tokenOf(pod *core.Pod, c *core.Container) string {
 	return ""
 }
 
-// checkPod checks what has to hold of every pod of a device plugin with the container.
+// checkPod checks the properties that every device plugin's pod with our container must have.
 func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	t.Helper()
 	c := container(pod)
@@ -88,28 +88,28 @@ func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 		t.Fatalf("%s has no container gpuledger", pod.Name)
 	}
 	if last := pod.Spec.Containers[len(pod.Spec.Containers)-1]; last.Name != "gpuledger" {
-		t.Errorf("the last container is %s", last.Name)
+		t.Errorf("the last container is %s, want gpuledger", last.Name)
 	}
 	if pod.Spec.Containers[0].Name != plugin {
-		t.Errorf("the first container is %s", pod.Spec.Containers[0].Name)
+		t.Errorf("the first container is %s, want the device plugin", pod.Spec.Containers[0].Name)
 	}
 	if !pod.Spec.HostPID {
 		t.Error("the pod has no hostPID")
 	}
 	if got := pod.Annotations["nvidia.cdi.k8s.io/container.gpuledger"]; got != "management.nvidia.com/gpu=all" {
-		t.Errorf("the CDI annotation is %q", got)
+		t.Errorf("the CDI annotation is %q, want management.nvidia.com/gpu=all", got)
 	}
 	if volume := tokenOf(pod, c); volume != "" {
-		t.Errorf("the volume %s brings a token into the container", volume)
+		t.Errorf("the volume %s mounts a token in the container", volume)
 	}
-	// Where the token would be there is the volume that is empty.
+	// An empty volume covers the path of the token.
 	empty := slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool {
 		return m.Name == "gpuledger-no-token" && m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" && m.ReadOnly
 	})
 	if !empty {
-		t.Error("nothing covers the path of the token")
+		t.Error("no empty volume covers the path of the token")
 	}
 	if tokenOf(pod, &pod.Spec.Containers[0]) == "" {
-		t.Error("the device plugin has no token: this test would not see one in our container")
+		t.Error("the device plugin has no token, so this test cannot detect one in our container")
 	}
 }

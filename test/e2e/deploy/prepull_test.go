@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestGPUNodes: the overlay standalone chooses a node by the label of any of the programs that know
-// GPU nodes, or of an administrator, and no node without one.
+// TestGPUNodes checks that the overlay standalone chooses a node with a label of a program that
+// detects GPU nodes, or of an administrator, and no node without such a label.
 func TestGPUNodes(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
@@ -32,7 +32,8 @@ func TestGPUNodes(t *testing.T) {
 		kubectl(t, "label", "node", "gpu-1", label+"=true")
 		eventually(t, "a node is chosen by "+label, chosen(1))
 		kubectl(t, "label", "node", "gpu-1", label+"-")
-		// The controller does not look again at a node whose pod is not bound to it.
+		// The controller does not reconsider a node while its pod is not bound. A change of the
+		// DaemonSet makes it do so.
 		kubectl(t, "annotate", "daemonset", "--namespace=gpuledger", "gpuledger", "--overwrite", fmt.Sprint("look-again=", i))
 		eventually(t, "no node is chosen", chosen(0))
 	}
@@ -44,20 +45,20 @@ func TestPrepull(t *testing.T) {
 	apply(t, "-k", overlay("example"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger-prepull") {
 		if got := pod.Spec.ImagePullSecrets; len(got) != 1 || got[0].Name != "registry" {
-			t.Errorf("the pod pulls with %v", got)
+			t.Errorf("the pull secrets of the pod are %v, want registry", got)
 		}
 		bind(t, &pod)
-		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // as from a kubelet
+		ready := []byte(`{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`) // like a kubelet
 		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
 		check(t, err)
 	}
 	commands := documented(t, "### Pull before", "")
 	shell(t, "", containing(t, commands, "rollout status"))
 	if out := shell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); strings.Count(out, "condition met") != 2 {
-		t.Errorf("not a line for each node:\n%s", out)
+		t.Errorf("the output does not have a line for each of two nodes:\n%s", out)
 	}
 
-	// On nodes without labels.
+	// No node has a label.
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
 	eventually(t, "no node is chosen", func() bool {
@@ -68,7 +69,7 @@ func TestPrepull(t *testing.T) {
 	forget(t, "gpuledger")
 	shell(t, "", containing(t, commands, "rollout status"))
 	if out, err := tryShell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); err == nil || !strings.Contains(out, "no matching resources found") {
-		t.Errorf("without any node: %v\n%s", err, out)
+		t.Errorf("wait without a chosen node: %v, want an error for no matching resources:\n%s", err, out)
 	}
 	shell(t, "", containing(t, commands, "delete daemonset"))
 }

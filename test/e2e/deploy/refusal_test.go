@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful makes the policy fail where it is wrong. As it is shipped an error in it is
-// ignored, and no test would see it.
+// forceful sets the policy's failurePolicy to Fail. With the shipped value, Ignore, the API server
+// ignores an error in the policy, and no test would detect it.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
@@ -21,8 +21,8 @@ func forceful(t *testing.T) {
 	check(t, err)
 }
 
-// example returns a pod of an installer's device plugin as its controller writes it,
-// with the policy in force.
+// example puts the policy in force and returns a pod of an installer's device plugin, as its
+// controller writes it.
 func example(t *testing.T, i installer) *core.Pod {
 	t.Helper()
 	apply(t, "-f", i.file())
@@ -34,8 +34,8 @@ func example(t *testing.T, i installer) *core.Pod {
 	return pod
 }
 
-// TestWhichPods: the policy adds the container to the pods that it is for, and leaves
-// all others as they are. No pod is refused.
+// TestWhichPods checks that the policy adds the container to the pods of the device plugin and
+// changes no other pod. The API server rejects none of them.
 func TestWhichPods(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)
@@ -107,13 +107,13 @@ func TestWhichPods(t *testing.T) {
 			if tt.want {
 				checkOurs(t, got)
 			} else if hasSidecar(got) || got.Spec.HostPID || len(ours(got)) != len(ours(asked)) {
-				t.Error("the pod was changed")
+				t.Error("the policy changed the pod")
 			}
 		})
 	}
 }
 
-// windows makes a pod one of a Windows node, where no container may have Linux settings.
+// windows turns a pod into a pod for Windows nodes, where no container may have Linux settings.
 func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	p.Spec.OS, p.Spec.NodeSelector = system, nodes
 	for i := range p.Spec.Containers {
@@ -121,8 +121,8 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 	}
 }
 
-// TestShapes: the pods of each installer get the container with and without what the
-// policy adds to: volumes and annotations.
+// TestShapes checks that the pods of each installer get the container with and without volumes and
+// annotations, to which the policy adds its own.
 func TestShapes(t *testing.T) {
 	shapes := map[string]func(*core.Pod){
 		"as it is":       func(*core.Pod) {},
@@ -149,7 +149,7 @@ func TestShapes(t *testing.T) {
 				checkOurs(t, got)
 				for key, value := range asked.Annotations {
 					if got.Annotations[key] != value {
-						t.Errorf("%s: the annotation %s is %q", name, key, got.Annotations[key])
+						t.Errorf("%s: the policy changed the annotation %s to %q", name, key, got.Annotations[key])
 					}
 				}
 			}
@@ -157,8 +157,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestOnce checks that a pod with the container keeps it unchanged: the API server may call the
-// policy twice.
+// TestOnce checks that a pod with the container does not get a second one. The API server may call
+// the policy twice.
 func TestOnce(t *testing.T) {
 	pod := example(t, installers[0])
 	once, err := createAs(t, daemonSetController, "kube-system", pod)
@@ -169,26 +169,26 @@ func TestOnce(t *testing.T) {
 	twice, err := createAs(t, daemonSetController, "kube-system", again)
 	check(t, err)
 	if n := len(twice.Spec.Containers); n != 2 {
-		t.Errorf("%d containers", n)
+		t.Errorf("the pod has %d containers, want 2", n)
 	}
 	checkOurs(t, twice)
 }
 
-// checkOurs checks our container, where it may be added to any pod.
+// checkOurs checks the properties of our container that are the same in every pod.
 func checkOurs(t *testing.T, pod *core.Pod) {
 	t.Helper()
 	c := container(pod)
 	if c == nil {
-		t.Fatal("no container")
+		t.Fatal("the pod has no container gpuledger")
 	}
 	if pod.Spec.Containers[len(pod.Spec.Containers)-1].Name != c.Name || !pod.Spec.HostPID {
 		t.Error("the container is not the last one, or has no hostPID")
 	}
 	if volume := tokenOf(pod, c); volume != "" {
-		t.Errorf("the volume %s brings a token into the container", volume)
+		t.Errorf("the volume %s mounts a token in the container", volume)
 	}
 	if got, want := len(ours(pod)), len(c.VolumeMounts); got != want {
-		t.Errorf("%d volumes and %d mounts", got, want)
+		t.Errorf("the pod has %d of our volumes, want %d, one for each mount", got, want)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestParameters(t *testing.T) {
 		check(t, err)
 		return got
 	}
-	// The policy sees a change of its parameters a moment later.
+	// A change of the parameters takes effect a moment later.
 	set := func(t *testing.T, key, value string, seen func() bool) {
 		t.Helper()
 		patchParameter(t, key, value)
@@ -218,7 +218,7 @@ func TestParameters(t *testing.T) {
 		set(t, "arguments", "--collector.gauges=false\n\n  --log.level=debug \n", func() bool { return len(container(asked(t, pod)).Args) > 1 })
 		want := "--web.listen-address=:9840 --collector.gauges=false --log.level=debug"
 		if got := strings.Join(container(asked(t, pod)).Args, " "); got != want {
-			t.Errorf("arguments are %s", got)
+			t.Errorf("arguments are %s, want --web.listen-address=:9840 --collector.gauges=false --log.level=debug", got)
 		}
 	})
 	t.Run("web secret", func(t *testing.T) {
@@ -226,10 +226,10 @@ func TestParameters(t *testing.T) {
 		got := asked(t, pod)
 		volume := ours(got)[6]
 		if volume.Secret == nil || volume.Secret.SecretName != "gpuledger-web" || !*volume.Secret.Optional {
-			t.Errorf("the volume is %v", volume)
+			t.Errorf("the volume is %v, want the optional secret gpuledger-web", volume)
 		}
 		if args := strings.Join(container(got).Args, " "); !strings.Contains(args, "--web.config.file=/etc/gpuledger/web-config.yml") {
-			t.Errorf("arguments are %s", args)
+			t.Errorf("arguments are %s, want --web.config.file among them", args)
 		}
 		for _, wrong := range []string{"gpu-operator/gpuledger-web", "Web", "50%"} {
 			set(t, "webSecret", wrong, func() bool { return !hasSidecar(asked(t, pod)) })
@@ -246,7 +246,7 @@ func TestParameters(t *testing.T) {
 			names = append(names, secret.Name)
 		}
 		if got := strings.Join(names, " "); got != "zero one two" {
-			t.Errorf("pull secrets are %s", got)
+			t.Errorf("pull secrets are %s, want zero one two", got)
 		}
 	})
 	t.Run("SELinux type", func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestParameters(t *testing.T) {
 	t.Run("nodes", func(t *testing.T) {
 		set(t, "nodes", "gpu-3, gpu-1\n", func() bool { return !hasSidecar(asked(t, onNode2)) })
 		if !hasSidecar(asked(t, onNode1)) {
-			t.Error("not on a chosen node")
+			t.Error("the pod on the chosen node gpu-1 has no container gpuledger")
 		}
 		set(t, "nodes", "*\n", func() bool { return hasSidecar(asked(t, onNode2)) })
 		removeParameter(t, "nodes")
@@ -293,7 +293,7 @@ func onNode(name string) func(*core.Pod) {
 	}
 }
 
-// chooseAll has the policy add the container on every node.
+// chooseAll sets the parameters so that the policy adds the container on every node.
 func chooseAll(t *testing.T) {
 	t.Helper()
 	patchParameter(t, "nodes", "*")
@@ -316,9 +316,9 @@ func changeParameters(t *testing.T, operation string) {
 	check(t, err)
 }
 
-// TestTypo shows why the policy is generated: the API server takes a policy with a
-// field that does not exist, and then refuses the device plugin's pod, although the
-// policy's failures are to be ignored.
+// TestTypo checks that the API server accepts a policy with an unknown field, and then rejects the
+// device plugin's pod although the policy's failures are ignored. The policy is generated for this
+// reason.
 func TestTypo(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)
@@ -331,7 +331,7 @@ func TestTypo(t *testing.T) {
 	patch := []byte(`{"spec": {"failurePolicy": "Ignore", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": ` + quote(t, *expression) + `}}]}}`)
 	_, err = policies.Patch(t.Context(), "gpuledger", types.MergePatchType, patch, meta.PatchOptions{})
 	check(t, err)
-	eventually(t, "the pod is refused", func() bool {
+	eventually(t, "the pod is rejected", func() bool {
 		_, err := createAs(t, daemonSetController, static.namespace, pod)
 		return err != nil && strings.Contains(err.Error(), "readOnlyRootFilesystm")
 	})

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestScheduled: the scheduler puts the pods that the policy changed on the nodes that
-// they are for, and finds a place for the reconciler.
+// TestScheduled checks that the scheduler places the pods that the policy changed on their nodes,
+// and that it finds a node for the reconciler.
 func TestScheduled(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
@@ -24,7 +24,7 @@ func TestScheduled(t *testing.T) {
 	pods := renew(t, operator, first)
 
 	giveRoom(t)
-	// A taint on every node, which the device plugin tolerates.
+	// The device plugin tolerates this taint, which is on every node.
 	kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu=:NoSchedule")
 	defer kubectl(t, "taint", "node", "gpu-1", "gpu-2", "nvidia.com/gpu:NoSchedule-")
 	stop, err := world.StartScheduler()
@@ -33,16 +33,16 @@ func TestScheduled(t *testing.T) {
 		stop()
 		forget(t, operator.namespace, "gpuledger")
 	})
-	eventually(t, "the pods are on their nodes", func() bool {
+	eventually(t, "the pods are scheduled", func() bool {
 		pods = podsOf(t, operator.namespace, operator.daemonSet)
 		return !slices.ContainsFunc(pods, func(p core.Pod) bool { return p.Spec.NodeName == "" })
 	})
 	for i := range pods {
 		if !hasSidecar(&pods[i]) || pods[i].Spec.NodeName != node(&pods[i]) {
-			t.Errorf("pod of %s: on %s, with the container: %v", node(&pods[i]), pods[i].Spec.NodeName, hasSidecar(&pods[i]))
+			t.Errorf("pod for %s: on %s, has the container: %v, want its node and the container", node(&pods[i]), pods[i].Spec.NodeName, hasSidecar(&pods[i]))
 		}
 	}
-	eventually(t, "the reconciler has a place", func() bool {
+	eventually(t, "the reconciler's pods are scheduled", func() bool {
 		ours := ourPods(t)
 		return len(ours) == 2 && !slices.ContainsFunc(ours, func(p core.Pod) bool { return p.Spec.NodeName == "" })
 	})
@@ -59,7 +59,7 @@ func giveRoom(t *testing.T) {
 	}
 }
 
-// forget removes the pods of namespaces at once: no kubelet will report their end.
+// forget deletes the pods of namespaces without a grace period, since no kubelet reports their end.
 func forget(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {

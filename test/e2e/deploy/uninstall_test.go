@@ -27,13 +27,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestUninstall applies every overlay and removes it with the commands of docs/install.md. Then the
+// TestUninstall checks that the commands of docs/install.md remove every overlay. Afterwards the
 // cluster has exactly its earlier objects, of all kinds.
 func TestUninstall(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)
 	if len(overlays) < 12 {
-		t.Fatalf("only %d overlays", len(overlays))
+		t.Fatalf("found %d overlays, want at least 12", len(overlays))
 	}
 	reconciler := build(t, "gpuledger-reconciler")
 	for _, folder := range overlays {
@@ -41,9 +41,9 @@ func TestUninstall(t *testing.T) {
 			before := everything(t)
 			text := kubectl(t, "kustomize", folder)
 			kubectl(t, "apply", "--server-side", "-k", folder)
-			t.Cleanup(func() { remove(t, "-k", folder) }) // nothing, unless the test failed
+			t.Cleanup(func() { remove(t, "-k", folder) }) // finds objects only if the test failed
 			if added := len(everything(t)) - len(before); added < 20 {
-				t.Errorf("only %d objects came: this test would not see what is left behind", added)
+				t.Errorf("the overlay added %d objects, want at least 20 to detect remaining ones", added)
 			}
 			uninstall(t, reconciler, strings.Contains(text, "kind: MutatingAdmissionPolicy\n"), strings.Contains(text, "gpuledger-reconciler-labels-write"))
 			if strings.Contains(text, "kind: SecurityContextConstraints") {
@@ -54,8 +54,9 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestReinstall: who removed everything in the order of docs/install.md can install it
-// again. In another order the API server would never again see the parameters change.
+// TestReinstall checks that gpuledger can be installed again after a removal in the order of
+// docs/install.md. After a removal in another order the API server ignores changes of the
+// parameters.
 func TestReinstall(t *testing.T) {
 	static := installers[0]
 	pod := example(t, static)
@@ -68,20 +69,20 @@ func TestReinstall(t *testing.T) {
 		switch {
 		case strings.Contains(command, "gpuledger-sidecar"), strings.Contains(command, "mutatingadmissionpolicybinding"):
 			shell(t, "", command)
-			eventually(t, "the policy acts no more", func() bool { return !hasSidecar(asked()) })
+			eventually(t, "the policy no longer adds the container", func() bool { return !hasSidecar(asked()) })
 		case strings.Contains(command, "kubectl delete --all-namespaces"):
 			shell(t, "", command)
 		}
 	}
 	kubectl(t, "apply", "--server-side", "-k", overlay("static"))
 	chooseAll(t)
-	eventually(t, "the policy acts again", func() bool { return hasSidecar(asked()) })
+	eventually(t, "the policy adds the container again", func() bool { return hasSidecar(asked()) })
 	patchParameter(t, "image", "registry.example.com/another")
-	eventually(t, "the parameters are in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
+	eventually(t, "the new image is in force", func() bool { return container(asked()).Image == "registry.example.com/another" })
 }
 
-// TestCleanupFailed checks that the failure of the Job is reported at once, without waiting for its
-// completion.
+// TestCleanupFailed checks that the command of docs/install.md reports the failure of the Job at
+// once and does not wait for its completion.
 func TestCleanupFailed(t *testing.T) {
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -89,12 +90,12 @@ func TestCleanupFailed(t *testing.T) {
 	_, err := try(t, job, "apply", "--server-side", "--filename=-")
 	check(t, err)
 	if out := shell(t, "", containing(t, documented(t, "## Uninstall", ""), "get job")); !strings.Contains(out, "Failed\n") {
-		t.Errorf("the page's command prints %q", out)
+		t.Errorf("the command of docs/install.md prints %q, want Failed", out)
 	}
 }
 
-// uninstall runs the commands of the section, for what is installed. The device plugin,
-// if there is one, is restarted by the caller.
+// uninstall runs the commands of the section Uninstall for the installed parts. The caller restarts
+// the device plugin, if there is one.
 func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	t.Helper()
 	commands := documented(t, "## Uninstall", t.TempDir())
@@ -111,23 +112,23 @@ func uninstall(t *testing.T, reconciler string, policy, labels bool) {
 	shell(t, "", containing(t, commands, "kubectl delete --all-namespaces"))
 }
 
-// nothingLeft compares the cluster with what it was, and asks it in the way that the
-// documentation shows.
+// nothingLeft checks that the cluster has only its earlier objects, and that the command of
+// docs/install.md lists no remaining object.
 func nothingLeft(t *testing.T, before []object) {
 	t.Helper()
 	if diff := cmp.Diff(before, everything(t), cmp.AllowUnexported(object{})); diff != "" {
-		t.Errorf("(-before +after):\n%s", diff)
+		t.Errorf("objects of the cluster (-before +after):\n%s", diff)
 	}
 	left := containing(t, documented(t, "## Uninstall", t.TempDir()), "kubectl get --all-namespaces")
 	for line := range strings.Lines(shell(t, "", left)) {
-		if !strings.HasPrefix(line, "Warning: ") { // of kinds that have another name now
-			t.Errorf("left behind: %s", line)
+		if !strings.HasPrefix(line, "Warning: ") { // for deprecated kinds
+			t.Errorf("remaining object: %s", line)
 		}
 	}
 }
 
-// runJob does a kubelet's work for the Job's pod: it runs the program with the arguments of the
-// container and the rights of its account, and sets the final status.
+// runJob runs the Job's pod like a kubelet: it runs the program with the arguments of the container
+// and the rights of its service account, and sets the final status. It closes ended after that.
 func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	t.Helper()
 	done := make(chan struct{})
@@ -148,12 +149,12 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 			}
 			phase := core.PodSucceeded
 			if out, err := exec.CommandContext(ctx, binary, append(list.Items[0].Spec.Containers[0].Args, flags...)...).CombinedOutput(); err != nil {
-				t.Errorf("the Job's program: %v\n%s", err, out)
+				t.Errorf("run the Job's program: %v\n%s", err, out)
 				phase = core.PodFailed
 			}
 			patch := []byte(`{"status": {"phase": "` + string(phase) + `"}}`)
 			if _, err := pods.Patch(ctx, list.Items[0].Name, types.MergePatchType, patch, meta.PatchOptions{}, "status"); err != nil {
-				t.Errorf("report the Job's pod: %v", err)
+				t.Errorf("set the status of the Job's pod: %v", err)
 			}
 			return
 		}
@@ -161,8 +162,8 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 	return done
 }
 
-// TestUninstallHost runs the program of the DaemonSet that cleans the nodes, with its
-// arguments, on folders that stand for the host's.
+// TestUninstallHost checks the program of the DaemonSet that cleans the nodes. It runs with the
+// arguments of the DaemonSet, on a folder in place of the host's root.
 func TestUninstallHost(t *testing.T) {
 	exporter := build(t, "gpuledger")
 	for _, name := range []string{"host", "host-openshift"} {
@@ -170,7 +171,7 @@ func TestUninstallHost(t *testing.T) {
 			before := everything(t)
 			kubectl(t, "apply", "--server-side", "--validate=strict", "-k", manifests+"uninstall/"+name)
 			if pods := podsOf(t, "gpuledger-uninstall", "gpuledger-uninstall"); len(pods) != 2 {
-				t.Errorf("%d pods", len(pods))
+				t.Errorf("the DaemonSet has %d pods, want 2", len(pods))
 			}
 			daemonSet, err := world.Client.AppsV1().DaemonSets("gpuledger-uninstall").Get(t.Context(), "gpuledger-uninstall", meta.GetOptions{})
 			check(t, err)
@@ -182,7 +183,7 @@ func TestUninstallHost(t *testing.T) {
 			check(t, err)
 			check(t, running.Save(slices.Values([]any{1})))
 			if out, err := cleanHost(t, exporter, host, daemonSet); err == nil || !strings.Contains(out, "locked by another gpuledger") {
-				t.Errorf("beside a running exporter: %v\n%s", err, out)
+				t.Errorf("clean-up beside a running exporter: %v, want an error for the lock:\n%s", err, out)
 			}
 			check(t, running.Close())
 			if out, err := cleanHost(t, exporter, host, daemonSet); err != nil {
@@ -190,7 +191,7 @@ func TestUninstallHost(t *testing.T) {
 			}
 			for _, folder := range []string{books, unused} {
 				if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("%s is still there: %v", folder, err)
+					t.Errorf("%s still exists: %v", folder, err)
 				}
 			}
 			kubectl(t, "delete", "-k", manifests+"uninstall/"+name)
@@ -199,8 +200,8 @@ func TestUninstallHost(t *testing.T) {
 	}
 }
 
-// cleanHost runs the init container's program. A path in its arguments leads where its
-// mounts lead: below the folder that stands for the host.
+// cleanHost runs the init container's program. It replaces the mount paths in the arguments by the
+// mounted paths below the folder host.
 func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, error) {
 	t.Helper()
 	pod := d.Spec.Template.Spec
@@ -216,15 +217,15 @@ func cleanHost(t *testing.T, exporter, host string, d *apps.DaemonSet) (string, 
 	return string(out), err
 }
 
-// object is the compared part of an object: its name, and whether it mentions us. An object with a
-// controller has the controller's name, since its own is generated.
+// object is the compared part of an API object: its name, and whether it mentions gpuledger. An
+// object with a controller has the controller's name, since its own is generated.
 type object struct {
 	name string
 	ours bool
 }
 
-// everything returns all objects of all kinds of the cluster, but for events, which go
-// by themselves, and leases, by which servers show that they live.
+// everything returns all objects of all kinds in the cluster except events, which expire, and
+// Leases, which the servers renew.
 func everything(t *testing.T) []object {
 	t.Helper()
 	groups, err := restmapper.GetAPIGroupResources(world.Client.Discovery())

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// mount is a folder or file of the machine in a container.
+// mount is a folder or file of the machine that is mounted in a container.
 type mount struct {
 	source, target string
 	writable       bool
 }
 
-// container is what a test runs of an image.
+// container describes a container that a test runs from an image.
 type container struct {
 	image  image
 	args   []string
@@ -29,9 +29,9 @@ type container struct {
 	mounts []mount
 }
 
-// command returns the container as a program, by runc. It has the rights that the
-// manifests give it: the image's user, no capability, no new privileges, a root file
-// system that cannot be written; and the machine's processes and network.
+// command returns the runc command that runs the container. The container has the rights that the
+// manifests grant: the image's user, no capability, no new privileges and a read-only root file
+// system. It shares the machine's processes and network.
 func (c container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	bundle := t.TempDir()
@@ -44,7 +44,7 @@ func (c container) command(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// spec returns the container as OCI's runtime specification spells it.
+// spec returns the container's configuration in the format of the OCI runtime specification.
 func (c container) spec(t *testing.T) map[string]any {
 	t.Helper()
 	uid, gid, _ := strings.Cut(c.image.Config.User, ":")
@@ -77,7 +77,7 @@ func (c container) specMounts() []any {
 	return mounts
 }
 
-// output runs the container to its end and returns what it prints.
+// output runs the container until it ends and returns its output.
 func (c container) output(t *testing.T) string {
 	t.Helper()
 	out, err := c.command(t).CombinedOutput()
@@ -87,7 +87,7 @@ func (c container) output(t *testing.T) string {
 	return string(out)
 }
 
-// start runs the container until the test is over.
+// start runs the container until the test ends.
 func (c container) start(t *testing.T) {
 	t.Helper()
 	cmd := c.command(t)
@@ -95,9 +95,9 @@ func (c container) start(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	check(t, cmd.Start())
 	t.Cleanup(func() {
-		check(t, cmd.Process.Signal(syscall.SIGTERM)) // runc hands it on
+		check(t, cmd.Process.Signal(syscall.SIGTERM)) // runc forwards it
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the exporter ended with %v", err)
+			t.Errorf("the exporter ended with %v, want no error", err)
 		}
 		if t.Failed() {
 			t.Logf("log of the exporter:\n%s", &log)
@@ -112,7 +112,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// eventually waits for a condition, for at most half a minute.
+// eventually waits until a condition holds, for at most 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

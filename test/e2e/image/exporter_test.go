@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestExporter: the exporter's image reads a simulated node and charges its pods. The
-// fake driver's library is where the container toolkit would put the real one, and is
-// found by the loader.
+// TestExporter checks that the exporter's image reads a simulated node and charges its pods. The
+// fake driver's library is in the folder where the container toolkit puts the real one, so that
+// the loader finds it.
 func TestExporter(t *testing.T) {
 	node, folder := startNode(t)
 	library, err := fakes.Compile(t.TempDir())
@@ -44,7 +44,7 @@ func TestExporter(t *testing.T) {
 		return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) > 0
 	})
 	if got := len(p.UUIDs()); got != 8 {
-		t.Errorf("%d GPUs, want 8", got)
+		t.Errorf("the page has %d GPUs, want 8", got)
 	}
 	for _, stage := range []string{"pod_resources", "processes", "state"} {
 		if p.Sum("gpuledger_stage_up", map[string]string{"stage": stage}) != 1 {
@@ -57,8 +57,8 @@ func TestExporter(t *testing.T) {
 	}
 }
 
-// TestCleanup: the image removes what an exporter left on a node, as uid 0 without a
-// capability, by the arguments and mounts of manifests/uninstall/host.
+// TestCleanup checks that the image removes the files of an exporter from a node. It runs as uid 0
+// without a capability, with the arguments and mounts of manifests/uninstall/host.
 func TestCleanup(t *testing.T) {
 	folder := t.TempDir()
 	run, kubelet := filepath.Join(folder, "run"), filepath.Join(folder, "kubelet")
@@ -76,17 +76,17 @@ func TestCleanup(t *testing.T) {
 		left, err := os.ReadDir(folder)
 		check(t, err)
 		if len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("files after the clean-up: %v, want none", left)
 		}
 	}
 }
 
-// startNode runs a simulated node until the test is over.
+// startNode runs a simulated node until the test ends.
 func startNode(t *testing.T) (*simnode.Node, string) {
 	t.Helper()
 	scenario, err := simnode.Lookup("dgx-h100")
 	check(t, err)
-	folder, err := os.MkdirTemp("", "node") // short: it contains a socket
+	folder, err := os.MkdirTemp("", "node") // short, since the path of a socket in it is limited
 	check(t, err)
 	node, err := simnode.Open(folder, scenario, host.Now())
 	check(t, err)
@@ -111,7 +111,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// scrape returns the page; an empty one while there is nothing to scrape.
+// scrape returns the page, or an empty page if the scrape fails.
 func scrape(url string) exposition.Page {
 	client := http.Client{Timeout: 5 * time.Second}
 	response, err := client.Get(url)

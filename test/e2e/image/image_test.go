@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package image_test runs the images that the script run has built: what is in them,
-// that they start without a driver, and that the exporter counts a simulated node's
-// joules with the rights that the manifests leave it.
+// Package image_test tests the images that the script run builds. It checks their content, that
+// they start without a driver, and that the exporter counts the joules of a simulated node with the
+// rights that the manifests grant.
 package image_test
 
 import (
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// image is an image that was unpacked, and its configuration.
+// image is an unpacked image with its configuration.
 type image struct {
 	Architecture string
 	Config       struct {
@@ -25,7 +25,7 @@ type image struct {
 		Entrypoint []string
 		Labels     map[string]string
 	}
-	root string // the folder that is its file system
+	root string // folder with its file system
 }
 
 // open reads the image of a target for an architecture.
@@ -34,7 +34,7 @@ func open(t *testing.T, target, arch string) image {
 	dir := filepath.Join(os.Getenv("GPULEDGER_E2E_IMAGES"), target+"-"+arch)
 	data, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
-		t.Fatalf("there are no images; make image-test builds them: %v", err)
+		t.Fatalf("no images, run make image-test: %v", err)
 	}
 	var i image
 	check(t, json.Unmarshal(data, &i))
@@ -43,19 +43,19 @@ func open(t *testing.T, target, arch string) image {
 	return i
 }
 
-// program returns where the image's program is on this machine.
+// program returns the path of the image's program on this machine.
 func (i image) program() string { return filepath.Join(i.root, i.Config.Entrypoint[0]) }
 
 func version() string { return os.Getenv("GPULEDGER_E2E_VERSION") }
 
-// TestConfiguration checks that each image has its description, and that the reconciler's has no
-// user name.
+// TestConfiguration checks the architecture, the user and the version label of each image. The user
+// is a number, not a name.
 func TestConfiguration(t *testing.T) {
 	for target, user := range map[string]string{"gpuledger": "0:0", "gpuledger-reconciler": "65532:65532"} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			i := open(t, target, arch)
 			if i.Architecture != arch || i.Config.User != user {
-				t.Errorf("%s for %s is for %s, as user %s; want user %s", target, arch, i.Architecture, i.Config.User, user)
+				t.Errorf("%s for %s: architecture %s, user %s, want user %s", target, arch, i.Architecture, i.Config.User, user)
 			}
 			if got := i.Config.Labels["org.opencontainers.image.version"]; got != version() {
 				t.Errorf("%s for %s has version %q, want %q", target, arch, got, version())
@@ -64,8 +64,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestPrograms: everything in an image is of its architecture, the exporter needs
-// nothing that is not there, and the reconciler needs nothing.
+// TestPrograms checks that all programs of an image are for its architecture. The exporter needs
+// only libraries that its image has, and the reconciler needs none.
 func TestPrograms(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for arch, machine := range machines {
@@ -74,14 +74,14 @@ func TestPrograms(t *testing.T) {
 			checkMachine(t, i, machine)
 		}
 		if needed := libraries(t, reconciler.program()); len(needed) > 0 {
-			t.Errorf("the reconciler for %s needs %v", arch, needed)
+			t.Errorf("the reconciler for %s needs libraries %v, want none", arch, needed)
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
-		// The last four are what the driver's library needs: stubs of an old glibc.
+		// The driver's library needs the last four: stubs of an old glibc.
 		needed := append(libraries(t, exporter.program()), "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")
 		for _, library := range needed {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
-				t.Errorf("the exporter for %s lacks a library: %v", arch, err)
+				t.Errorf("the exporter's image for %s lacks a library: %v", arch, err)
 			}
 		}
 	}
@@ -97,8 +97,8 @@ func libraries(t *testing.T, program string) []string {
 	return names
 }
 
-// checkMachine: all programs and libraries of an image are for one machine, and
-// nothing in it can be run with another user's rights.
+// checkMachine checks that all programs and libraries of an image are for one machine, and that no
+// file is setuid or setgid.
 func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	t.Helper()
 	check(t, filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, err error) error {
@@ -110,11 +110,11 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 			return err
 		}
 		if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-			t.Errorf("%s is %v", path, info.Mode())
+			t.Errorf("mode of %s: %v, want neither setuid nor setgid", path, info.Mode())
 		}
 		f, err := elf.Open(path)
 		if err != nil {
-			return nil // no program
+			return nil // not a program
 		}
 		defer f.Close()
 		if f.Machine != machine {
@@ -124,18 +124,17 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 	}))
 }
 
-// TestStart: the programs start where there is no driver, those for arm64 under an
-// emulator.
+// TestStart checks that the programs start without a driver, in an emulator if they are for arm64.
 func TestStart(t *testing.T) {
 	for _, target := range []string{"gpuledger", "gpuledger-reconciler"} {
 		amd64, arm64 := open(t, target, "amd64"), open(t, target, "arm64")
 		emulated, err := exec.Command("qemu-aarch64-static", "-L", arm64.root, arm64.program(), "--version").CombinedOutput()
 		if err != nil {
-			t.Errorf("%s for arm64: %v\n%s", target, err, emulated)
+			t.Errorf("start %s for arm64: %v\n%s", target, err, emulated)
 		}
 		for _, out := range []string{container{image: amd64, args: []string{"--version"}}.output(t), string(emulated)} {
 			if !strings.HasPrefix(out, target+", version "+version()+" (branch: image-test, revision: ") {
-				t.Errorf("%s prints %q", target, out)
+				t.Errorf("%s --version prints %q, want its name and version", target, out)
 			}
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// containerdConfig uses the kubelet's cgroup driver, copies file systems instead
-// of stacking them (the images are tiny and any file system will do), and lets a
-// root without CAP_SYS_RESOURCE start containers (restrict_oom_score_adj).
+// containerdConfig uses the kubelet's cgroup driver. It copies file systems instead of stacking
+// them: the images are tiny, and copies work on any file system. restrict_oom_score_adj lets root
+// without CAP_SYS_RESOURCE start containers.
 const containerdConfig = `version = 2
 root = "DIR/containerd/root"
 state = "/run/containerd"
@@ -39,13 +39,13 @@ runtime_type = "io.containerd.runc.v2"
 SystemdCgroup = false
 `
 
-// startContainerd starts containerd and gives it the images.
+// startContainerd starts containerd and loads the images.
 func startContainerd(t *testing.T, dir string) {
 	t.Helper()
 	config := filepath.Join(dir, "containerd.toml")
 	check(t, os.WriteFile(config, []byte(strings.ReplaceAll(containerdConfig, "DIR", dir)), 0o644))
 	start(t, dir, "containerd", "--config", config)
-	eventually(t, "containerd answers", func() bool {
+	eventually(t, "containerd responds", func() bool {
 		_, err := ctr("version")
 		return err == nil
 	})
@@ -55,7 +55,7 @@ func startContainerd(t *testing.T, dir string) {
 	}.load(t)
 }
 
-// ctr asks containerd about the containers of Kubernetes.
+// ctr runs the program ctr in containerd's namespace for Kubernetes.
 func ctr(args ...string) (string, error) {
 	return output("ctr", append([]string{"--namespace=k8s.io"}, args...)...)
 }
@@ -67,10 +67,10 @@ type running struct {
 	ID      string
 	Sandbox bool     // the pod's pause container
 	PIDs    []uint32 // the container's first process first
-	Devices []string // what the device plugin put into its environment
+	Devices []string // from its environment, which the device plugin sets
 }
 
-// containers returns the running containers, sorted by name, without containers that end meanwhile.
+// containers returns the running containers sorted by name. It omits containers that end meanwhile.
 func containers(t *testing.T) []running {
 	t.Helper()
 	list, err := ctr("tasks", "list")
@@ -89,7 +89,7 @@ func containers(t *testing.T) []running {
 	return found
 }
 
-// compareRunning orders by pod and container.
+// compareRunning orders containers by pod and name.
 func compareRunning(a, b running) int {
 	return cmp.Or(
 		cmp.Compare(a.Name, b.Name),
@@ -98,7 +98,8 @@ func compareRunning(a, b running) int {
 	)
 }
 
-// inspect asks for one container. Its labels are the kubelet's, through the CRI.
+// inspect returns a running container, or false if it has ended. The kubelet sets its labels
+// through the CRI.
 func inspect(id, pid string) (running, bool) {
 	out, err := ctr("containers", "info", id)
 	if err != nil {
@@ -122,12 +123,12 @@ func inspect(id, pid string) (running, bool) {
 			r.PIDs = append(r.PIDs, uint32(n))
 		}
 	}
-	slices.Sort(r.PIDs) // a child is younger than its parent
+	slices.Sort(r.PIDs) // a child has a higher PID than its parent
 	r.Devices = devicesOf(pid)
 	return r, len(r.PIDs) > 0
 }
 
-// devicesOf reads which devices a process was given.
+// devicesOf returns the devices that the environment of a process lists.
 func devicesOf(pid string) []string {
 	env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 	if err != nil {

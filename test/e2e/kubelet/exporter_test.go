@@ -19,12 +19,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// exporterURL is where gpuledger listens, in the network of the test.
+// exporterURL is the exporter's address in the network namespace of the test.
 const exporterURL = "http://127.0.0.1:9840"
 
-// testExporter runs the exporter as it is shipped, with the paths of production,
-// beside a fake driver that shows the containers' real processes. The names and
-// the books have to be right, through a restart of the kubelet.
+// testExporter checks the names and the books of the shipped exporter, also after a restart of the
+// kubelet. The exporter uses the paths of production, and a fake driver that reports the real
+// processes of the containers.
 func (n *node) testExporter(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -44,9 +44,9 @@ func (n *node) testExporter(t *testing.T) {
 	checkPage(t, p, all)
 
 	n.kubelet.stop(t)
-	eventually(t, "the exporter reports that there is no kubelet", func() bool { return !up(scrape(), "pod_resources") })
+	eventually(t, "the exporter reports pod_resources as down", func() bool { return !up(scrape(), "pod_resources") })
 	n.startKubelet()
-	eventually(t, "the exporter understands the new kubelet", ready)
+	eventually(t, "the exporter reads the new kubelet", ready)
 	checkPage(t, p, all)
 	exporter.stop(t)
 	log, err := os.ReadFile(exporter.log)
@@ -54,9 +54,10 @@ func (n *node) testExporter(t *testing.T) {
 	t.Logf("log of gpuledger:\n%s", log)
 }
 
-// inPod returns a shell command that enters the cgroup of a pod before it executes another program,
-// like a sidecar with hostPID: in this test's PID namespace the exporter would otherwise take
-// process 1 for its own container's, and see no host. The kubelet has no such pod.
+// inPod returns a shell command that enters the cgroup of a pod and then executes another program,
+// like a sidecar with hostPID. Otherwise the exporter would take process 1 of this test's PID
+// namespace for a process of its own container, and would find no host. The kubelet has no such
+// pod.
 func inPod(t *testing.T) string {
 	t.Helper()
 	uid := newUID()
@@ -65,7 +66,7 @@ func inPod(t *testing.T) string {
 		top := filepath.Join(h, "gpuledger-sidecar")
 		dir := filepath.Join(top, "kubepods", "pod"+uid, strings.Repeat("5e", 32))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			continue // a hierarchy that is not ours to change
+			continue // a hierarchy that the test may not change
 		}
 		t.Cleanup(func() { check(t, removeCgroup(top)) })
 		fmt.Fprintf(&script, "echo $$ 2>/dev/null >%s/cgroup.procs; ", dir)
@@ -73,8 +74,8 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that names, UIDs and container ids are those of containerd, no process is
-// unmapped, and the books balance.
+// checkPage checks that names, UIDs and container ids are those of containerd, that no process is
+// unmapped, and that the books balance.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()
 	for _, r := range holders(all) {
@@ -98,17 +99,17 @@ func checkPage(t *testing.T, p page, all []running) {
 		}
 	}
 	if got := p.Sum("gpuledger_processes", map[string]string{"mapped": "false"}); got != 0 {
-		t.Errorf("%v processes are unmapped", got)
+		t.Errorf("%v processes are unmapped, want 0", got)
 	}
 	for _, reason := range []string{"host", "unmapped", "unknown", "gap"} {
 		if got := p.Sum("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": reason}); got != 0 {
-			t.Errorf("%v J are unattributed for reason %s", got, reason)
+			t.Errorf("%v J are unattributed for reason %s, want 0", got, reason)
 		}
 	}
 	checkBalance(t, p)
 }
 
-// checkBalance: what the boards counted is what the accounts hold.
+// checkBalance checks that the energy of each board is the sum of its accounts.
 func checkBalance(t *testing.T, p page) {
 	t.Helper()
 	for _, uuid := range gpus {
@@ -116,17 +117,17 @@ func checkBalance(t *testing.T, p page) {
 		energy, accounts := p.Sum("gpuledger_gpu_energy_joules_total", of), p.Sum("gpuledger_container_energy_joules_total", of)+
 			p.Sum("gpuledger_unattributed_energy_joules_total", of)+p.Sum("gpuledger_retired_energy_joules_total", of)
 		if math.Round(energy*1000) != math.Round(accounts*1000) {
-			t.Errorf("%s: the board counted %v J, the accounts hold %v J", uuid, energy, accounts)
+			t.Errorf("%s: energy of the board %v J, sum of its accounts %v J, want equal", uuid, energy, accounts)
 		}
 	}
 }
 
-// holders returns the containers that were given devices.
+// holders returns the containers with allocated devices.
 func holders(all []running) []running {
 	return slices.DeleteFunc(slices.Clone(all), func(r running) bool { return len(r.Devices) == 0 })
 }
 
-// charged returns the containers that have paid for energy they used alone.
+// charged returns the containers that are charged for energy by the method exclusive.
 func charged(p page) map[gpu.Owner]bool {
 	found := make(map[gpu.Owner]bool)
 	for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"}) {
@@ -138,7 +139,7 @@ func charged(p page) map[gpu.Owner]bool {
 	return found
 }
 
-// page is one scrape; empty while there is nothing to scrape.
+// page is the result of one scrape. It is empty if the scrape failed.
 type page = exposition.Page
 
 func scrape() page {
@@ -158,7 +159,7 @@ func scrape() page {
 	return p
 }
 
-// up reports whether all of the given stages are.
+// up reports whether all of the given stages are up.
 func up(p page, stages ...string) bool {
 	return !slices.ContainsFunc(stages, func(s string) bool {
 		return p.Sum("gpuledger_stage_up", map[string]string{"stage": s}) != 1
@@ -167,7 +168,7 @@ func up(p page, stages ...string) bool {
 
 func (n *node) driverState() string { return filepath.Join(n.dir, "driver.tsv") }
 
-// startDriver keeps the fake driver's state up to date: GPUs that draw 200 W, each with the
+// startDriver updates the fake driver's state until the test ends. Each GPU draws 200 W and has the
 // processes of the containers that hold it. Package fakes describes the fields.
 func (n *node) startDriver(t *testing.T, all []running) {
 	t.Helper()

@@ -15,22 +15,22 @@ import (
 	"testing"
 )
 
-// The images: one program under two names, and the exporter.
+// Names of the images. The first two have the same program.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
 	exporterImage = "gpuledger.test/gpuledger:1"
 )
 
-// image is what a test puts into an image. No registry is needed, and no tool that
-// builds images.
+// image describes the content of a container image. The tests build images without a registry and
+// without a build tool.
 type image struct {
 	tags       []string
 	entrypoint string
-	files      map[string]string // from the name in the image to the file on this machine
+	files      map[string]string // paths on this machine, by name in the image
 }
 
-// write writes an archive of the image, as "docker save" does.
+// write writes an archive of the image in the format of "docker save".
 func (i image) write(archive string) error {
 	files := make(map[string][]byte)
 	for name, file := range i.files {
@@ -65,7 +65,7 @@ func (i image) write(archive string) error {
 	return os.WriteFile(archive, packed, 0o644)
 }
 
-// load gives containerd an image.
+// load imports the image into containerd.
 func (i image) load(t *testing.T) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")
@@ -74,7 +74,7 @@ func (i image) load(t *testing.T) {
 	check(t, err)
 }
 
-// pack returns a tar archive of files that everybody may execute.
+// pack returns a tar archive of files with mode 0755.
 func pack(files map[string][]byte) ([]byte, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -18,8 +18,8 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// kubeletConfig lets the kubelet run alone: no API server to ask who may do what,
-// pods from a folder. It runs on cgroups of either version.
+// kubeletConfig makes the kubelet run without an API server: it authorizes every request, and reads
+// pods from a folder. It supports both versions of cgroups.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
 	"kind": "KubeletConfiguration",
@@ -46,14 +46,14 @@ func (n *node) startKubelet() {
 	check(n.t, os.WriteFile(config, []byte(strings.ReplaceAll(kubeletConfig, "DIR", n.dir)), 0o644))
 	n.kubelet = start(n.t, n.dir, n.program("kubelet"),
 		"--config="+config, "--hostname-override="+nodeName, "--node-ip="+nodeIP, "--v=2")
-	eventually(n.t, "the kubelet answers", func() bool {
+	eventually(n.t, "the kubelet responds", func() bool {
 		_, err := listPodResources()
 		return err == nil && inode(podResources) != before && inode(deviceplugin.KubeletSocket) != beforePlugins
 	})
 	n.plugin.register(n.t)
 }
 
-// inode distinguishes sockets of the same name; 0 if there is none.
+// inode returns the inode of a socket, or 0 if there is none. It distinguishes sockets of one name.
 func inode(path string) uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat(path, &s) != nil {

@@ -1,19 +1,17 @@
 //go:build e2e
 
-// Package kubelet_test runs gpuledger beside a real kubelet with real containers:
-// the assumptions of the simulated node are checked on a real one.
+// Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks the
+// assumptions of the simulated node on a real one.
 //
-// The node is isolated inside the machine. The test's binary starts itself again
-// in new network, mount and process namespaces, with empty folders at the paths
-// that the kubelet requires, and runs containerd, the kubelet and gpuledger in
-// there. When that process ends, for any reason, the kernel removes all of it:
-// processes, mounts and the network. Only the pods' cgroups remain, and are
-// removed from outside. A named network namespace (ip netns) would leave all of
-// that to be cleaned up, and hides the cgroups.
+// The node is isolated inside the machine. The test binary starts itself again in new network,
+// mount and process namespaces, with empty folders at the paths that the kubelet requires. It runs
+// containerd, the kubelet and gpuledger there. When that process ends, for any reason, the kernel
+// removes its processes, mounts and network. Only the pods' cgroups remain, and the outer process
+// removes them. A named network namespace (ip netns) would leave all of this to be cleaned up, and
+// hides the cgroups.
 //
-// The kubelet runs alone, without an API server. Pods come from a folder of
-// manifests; it admits them, calls the device plugin, and responds on its
-// sockets as in a cluster.
+// The kubelet runs without an API server. It reads pods from a folder of manifests, admits them,
+// calls the device plugin, and responds on its sockets as in a cluster.
 package kubelet_test
 
 import (
@@ -35,10 +33,10 @@ import (
 )
 
 const (
-	// programsEnv names the folder with the programs built by the script run:
+	// programsEnv is the variable with the folder of the programs that the script run builds:
 	// kubelet and podsapi.
 	programsEnv = "GPULEDGER_E2E_KUBELET"
-	// insideEnv is set in the process inside the namespaces: its work folder.
+	// insideEnv is the variable with the work folder of the process inside the namespaces.
 	insideEnv = "GPULEDGER_E2E_DIR"
 )
 
@@ -58,13 +56,13 @@ func TestMain(m *testing.M) {
 	os.Exit(outside())
 }
 
-// outside builds what the tests need, runs them inside the namespaces, and cleans
-// up. It returns the exit status.
+// outside builds the programs, runs the tests inside the namespaces, and cleans up. It returns the
+// exit status.
 func outside() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir := filepath.Join(os.Getenv(programsEnv), "work")
-	err := cleanUp(dir) // after a run that was killed
+	err := cleanUp(dir) // after an earlier run that was killed
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(kubeletRoot, 0o750))
 	}
@@ -81,8 +79,8 @@ func outside() int {
 	return 0
 }
 
-// cleanUp removes what the end of the namespaces does not. The kubelet's folder was
-// only mounted on, and is empty.
+// cleanUp removes the cgroups and folders that remain after the end of the namespaces. The
+// kubelet's folder was only a mount point and is empty.
 func cleanUp(dir string) error {
 	err := os.Remove(kubeletRoot)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,7 +95,7 @@ func build(dir string) error {
 	const module = "github.com/gpuledger/gpuledger/"
 	exporter := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
 	workload := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), module+"test/e2e/kubelet/workload")
-	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // its image holds no C library
+	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no C library
 	for _, cmd := range []*exec.Cmd{exporter, workload} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
@@ -107,10 +105,9 @@ func build(dir string) error {
 	return err
 }
 
-// runInside runs this program in namespaces of its own, and does not return before
-// every process in them is gone.
+// runInside runs this program in new namespaces, and returns after every process in them has ended.
 func runInside(ctx context.Context, dir string) error {
-	runtime.LockOSThread() // the child is killed when the thread that started it ends
+	runtime.LockOSThread() // Pdeathsig kills the child when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"="+dir)

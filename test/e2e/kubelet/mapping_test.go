@@ -24,7 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
-// TestRealKubelet runs one node. Each part makes pods of its own and removes them.
+// TestRealKubelet checks gpuledger on one node. Each subtest creates its own pods and removes them.
 func TestRealKubelet(t *testing.T) {
 	n := startNode(t)
 	t.Run("processes and allocations", n.testMapping)
@@ -41,7 +41,7 @@ func TestRealKubelet(t *testing.T) {
 	t.Run("replaced plugin pod", n.testReplacedPod)
 }
 
-// A mapper maps devices and processes.
+// mapper maps devices and processes to owners.
 type mapper struct {
 	*podmapper.Mapper
 	*owner.Chain
@@ -57,8 +57,8 @@ func newMapper() mapper {
 	return mapper{m, owner.NewChain(proc.Tree{Root: "/proc"}, host.Now, m)}
 }
 
-// testMapping: every process and every allocation leads to its container, and the
-// processes around them to none.
+// testMapping checks that every process and every allocation is mapped to its container, and that
+// the processes outside the pods are mapped to the host.
 func (n *node) testMapping(t *testing.T) {
 	n.run(t, trainer())
 	n.run(t, server())
@@ -75,12 +75,12 @@ func (n *node) testMapping(t *testing.T) {
 	links, err := os.ReadDir(containerLogs)
 	check(t, err)
 	if !slices.ContainsFunc(links, func(l os.DirEntry) bool { return len(l.Name()) == 255 }) {
-		t.Error("the kubelet cut no log link's name")
+		t.Error("no log link has a name of 255 bytes, want a link with a truncated name")
 	}
 	for what, pid := range map[string]int{"the test": os.Getpid(), "the kubelet": n.kubelet.cmd.Process.Pid} {
 		p, ok := m.Process(uint32(pid))
 		if want := (gpu.Owner{Kind: gpu.OwnerHost}); !ok || p.Owner != want {
-			t.Errorf("%s belongs to %+v, want %+v", what, p.Owner, want)
+			t.Errorf("owner of %s: %+v, want %+v", what, p.Owner, want)
 		}
 	}
 	for _, r := range all {
@@ -88,18 +88,18 @@ func (n *node) testMapping(t *testing.T) {
 	}
 }
 
-// checkProcesses compares the mapper's view of the containers' processes with containerd's.
+// checkProcesses compares the mapper's owners of processes with the containers of containerd.
 func checkProcesses(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	for _, r := range all {
 		want := r.Owner
-		if r.Sandbox { // a process of the pod, and of no container that has a name
+		if r.Sandbox { // a process of the pod, but of no named container
 			want = gpu.Owner{Kind: gpu.OwnerPending}
 		}
 		for _, pid := range r.PIDs {
 			p, ok := m.Process(pid)
 			if !ok {
-				t.Errorf("there is no process %d", pid)
+				t.Errorf("the mapper does not find process %d", pid)
 			}
 			if diff := gocmp.Diff(want, p.Owner); diff != "" {
 				t.Errorf("owner of process %d (-containerd +gpuledger):\n%s", pid, diff)
@@ -108,8 +108,8 @@ func checkProcesses(t *testing.T, m mapper, all []running) {
 	}
 }
 
-// checkAllocations holds the allocations against what the device plugin put into
-// the containers' environment.
+// checkAllocations compares the allocations with the devices that the device plugin put into the
+// containers' environment.
 func checkAllocations(t *testing.T, m mapper, all []running) {
 	t.Helper()
 	want := []gpu.Allocation{}
@@ -129,8 +129,8 @@ func checkAllocations(t *testing.T, m mapper, all []running) {
 }
 
 // testInit checks that the kubelet passes an init container's devices on to the containers after
-// it, and lists these as holders from the start. The process is still the init container's. A
-// native sidecar keeps its devices to itself.
+// it, and lists these as holders from the start. The process still belongs to the init container. A
+// native sidecar does not pass its devices on.
 func (n *node) testInit(t *testing.T) {
 	p := batch()
 	p.containers = []container{{name: "prepare", kind: initial, gpus: 1}, {name: "proxy", kind: nativeSidecar, gpus: 1}, {name: "main", gpus: 1}}
@@ -141,7 +141,7 @@ func (n *node) testInit(t *testing.T) {
 	check(t, m.Refresh(t.Context()))
 	checkProcesses(t, m, containers(t))
 	if holder := holderOf(m, first[0].Devices[0]); holder.Part != "proxy" || holder.UID != p.uid {
-		t.Errorf("while the init container runs its device is held by %+v, want the native sidecar", holder)
+		t.Errorf("while the init container runs, the holder of its device is %+v, want the native sidecar", holder)
 	}
 	check(t, syscall.Kill(int(first[0].PIDs[0]), syscall.SIGTERM))
 	second := n.await(t, pod{p.name, p.uid, p.containers[1:]})
@@ -150,7 +150,7 @@ func (n *node) testInit(t *testing.T) {
 	checkAllocations(t, m, second)
 }
 
-// holderOf returns who holds a GPU.
+// holderOf returns the owner to which a GPU is allocated.
 func holderOf(m mapper, uuid string) gpu.Owner {
 	for _, a := range m.Allocations().List {
 		if a.Device.UUID == uuid {
@@ -160,7 +160,7 @@ func holderOf(m mapper, uuid string) gpu.Owner {
 	return gpu.Owner{}
 }
 
-// testFinished: a pod that ran to its end holds nothing any more.
+// testFinished checks that a finished pod no longer holds a device.
 func (n *node) testFinished(t *testing.T) {
 	batch := batch()
 	up := n.run(t, batch)
@@ -183,20 +183,20 @@ func (n *node) testFinished(t *testing.T) {
 		}
 	}
 	if got := m.Owner(before.ID); got != before.Owner {
-		t.Errorf("owner of the ended process: %+v, was %+v", got, before.Owner)
+		t.Errorf("owner of the ended process: %+v, want %+v", got, before.Owner)
 	}
-	eventually(t, "the kubelet lists it no more", func() bool { return !listed(t, batch) })
+	eventually(t, "the kubelet no longer lists the pod", func() bool { return !listed(t, batch) })
 	check(t, m.Refresh(t.Context()))
-	checkAllocations(t, m, containers(t)) // the other pod's
+	checkAllocations(t, m, containers(t)) // of the other pod
 }
 
-// runs reports whether any container of a pod runs, the pause container included.
+// runs reports whether any container of a pod runs, including the pause container.
 func runs(t *testing.T, p pod) bool {
 	t.Helper()
 	return slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 }
 
-// listed reports whether the kubelet lists devices of a pod.
+// listed reports whether the kubelet lists devices for a pod.
 func listed(t *testing.T, p pod) bool {
 	t.Helper()
 	list, err := listPodResources()
@@ -208,7 +208,7 @@ func listed(t *testing.T, p pod) bool {
 	})
 }
 
-// testSameName: a pod that is created again under its old name is another pod.
+// testSameName checks that a pod that is created again under its old name is a new pod.
 func (n *node) testSameName(t *testing.T) {
 	old := server()
 	again := old
@@ -218,13 +218,13 @@ func (n *node) testSameName(t *testing.T) {
 	check(t, m.Refresh(t.Context()))
 	before, _ := m.Process(first[0].PIDs[0])
 
-	n.write(t, again) // in the place of the old one
+	n.write(t, again) // replaces the old manifest
 	for ended := false; !ended; {
 		check(t, m.Refresh(t.Context()))
 		ended = !alive(first[0].PIDs[0])
 		for _, a := range m.Allocations().List {
 			if uid := a.Owner.UID; uid != "" && uid != old.uid && uid != again.uid {
-				t.Errorf("%s is held by a pod with UID %s", a.Device.UUID, uid)
+				t.Errorf("%s is held by a pod with UID %s, want the UID of the old or the new pod", a.Device.UUID, uid)
 			}
 		}
 		<-time.After(20 * time.Millisecond)
@@ -234,17 +234,17 @@ func (n *node) testSameName(t *testing.T) {
 	checkProcesses(t, m, containers(t))
 	checkAllocations(t, m, containers(t))
 	if second[0].UID != again.uid || second[0].ID == first[0].ID {
-		t.Errorf("containerd runs %+v, want a new pod", second[0])
+		t.Errorf("containerd runs %+v, want a new container of the new pod", second[0])
 	}
 	if got := m.Owner(before.ID); got != before.Owner || got.UID != old.uid {
-		t.Errorf("owner of the old pod's process: %+v, was %+v", got, before.Owner)
+		t.Errorf("owner of the old pod's process: %+v, want %+v", got, before.Owner)
 	}
 }
 
 func alive(pid uint32) bool { return syscall.Kill(int(pid), 0) == nil }
 
-// testRestart: without a kubelet the last answer stands, and the first answer of a
-// new one is understood.
+// testRestart checks that the mapper keeps the last list while there is no kubelet, and reads the
+// list of a new kubelet.
 func (n *node) testRestart(t *testing.T) {
 	n.run(t, trainer())
 	m := newMapper()
@@ -253,17 +253,17 @@ func (n *node) testRestart(t *testing.T) {
 
 	n.kubelet.stop(t)
 	if inode(podResources) != socket {
-		t.Error("the stopped kubelet took its socket along")
+		t.Error("the socket changed when the kubelet stopped")
 	}
 	if err := m.Refresh(t.Context()); err == nil {
-		t.Error("a poll without a kubelet has no error")
+		t.Error("Refresh without a kubelet returns no error")
 	}
 	checkProcesses(t, m, all)
 	checkAllocations(t, m, all)
 
 	n.startKubelet()
 	if inode(podResources) == socket {
-		t.Error("the new kubelet's socket is the old one")
+		t.Error("the new kubelet did not replace the socket")
 	}
 	n.awaitPolls(t, m, len(m.Allocations().List))
 	if diff := gocmp.Diff(all, containers(t)); diff != "" {
@@ -272,15 +272,15 @@ func (n *node) testRestart(t *testing.T) {
 	checkProcesses(t, m, all)
 	checkAllocations(t, m, all)
 
-	n.run(t, server()) // the new kubelet, the old mapper
+	n.run(t, server()) // the new kubelet with the same mapper
 	check(t, m.Refresh(t.Context()))
 	checkProcesses(t, m, containers(t))
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until a number of allocations is known again, for no longer than
-// two polls of production take. A new kubelet answers at once, but with an empty
-// list until it has read its manifests.
+// awaitPolls polls until the mapper has a number of allocations again, for at most 20 s, in which
+// production polls twice. A new kubelet responds at once, but with an empty list until it has read
+// its manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0
@@ -295,10 +295,10 @@ func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	t.Logf("understood after %v and %d polls, of which the first %d had an empty list", time.Since(began), polls, empty)
+	t.Logf("complete list after %v and %d polls, %d of them with an empty list", time.Since(began), polls, empty)
 }
 
-// cgroupOf returns a line of a process's cgroups that names its pod.
+// cgroupOf returns the line of a process's cgroup file that names its pod, or "none".
 func cgroupOf(t *testing.T, pid uint32) string {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

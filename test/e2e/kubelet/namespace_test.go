@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletRoot is where the kubelet has to live: the device plugins' folder in it
+// kubeletRoot is the kubelet's folder. Its path is fixed, since the folder for device plugins in it
 // is a constant of their API.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP is the node's address. The kubelet takes none of the loopback network;
-// this one (RFC 5737) exists in the test's network namespace only.
+// nodeIP is the node's address. The kubelet rejects addresses of the loopback network. This one
+// (RFC 5737) exists only in the network namespace of the test.
 const nodeIP = "192.0.2.1"
 
-// kernelSettings are what a kubelet sets for the whole machine.
+// kernelSettings are the settings that a kubelet changes for the whole machine.
 var kernelSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
@@ -38,7 +38,7 @@ func obstacle() error {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(os.Getenv(programsEnv), "kubelet")); err != nil {
-		return errors.New("there is no kubelet; make e2e-kubelet builds one")
+		return errors.New("the kubelet is not built: run make e2e-kubelet")
 	}
 	if files, _ := os.ReadDir(kubeletRoot); len(files) > 0 {
 		return fmt.Errorf("%s is not empty: this machine is, or was, a Kubernetes node", kubeletRoot)
@@ -49,17 +49,17 @@ func obstacle() error {
 	for _, h := range hierarchies() {
 		probe := filepath.Join(h, "gpuledger-e2e")
 		if err := os.Mkdir(probe, 0o755); err != nil {
-			return fmt.Errorf("no cgroups can be made: %w", err)
+			return fmt.Errorf("create a cgroup: %w", err)
 		}
 		_ = os.Remove(probe)
 	}
 	if out, err := exec.Command("unshare", "--net", "--mount", "--pid", "--fork", "true").CombinedOutput(); err != nil {
-		return fmt.Errorf("no namespaces can be made: %s", out)
+		return fmt.Errorf("create namespaces: %s", out)
 	}
 	return nil
 }
 
-// moveIn turns the new namespaces into a machine for one node.
+// moveIn prepares the new namespaces for one node: mounts, kernel settings and network.
 func moveIn(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts private: %w", err)
@@ -67,7 +67,7 @@ func moveIn(dir string) error {
 	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
-	// In /run, systemd is hidden too, so that no program calls it for cgroups.
+	// An empty /run also hides systemd, so no program calls it to manage cgroups.
 	for _, path := range []string{"/run", "/var/log", kubeletRoot} {
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0755"); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)
@@ -86,8 +86,8 @@ func moveIn(dir string) error {
 	return nil
 }
 
-// shadow lets writes to a file of the kernel go to a copy. The machine's own
-// settings are never changed, so that none has to be restored.
+// shadow mounts a copy over a file of the kernel. Writes go to the copy, so the machine's own
+// settings do not change and need no restoration.
 func shadow(dir, file string) error {
 	value, err := os.ReadFile(file)
 	if err != nil {
@@ -100,22 +100,22 @@ func shadow(dir, file string) error {
 	return unix.Mount(kept, file, "", unix.MS_BIND, "")
 }
 
-// hierarchies returns the cgroup file systems: one for each controller of version
-// 1, or the one of version 2.
+// hierarchies returns the mount points of cgroups: one for each controller of version 1, or one for
+// version 2.
 func hierarchies() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
 		return []string{root}
 	}
-	found, _ := filepath.Glob(root + "/*/cgroup.procs") // the pattern is well formed
+	found, _ := filepath.Glob(root + "/*/cgroup.procs") // the pattern is valid
 	for i, f := range found {
 		found[i] = filepath.Dir(f)
 	}
 	return found
 }
 
-// removeCgroups removes what a kubelet leaves in every hierarchy. A cgroup with
-// processes stays, and is an error.
+// removeCgroups removes the cgroups that a kubelet leaves in every hierarchy. It returns an error
+// for a cgroup with processes, which cannot be removed.
 func removeCgroups() error {
 	var errs []error
 	for _, h := range hierarchies() {

@@ -24,17 +24,17 @@ func startNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, dir: os.Getenv(insideEnv), plugin: &plugin{}}
 	check(t, os.Mkdir(filepath.Join(n.dir, "manifests"), 0o755))
-	t.Cleanup(func() { showLogs(t, n.dir) }) // at the end
+	t.Cleanup(func() { showLogs(t, n.dir) }) // runs last
 	startContainerd(t, n.dir)
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet()
 	return n
 }
 
-// program is the path of a program that the script run built.
+// program returns the path of a program that the script run built.
 func (n *node) program(name string) string { return filepath.Join(os.Getenv(programsEnv), name) }
 
-// run gives the kubelet a manifest and waits until all of the pod's containers run.
+// run writes the manifest of a pod and waits until all containers of the pod run.
 func (n *node) run(t *testing.T, p pod) []running {
 	t.Helper()
 	n.write(t, p)
@@ -42,8 +42,8 @@ func (n *node) run(t *testing.T, p pod) []running {
 	return n.await(t, p)
 }
 
-// await waits until exactly the given containers of a pod run, and returns them
-// without the pause container.
+// await waits until exactly the given containers of a pod run, and returns them without the pause
+// container.
 func (n *node) await(t *testing.T, p pod) []running {
 	t.Helper()
 	var up []running
@@ -59,7 +59,7 @@ func (n *node) await(t *testing.T, p pod) []running {
 }
 
 // isUp reports whether a running container is the expected one, with all its processes and its log
-// link, which the kubelet makes just after the start.
+// link, which the kubelet creates just after the start.
 func (c container) isUp(r running) bool {
 	processes := 1
 	if c.withChild {
@@ -69,20 +69,20 @@ func (c container) isUp(r running) bool {
 }
 
 func isLinked(r running) bool {
-	links, _ := os.ReadDir(containerLogs) // none before the first container
+	links, _ := os.ReadDir(containerLogs) // missing before the first container
 	return slices.ContainsFunc(links, func(l os.DirEntry) bool {
 		log, _ := os.Readlink(filepath.Join(containerLogs, l.Name()))
 		return strings.HasSuffix(filepath.Dir(log), "_"+r.UID+"/"+r.Part)
 	})
 }
 
-// write gives the kubelet a pod.
+// write writes the manifest of a pod for the kubelet.
 func (n *node) write(t *testing.T, p pod) {
 	t.Helper()
 	n.writeManifest(t, p, p.manifest())
 }
 
-// writeManifest puts a manifest in place in one go.
+// writeManifest writes or replaces a manifest atomically.
 func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
 	t.Helper()
 	data, err := json.Marshal(manifest)
@@ -94,11 +94,11 @@ func (n *node) writeManifest(t *testing.T, p pod, manifest any) {
 
 func (n *node) manifest(p pod) string { return filepath.Join(n.dir, "manifests", p.name+".json") }
 
-// remove removes a pod and waits until no process of it runs.
+// remove removes a pod and waits until none of its containers runs.
 func (n *node) remove(t *testing.T, p pod) {
 	t.Helper()
 	check(t, os.Remove(n.manifest(p)))
-	eventually(t, p.fullName()+" is gone", func() bool {
+	eventually(t, p.fullName()+" has ended", func() bool {
 		return !slices.ContainsFunc(containers(t), func(r running) bool { return r.Name == p.fullName() })
 	})
 }

@@ -20,7 +20,8 @@ import (
 
 const (
 	resource = "nvidia.com/gpu"
-	// devicesVariable passes the allocated devices to the container and its runtime.
+	// devicesVariable is the environment variable that passes the allocated devices to the
+	// container and its runtime.
 	devicesVariable = "NVIDIA_VISIBLE_DEVICES"
 	endpoint        = "gpuledger-e2e.sock"
 )
@@ -41,8 +42,8 @@ type plugin struct {
 	listed chan struct{}
 }
 
-// register serves the plugin's socket and registers it with the kubelet. A new kubelet forgets its
-// plugins and removes their sockets, so the plugin has to register again.
+// register serves the plugin's socket and registers it with the kubelet. A new kubelet has no
+// registered plugins and removes their sockets, so the plugin must register again.
 func (p *plugin) register(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -55,7 +56,7 @@ func (p *plugin) register(t *testing.T) {
 	p.server, p.listed = grpc.NewServer(), make(chan struct{}, 10)
 	deviceplugin.RegisterDevicePluginServer(p.server, p)
 	server := p.server
-	go func() { _ = server.Serve(listener) }() // it ends when it is stopped
+	go func() { _ = server.Serve(listener) }() // returns on Stop
 
 	conn, err := dial(deviceplugin.KubeletSocket)
 	check(t, err)
@@ -75,7 +76,7 @@ func (p *plugin) stop() {
 	}
 }
 
-// GetDevicePluginOptions returns that the plugin needs no further calls.
+// GetDevicePluginOptions returns empty options, since the plugin needs no further calls.
 func (p *plugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{}, nil
 }
@@ -105,7 +106,7 @@ func (p *plugin) Allocate(_ context.Context, request *deviceplugin.AllocateReque
 	return answer, nil
 }
 
-// listPodResources asks the kubelet once, without gpuledger.
+// listPodResources requests the kubelet's list once, without gpuledger.
 func listPodResources() ([]*podresources.PodResources, error) {
 	conn, err := dial(podResources)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// pod is what a test wants to run.
+// pod describes a pod of a test.
 type pod struct {
 	name string
-	// uid is made by the kubelet if empty, from the manifest.
+	// uid is optional. If it is empty, the kubelet generates one from the manifest.
 	uid        string
 	containers []container
 }
 
-// container is a container of a pod that a test wants.
+// container describes a container of a pod.
 type container struct {
 	name      string
 	kind      kind
@@ -25,24 +25,24 @@ type container struct {
 	resources map[string]string // limits such as cpu; they decide the pod's QoS class
 }
 
-// kind is when a container runs.
+// kind determines when a container runs.
 type kind int
 
-// The kinds of containers.
+// Kinds of containers.
 const (
 	ordinary      kind = iota
 	initial            // an init container, before the others
-	nativeSidecar      // an init container that continues
+	nativeSidecar      // an init container that keeps running
 )
 
-// namespace is that of all pods.
+// namespace is the namespace of all pods.
 const namespace = "research"
 
-// fullName is how the kubelet names a pod of a manifest.
+// fullName returns the name that the kubelet gives to a pod of a manifest.
 func (p pod) fullName() string { return p.name + "-" + nodeName }
 
-// manifest returns a pod as Kubernetes spells it. It uses the node's own network, so
-// that no network plugin is needed.
+// manifest returns the manifest of a pod. The pod uses the host network, so no network plugin is
+// needed.
 func (p pod) manifest() map[string]any {
 	var ordinaries, inits []any
 	for _, c := range p.containers {
@@ -83,11 +83,11 @@ func (c container) manifest() map[string]any {
 	return m
 }
 
-// The pods of the tests: one with two containers, and one of every QoS class, which
-// are different places among the cgroups; UIDs as the kubelet makes them for
-// manifests (32 digits) and as the API server makes them (UUIDs).
+// The pods of the tests cover two containers in a pod, and every QoS class, since each class has
+// another place among the cgroups. They also cover the UIDs that the kubelet generates for
+// manifests (32 digits) and those of the API server (UUIDs).
 
-// trainer is Burstable. Its UID comes from the kubelet.
+// trainer returns a Burstable pod. The kubelet generates its UID.
 func trainer() pod {
 	return pod{name: unique("trainer"), containers: []container{
 		{name: "main", gpus: 2, withChild: true, resources: map[string]string{"cpu": "200m"}},
@@ -95,20 +95,20 @@ func trainer() pod {
 	}}
 }
 
-// server is Guaranteed.
+// server returns a Guaranteed pod.
 func server() pod {
 	return pod{name: unique("server"), uid: newUID(), containers: []container{
 		{name: "main", gpus: 1, resources: map[string]string{"cpu": "100m", "memory": "64Mi"}},
 	}}
 }
 
-// batch is BestEffort.
+// batch returns a BestEffort pod.
 func batch() pod {
 	return pod{name: unique("batch"), uid: newUID(), containers: []container{{name: "main", gpus: 1}}}
 }
 
-// longName has names so long that its log link's name holds only the first twenty
-// digits of the container's id.
+// longName returns a pod with long names: the name of its log link has room for only the first
+// twenty digits of the container id.
 func longName() pod {
 	name := unique(strings.Repeat("long-", 30))
 	rest := 251 - 20 - len(pod{name: name}.fullName()+"_"+namespace+"_-")
@@ -117,12 +117,12 @@ func longName() pod {
 	}}
 }
 
-// unique returns a name that no other pod has. The kubelet would hold a pod back
-// until the last one of its name is forgotten.
+// unique returns a name that no other pod has. The kubelet would delay a pod until it has removed
+// the last pod of the same name.
 func unique(name string) string { return name + "-" + newUID()[:8] }
 
-// newUID returns a UID as the API server makes them. The kubelet never runs a pod
-// again whose UID it saw end.
+// newUID returns a UID in the format of the API server. The kubelet never runs a second pod with
+// the UID of a pod that ended.
 func newUID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails

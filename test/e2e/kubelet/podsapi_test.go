@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// apiPod is the part of a core/v1 Pod that can serve gpuledger.
+// apiPod is the part of a core/v1 Pod that is of use to gpuledger.
 type apiPod struct {
 	Metadata struct{ Name, Namespace, UID, DeletionTimestamp string }
 	Status   struct {
@@ -37,7 +37,7 @@ type apiContainer struct {
 	}
 }
 
-// devices returns the ids of the devices that a container was given.
+// devices returns the ids of the devices that are allocated to a container.
 func (c apiContainer) devices() []string {
 	var ids []string
 	for _, s := range c.AllocatedResourcesStatus {
@@ -49,7 +49,7 @@ func (c apiContainer) devices() []string {
 	return ids
 }
 
-// String is what a watch shows of a pod.
+// String returns the state of a pod for the log of a watch.
 func (p apiPod) String() string {
 	text := p.Metadata.Name + " " + p.Metadata.UID + " " + p.Status.Phase
 	for _, c := range p.Status.ContainerStatuses {
@@ -73,13 +73,13 @@ func (n *node) testPodsAPI(t *testing.T) {
 	var want []running
 	for _, r := range containers(t) {
 		if !r.Sandbox {
-			r.PIDs = nil // not the kubelet's business
+			r.PIDs = nil // the kubelet does not report PIDs
 			slices.Sort(r.Devices)
 			want = append(want, r)
 		}
 	}
 	var got []running
-	// A pod's status follows its containers by up to a second.
+	// The status of a pod is up to a second older than its containers.
 	eventually(t, "the Pods API has all containers", func() bool {
 		got = n.apiContainers(t)
 		return gocmp.Equal(want, got)
@@ -89,7 +89,7 @@ func (n *node) testPodsAPI(t *testing.T) {
 	}
 }
 
-// apiContainers returns the running containers by the kubelet's Pods API.
+// apiContainers returns the running containers that the kubelet's Pods API lists.
 func (n *node) apiContainers(t *testing.T) []running {
 	t.Helper()
 	out, err := output(n.program("podsapi"), "list", podsAPI)
@@ -115,13 +115,13 @@ func (n *node) apiContainers(t *testing.T) []running {
 // testPodsAPIWatch checks that a watch reports a pod's life in order, and its end.
 func (n *node) testPodsAPIWatch(t *testing.T) {
 	events := n.watch(t)
-	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // the pods of the tests before, if any are left
+	for next(t, events).Type != "INITIAL_SYNC_COMPLETE" { // events of pods that remain from earlier tests
 	}
 	p := batch()
 	n.write(t, p)
 	first := nextOf(t, events, p, func(apiEvent) bool { return true })
 	if first.Type != "ADDED" || len(first.Pod.Status.ContainerStatuses[0].devices()) != 1 {
-		t.Errorf("the pod begins with %s, want ADDED and a device", first)
+		t.Errorf("the first event of the pod is %s, want ADDED with one device", first)
 	}
 	nextOf(t, events, p, func(e apiEvent) bool { return e.Pod.Status.Phase == "Running" })
 	up := n.await(t, p)
@@ -154,7 +154,7 @@ type apiEvent struct {
 
 func (e apiEvent) String() string { return e.Type + " " + e.Pod.String() }
 
-// watch follows the Pods API until the test is over.
+// watch returns the events of the Pods API until the test ends.
 func (n *node) watch(t *testing.T) <-chan apiEvent {
 	t.Helper()
 	cmd := exec.Command(n.program("podsapi"), "watch", podsAPI)
@@ -187,11 +187,11 @@ func next(t *testing.T, events <-chan apiEvent) apiEvent {
 	select {
 	case e, ok := <-events:
 		if !ok {
-			t.Fatal("the watch ended")
+			t.Fatal("the watch ended before the expected event")
 		}
 		return e
 	case <-time.After(time.Minute):
-		t.Fatal("the watch no longer reports changes")
+		t.Fatal("the watch reported no event for a minute")
 	}
 	return apiEvent{}
 }

@@ -18,10 +18,10 @@ import (
 type daemon struct {
 	cmd    *exec.Cmd
 	log    string
-	exited chan struct{} // closed when it is gone
+	exited chan struct{} // closed when the program has ended
 }
 
-// start runs a program until it is stopped, or until the test is over.
+// start runs a program until it is stopped, or until the test ends.
 func start(t *testing.T, dir, name string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{cmd: exec.Command(name, args...), exited: make(chan struct{})}
@@ -32,7 +32,7 @@ func start(t *testing.T, dir, name string, args ...string) *daemon {
 	d.cmd.Stdout, d.cmd.Stderr = file, file
 	check(t, d.cmd.Start())
 	go func() {
-		_ = d.cmd.Wait() // how it ended is in its log
+		_ = d.cmd.Wait() // the log has the reason
 		close(d.exited)
 	}()
 	t.Cleanup(func() {
@@ -48,24 +48,24 @@ func showLogs(t *testing.T, dir string) {
 	if !t.Failed() {
 		return
 	}
-	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is well formed
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is valid
 	for _, log := range logs {
 		t.Logf("the end of %s:\n%s", filepath.Base(log), tail(log))
 	}
 }
 
-// stop asks the program to end and waits for it.
+// stop sends SIGTERM to the program and waits until it ends.
 func (d *daemon) stop(t *testing.T) {
 	t.Helper()
 	check(t, d.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-d.exited:
 	case <-time.After(20 * time.Second):
-		t.Fatalf("%s does not end", d.cmd.Path)
+		t.Fatalf("%s did not end within 20 s after SIGTERM", d.cmd.Path)
 	}
 }
 
-// tail returns the last lines of a log that are worth reading.
+// tail returns the last lines of a log.
 func tail(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -75,7 +75,7 @@ func tail(file string) string {
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
 }
 
-// output runs a program and returns what it prints.
+// output runs a program and returns its output.
 func output(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -84,7 +84,7 @@ func output(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// eventually waits for a condition, for at most half a minute.
+// eventually waits until a condition holds, for at most 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); {

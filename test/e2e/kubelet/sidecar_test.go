@@ -16,14 +16,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
-// The tests of this file run the shipped definition of the exporter's container in
-// the pod of a device plugin, whose container must never notice.
+// The tests of this file run the shipped definition of the exporter's container in the pod of a
+// device plugin. The plugin's own container must not be affected.
 
-// stateFolder is where the exporter keeps its books on the host.
+// stateFolder is the folder of the exporter's books on the host.
 const stateFolder = "/run/gpuledger"
 
-// pluginPod returns a device plugin's pod with the exporter in it, which a test may
-// change first.
+// pluginPod returns a device plugin's pod with the exporter in it. change modifies the exporter's
+// container first.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
 	sidecar := deploy.Container(exporterImage)
@@ -70,12 +70,12 @@ func pluginOf(t *testing.T, p pod) (running, bool) {
 	return all[i], true
 }
 
-// checkUntouched: the plugin's container is the one of before, process by process.
+// checkUntouched checks that the plugin's container and its processes are the same as before.
 func checkUntouched(t *testing.T, p pod, before running) {
 	t.Helper()
 	now, ok := pluginOf(t, p)
 	if !ok || now.ID != before.ID || !slices.Equal(now.PIDs, before.PIDs) {
-		t.Errorf("the plugin's container was %+v, is %+v", before, now)
+		t.Errorf("the plugin's container was %+v, is %+v, want the same id and processes", before, now)
 	}
 }
 
@@ -99,7 +99,8 @@ func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// testSidecarWithoutImage: an image that cannot be pulled, and is tried again.
+// testSidecarWithoutImage checks that an image that cannot be pulled does not affect the plugin.
+// The kubelet retries the pull.
 func (n *node) testSidecarWithoutImage(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image = "gpuledger.test/missing:1" })
 	plugin := n.runPlugin(t, p, manifest)
@@ -111,20 +112,21 @@ func (n *node) testSidecarWithoutImage(t *testing.T) {
 	n.remove(t, p)
 }
 
-// testSidecarCrashes: a program that ends at once, and is started again.
+// testSidecarCrashes checks that an exporter that ends at once does not affect the plugin. The
+// kubelet restarts it.
 func (n *node) testSidecarCrashes(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"crash"} })
 	plugin := n.runPlugin(t, p, manifest)
-	eventually(t, "the sidecar was started again", func() bool { return n.sidecarStatus(t, p).RestartCount > 0 })
+	eventually(t, "the kubelet restarts the sidecar", func() bool { return n.sidecarStatus(t, p).RestartCount > 0 })
 	checkUntouched(t, p, plugin)
 	n.remove(t, p)
 }
 
-// testSidecarEats: a program that takes more than its memory limit.
+// testSidecarEats checks that an exporter that exceeds its memory limit does not affect the plugin.
 func (n *node) testSidecarEats(t *testing.T) {
 	p, manifest := pluginPod(func(c *corev1.Container) { c.Image, c.Args = workloadImage, []string{"eat"} })
 	plugin := n.runPlugin(t, p, manifest)
-	eventually(t, "the sidecar was killed for its memory", func() bool {
+	eventually(t, "the kernel kills the sidecar for its memory", func() bool {
 		s := n.sidecarStatus(t, p)
 		return isKilled(s.State) || isKilled(s.LastTerminationState)
 	})
@@ -143,25 +145,24 @@ func (n *node) testReplacedPod(t *testing.T) {
 	n.exporterImage(t).load(t)
 	n.run(t, trainer())
 	n.startDriver(t, holders(containers(t)))
-	check(t, os.RemoveAll(stateFolder)) // of earlier tests
+	check(t, os.RemoveAll(stateFolder)) // left by earlier tests
 	before := n.runExporter(t, func(page) bool { return true })
 	info, err := os.Stat(stateFolder)
 	check(t, err)
 	if !info.IsDir() {
-		t.Errorf("%s is %v", stateFolder, info.Mode())
+		t.Errorf("mode of %s: %v, want a folder", stateFolder, info.Mode())
 	}
 	after := n.runExporter(t, func(p page) bool { return exclusive(p) > exclusive(before) })
 	for _, uuid := range gpus {
 		of := map[string]string{"UUID": uuid}
 		if was, is := before.Sum(boardEnergy, of), after.Sum(boardEnergy, of); is < was {
-			t.Errorf("%s: the board's counter was %v J, is %v J", uuid, was, is)
+			t.Errorf("%s: the board's counter was %v J, is %v J, want no decrease", uuid, was, is)
 		}
 	}
-	// What the boards used in between is in the books as a gap. New books would have
-	// none.
+	// The books contain the energy between the two runs as a gap. New books would have none.
 	gap := map[string]string{"reason": "gap"}
 	if was, is := before.Sum(unattributed, gap), after.Sum(unattributed, gap); was != 0 || is == 0 {
-		t.Errorf("in the gap were %v J, are %v J; want none, then some", was, is)
+		t.Errorf("energy in gaps was %v J, is %v J, want zero before and more after", was, is)
 	}
 }
 
@@ -170,13 +171,13 @@ const (
 	unattributed = "gpuledger_unattributed_energy_joules_total"
 )
 
-// exclusive returns the joules of containers that had a GPU to themselves.
+// exclusive returns the joules that containers are charged by the method exclusive.
 func exclusive(p page) float64 {
 	return p.Sum("gpuledger_container_energy_joules_total", map[string]string{"method": "exclusive"})
 }
 
-// runExporter runs the exporter in a device plugin's pod until it charges a container
-// and a further condition holds, and returns the last page of its life.
+// runExporter runs the exporter in a device plugin's pod until it charges a container and ok holds.
+// It returns the last page of the exporter.
 func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	t.Helper()
 	driver := filepath.Dir(n.driverState())
@@ -199,8 +200,8 @@ func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	return last
 }
 
-// exporterImage returns an image with the exporter, the C library that it was built
-// with, and the fake driver's library where the container toolkit puts the real one.
+// exporterImage returns an image with the exporter and the C library that it was built with. The
+// fake driver's library is in the folder where the container toolkit puts the real one.
 func (n *node) exporterImage(t *testing.T) image {
 	t.Helper()
 	driver, program := filepath.Join(n.dir, "libnvidia-ml.so.1"), filepath.Join(n.dir, "gpuledger")
