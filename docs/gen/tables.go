@@ -18,7 +18,7 @@ const tablesHead = `# Tables of the archive
 func tablesPage() ([]byte, error) {
 	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.Time: "time"}
 	out := bytes.NewBufferString(tablesHead)
-	for _, t := range append([]table.Table{table.Hours}, table.Data...) {
+	for _, t := range table.All {
 		fmt.Fprintf(out, "\n## %s\n\nEach row is %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
 			fmt.Fprintf(out, "| `%s` | %s | %s |\n", c.Name, types[c.Type], c.Help)

@@ -6,108 +6,15 @@ package archive
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
-	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/internal/cli"
 )
-
-// Config is the configuration from the flags.
-type Config struct {
-	Log   cli.LogConfig
-	Store store.Config
-	// Folder and Postgres are where the archive is: a folder, a database, or both.
-	Folder, Postgres string
-	// Formats are the formats of files in the folder.
-	Formats cli.List
-	// From is the first hour, zero for the last full one. Until is the end of the last hour,
-	// zero for now.
-	From, Until moment
-	// Again also replaces hours that are filed.
-	Again bool
-	// AcceptGaps files hours in which nodes are silent.
-	AcceptGaps bool
-
-	// Schema is set by the command "schema": print the statements that create the tables.
-	Schema  bool
-	Version bool
-}
-
-// moment is a time in a flag.
-type moment struct{ time.Time }
-
-func (m *moment) UnmarshalText(text []byte) error {
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15", "2006-01-02T15:04Z", time.RFC3339} {
-		if at, err := time.Parse(layout, string(text)); err == nil {
-			m.Time = at.UTC()
-			return nil
-		}
-	}
-	return errors.New("must be a time in UTC such as 2026-11-01 or 2026-11-01T15")
-}
-
-func (m moment) MarshalText() ([]byte, error) {
-	if m.IsZero() {
-		return nil, nil
-	}
-	return []byte(m.Format(time.RFC3339)), nil
-}
-
-// Flags returns the flag set of gpuledger-archive, bound to a configuration with the defaults.
-func Flags() (*flag.FlagSet, *Config) {
-	c := &Config{Formats: cli.List{"csv"}}
-	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the caller prints one line
-	c.Log.Register(fs)
-	c.Store.Register(fs)
-	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
-	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
-	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
-	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour")
-	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now")
-	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed")
-	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
-	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
-	return fs, c
-}
-
-// Parse parses the command line, without the program's name.
-func Parse(args []string) (Config, error) {
-	fs, c := Flags()
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		switch args[0] {
-		case "once":
-		case "schema":
-			c.Schema = true
-		default:
-			return *c, fmt.Errorf("unknown command %q: must be once or schema", args[0])
-		}
-		args = args[1:]
-	}
-	if err := fs.Parse(args); err != nil {
-		return *c, err
-	}
-	if fs.NArg() > 0 {
-		return *c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	if !c.From.IsZero() && !c.Until.IsZero() && !c.From.Before(c.Until.Time) {
-		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
-	}
-	if c.Folder == "" && c.Postgres == "" && !c.Schema && !c.Version {
-		return *c, errors.New("nowhere to file: set --folder or --postgres.url")
-	}
-	return *c, c.Log.Validate()
-}
 
 // settle is how long after its end an hour is read: stores receive samples late, and hide the
 // newest ones.
@@ -116,15 +23,6 @@ const settle = 5 * time.Minute
 // ErrIncomplete means that hours were refused, because their samples may be incomplete, or that a
 // sink failed.
 var ErrIncomplete = errors.New("not all hours were filed")
-
-// sink is where hours are filed.
-type sink interface {
-	// Filed returns the digest of an hour, empty if the hour is not filed.
-	Filed(ctx context.Context, cluster string, hour time.Time) (digest string, err error)
-	// Replace files an hour in place of what is filed of it.
-	Replace(ctx context.Context, h *fold.Hour) error
-	Close() error
-}
 
 // Once files all hours of the range that are not filed. It returns ErrIncomplete if some hours
 // could not be filed, after all others.
@@ -187,21 +85,17 @@ type archive struct {
 	log      *slog.Logger
 }
 
-// open opens the sinks.
+// open opens the sinks that the flags name.
 func (a *archive) open(ctx context.Context) error {
-	if a.config.Folder != "" {
-		folder, err := files.Open(a.config.Folder, a.config.Formats)
-		if err != nil {
-			return fmt.Errorf("--folder: %w", err)
+	for _, d := range destinations {
+		if !d.isSet(&a.config) {
+			continue
 		}
-		a.sinks["folder"] = folder
-	}
-	if a.config.Postgres != "" {
-		database, err := postgres.Open(ctx, a.config.Postgres)
+		s, err := d.open(ctx, &a.config)
 		if err != nil {
-			return fmt.Errorf("--postgres.url: %w", err)
+			return fmt.Errorf("--%s: %w", d.flag, err)
 		}
-		a.sinks["postgres"] = database
+		a.sinks[d.flag] = s
 	}
 	return nil
 }
@@ -217,14 +111,14 @@ func (a *archive) close() {
 // file files an hour of a cluster in the sinks that lack it. A sink that fails is not used again;
 // the error is that of the store.
 func (a *archive) file(ctx context.Context, cluster string, hour time.Time) error {
-	filed := make(map[string]string) // digests by sink
+	filed := make(map[string]table.Filed) // by sink
 	for name, s := range a.sinks {
-		digest, err := s.Filed(ctx, cluster, hour)
+		found, err := s.Filed(ctx, cluster, hour)
 		switch {
 		case err != nil:
 			a.fail(name, err)
-		case digest == "" || a.config.Again:
-			filed[name] = digest
+		case found == table.Filed{} || a.config.Again:
+			filed[name] = found
 		}
 	}
 	if len(filed) == 0 {
@@ -240,19 +134,39 @@ func (a *archive) file(ctx context.Context, cluster string, hour time.Time) erro
 	if err != nil {
 		return err
 	}
-	digest := table.Digest(h)
 	for name, before := range filed {
-		if before == digest {
+		if before.Digest == h.Digest {
 			continue
 		}
-		if err := a.sinks[name].Replace(ctx, h); err != nil {
+		if err := a.write(ctx, a.sinks[name], h, before); err != nil {
 			a.fail(name, err)
 			continue
 		}
-		a.log.Info("hour filed", "sink", name, "cluster", cluster, "hour", hour, "gpus", len(h.GPUs), "charges", len(h.Charges),
+		a.log.Info("hour filed", "sink", name, "cluster", cluster, "hour", hour, "revision", before.Revision+1, "gpus", len(h.GPUs), "charges", len(h.Charges),
 			"seconds", math.Round(time.Since(began).Seconds()*1000)/1000)
 	}
 	return ctx.Err()
+}
+
+// write writes an hour to a sink. The hours of a closed month are not replaced, but corrected.
+func (a *archive) write(ctx context.Context, s sink, h table.Hour, before table.Filed) error {
+	h.Revision = before.Revision + 1
+	c, ok := s.(corrector)
+	if !ok || before == (table.Filed{}) || !a.closed(h.Start) {
+		return s.Replace(ctx, &h)
+	}
+	charges, err := c.Charges(ctx, h.Cluster, h.Start)
+	if err != nil {
+		return err
+	}
+	h.State, h.Corrections = table.Corrected, fold.Difference(charges, h.Charges)
+	return c.Correct(ctx, &h)
+}
+
+// closed reports whether the month of an hour is closed.
+func (a *archive) closed(hour time.Time) bool {
+	end := time.Date(hour.Year(), hour.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	return a.config.CloseAfter > 0 && !a.now.Before(end.Add(a.config.CloseAfter))
 }
 
 // fail stops the use of a sink.
@@ -266,22 +180,28 @@ func (a *archive) fail(name string, err error) {
 }
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete.
-func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (*fold.Hour, error) {
+func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h table.Hour, err error) {
 	record, err := a.store.Read(ctx, cluster, hour, a.closings[cluster])
 	if err != nil {
-		return nil, err
+		return h, err
 	}
 	a.closings[cluster] = record.Closings()
 	after, err := a.store.SampledSince(ctx, cluster, hour.Add(time.Hour), a.now)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
-	if err := check(record, gates{sampledAfter: after, now: a.now, acceptGaps: a.config.AcceptGaps}); err != nil {
-		return nil, err
-	}
-	h, err := fold.Fold(record.Input)
+	silent, err := check(record, gates{sampledAfter: after, now: a.now, acceptGaps: a.config.AcceptGaps})
 	if err != nil {
-		return nil, &refusal{err}
+		return h, err
+	}
+	record.TeamLabel = a.config.Team
+	folded, err := fold.Fold(record.Input)
+	if err != nil {
+		return h, &refusal{err}
+	}
+	h = table.Hour{Hour: folded, State: table.Complete, SilentNodes: len(silent), Filed: table.Filed{Digest: table.Digest(folded)}}
+	if tooSilent(silent, record) {
+		h.State = table.Gaps
 	}
 	return h, nil
 }

@@ -62,7 +62,7 @@ func TestGates(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, g := full(), gates{sampledAfter: true, now: soon}
 			tt.change(r, &g)
-			err := check(r, g)
+			_, err := check(r, g)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}

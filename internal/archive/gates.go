@@ -39,23 +39,26 @@ type gates struct {
 	acceptGaps   bool
 }
 
-// check returns a refusal if the record of an hour may be incomplete.
-func check(r *store.Record, g gates) error {
+// check returns the silent nodes of an hour, and a refusal if its record may be incomplete.
+func check(r *store.Record, g gates) (silent []string, err error) {
 	switch {
 	case !g.sampledAfter && g.now.Sub(r.Start) < maxLag:
-		return &refusal{errLagging}
+		return nil, &refusal{errLagging}
 	case interval(r.Series) > maxInterval:
-		return &refusal{errDownsampled}
-	case g.acceptGaps:
-		return nil
+		return nil, &refusal{errDownsampled}
 	}
-	silent := silentNodes(r)
-	if len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(r.Before)) {
-		return &refusal{fmt.Errorf(
+	silent = silentNodes(r)
+	if tooSilent(silent, r) && !g.acceptGaps {
+		return silent, &refusal{fmt.Errorf(
 			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: check the store, or set --accept-gaps",
 			len(silent), len(r.Before), strings.Join(silent[:min(3, len(silent))], ", "))}
 	}
-	return nil
+	return silent, nil
+}
+
+// tooSilent reports whether so many nodes are silent that the store may be incomplete.
+func tooSilent(silent []string, r *store.Record) bool {
+	return len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(r.Before))
 }
 
 // interval returns the shortest interval between two samples of a series, 0 if no series has two.

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestBirth: an account is open at zero before it is charged anything.
+// TestBirth checks that an account opens at zero before energy is charged to it.
 func TestBirth(t *testing.T) {
 	b := ask(t, newLedger(), look(0, nil), look(1, nil, holds(train, 1)))
 	want := []gpu.Account{{AccountKey: gpu.AccountKey{Owner: train}, Opened: at(0).Wall}}
@@ -23,12 +23,12 @@ func TestBirth(t *testing.T) {
 	l.Observe(look(0, nil))
 	l.Observe(look(1, nil, holds(train, 1)))
 	if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 0 {
-		t.Errorf("account is not open at zero before it is settled: %+v", b.Accounts)
+		t.Errorf("accounts before settlement: %+v, want one with 0 mJ", b.Accounts)
 	}
 }
 
-// TestBirthAfterGap checks the same for a pod that came during a gap, although the gap waits for
-// the owner of its process.
+// TestBirthAfterGap checks the same for a pod that starts during a gap, although the gap waits for
+// the owner of the pod's process.
 func TestBirthAfterGap(t *testing.T) {
 	p := process(31, gpu.Owner{})
 	l := newLedger()
@@ -37,19 +37,19 @@ func TestBirthAfterGap(t *testing.T) {
 	ask(t, l, look(61, []*gpu.Process{p}, holds(serve, 1)))
 	b := ask(t, l, look(62, []*gpu.Process{p}, holds(serve, 1)))
 	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 0 {
-		t.Errorf("account is not open at zero before it is settled: %+v", b.Accounts)
+		t.Errorf("accounts before settlement: %+v, want one with 0 mJ", b.Accounts)
 	}
 	o := look(63, []*gpu.Process{p}, holds(serve, 1))
 	l.Observe(o)
 	l.Settle(o.At, func(gpu.ProcessID) gpu.Owner { return in(serve) })
 	want := amounts{"energy": 63 * 300_000, "idle": 300_000, "gap": 60 * 300_000, "serve exclusive": 600_000}
 	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
-		t.Errorf("once it is settled (-want +got):\n%s", diff)
+		t.Errorf("amounts after settlement (-want +got):\n%s", diff)
 	}
 }
 
-// TestBirthAfterLongGap: an account that is open stays open, also where a gap before it that
-// is longer than the retention time is settled first.
+// TestBirthAfterLongGap checks that an open account stays open, even if a gap before it that
+// exceeds the retention time is settled first.
 func TestBirthAfterLongGap(t *testing.T) {
 	p, q := process(31, gpu.Owner{}), process(32, gpu.Owner{})
 	l := newLedger()
@@ -67,17 +67,17 @@ func TestBirthAfterLongGap(t *testing.T) {
 		l.Observe(o)
 		owners := unresolved
 		if s > 0 {
-			owners = told // the gap is settled, what comes after it waits
+			owners = told // the gap is settled, later intervals wait for q's owner
 		}
 		l.Settle(o.At, owners)
 		if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Owner != serve {
-			t.Errorf("%d s after the gap: %+v", 1+s, b.Accounts)
+			t.Errorf("accounts %d s after the gap: %+v, want one of serve", 1+s, b.Accounts)
 		}
 	}
 }
 
-// TestPIDReuse: a held account is closed when its PID belongs to another process
-// of the same container, since both would be one series.
+// TestPIDReuse checks that the retained account of an ended process closes when another process of
+// the same container gets its PID, since both accounts would be one series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -87,7 +87,7 @@ func TestPIDReuse(t *testing.T) {
 		look(2, []*gpu.Process{again}, holds(train, 1)), look(3, []*gpu.Process{again}, holds(train, 1)))
 	ps := b.Accounts[0].Processes
 	if len(ps) != 1 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() >= 600_000 {
-		t.Errorf("process accounts: %+v", ps)
+		t.Errorf("process accounts: %+v, want one of the new process with less than 600000 mJ", ps)
 	}
 	if b.Accounts[0].Energy.Sum() != 900_000 {
 		t.Errorf("the container was charged %d mJ, want 900000", b.Accounts[0].Energy.Sum())
@@ -103,12 +103,12 @@ func TestPIDReuseAtCap(t *testing.T) {
 	ask(t, l, look(0, []*gpu.Process{p, q}), look(1, []*gpu.Process{p, q}))
 	ps := ask(t, l, look(2, []*gpu.Process{again, q}), look(3, []*gpu.Process{again, q})).Accounts[0].Processes
 	if len(ps) != 2 || !ps[0].Folded || ps[1].ProcessID != again.ID || ps[1].Energy.Sum() != 100_000+150_000 {
-		t.Errorf("process accounts: %+v", ps)
+		t.Errorf("process accounts: %+v, want a folded one and one of the new process with 250000 mJ", ps)
 	}
 }
 
-// TestPIDReuseUnlisted: a list that is not renewed does not bring back a process
-// whose PID another one has by now: its account would fall.
+// TestPIDReuseUnlisted checks that a process list that is not renewed does not reopen the account
+// of a process whose PID was reused: the account would decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -121,7 +121,7 @@ func TestPIDReuseUnlisted(t *testing.T) {
 	}
 	ps := ask(t, newLedger(), looks...).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != again.ID || ps[0].Energy.Sum() != 900_000 || !ps[1].Folded {
-		t.Errorf("process accounts: %+v", ps)
+		t.Errorf("process accounts: %+v, want one of the new process with 900000 mJ and a folded one", ps)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestProcessCap(t *testing.T) {
 	}
 }
 
-// TestFoldedContainer: a container lives as long as its processes do, also if none
-// of them has an account of its own.
+// TestFoldedContainer checks that a container's account stays open as long as its processes run,
+// even if none of them has an account of its own.
 func TestFoldedContainer(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -156,6 +156,6 @@ func TestFoldedContainer(t *testing.T) {
 		b = ask(t, l, o)
 	}
 	if len(b.Accounts) != 2 || b.Retired != 0 || b.Accounts[1].Energy[gpu.Shared] != 120*150_000 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want two accounts, the second with 18000000 mJ shared, and nothing retired", b)
 	}
 }

@@ -15,52 +15,53 @@ type board struct {
 	uuid        string
 	counter     gpu.Millijoules
 	processes   map[uint32]*gpu.Process
-	ended       []*gpu.Process // lately
+	ended       []*gpu.Process // the last two that ended
 	allocations []gpu.Allocation
-	mig         *gpu.Partitioning // nil unless it is divided
-	sampled     time.Duration     // up to when utilisation samples were reported
-	// reloaded is set if the counter restarted after the last mark, restarted if the exporter did.
+	mig         *gpu.Partitioning // nil unless the board is partitioned
+	sampled     time.Duration     // end of the utilisation samples reported so far
+	// reloaded is set if the counter restarted after the last mark, restarted if the exporter
+	// restarted.
 	reloaded, restarted bool
 
-	// last is the newest mark; between are the looks since, which had no reading or
-	// a wrong one.
+	// last is the newest mark; between holds the observations since, which had no reading or a
+	// wrong one.
 	last    mark
 	between []view
 	spans   []span // not settled yet, oldest first
 	list    []gpu.ProcessID
-	listed  time.Duration                   // when the driver gave that list
-	left    map[gpu.ProcessID]time.Duration // when a mark lacked a process that the one before it had
+	listed  time.Duration                   // when the driver reported the list
+	left    map[gpu.ProcessID]time.Duration // first mark without a process that the mark before it had
 
-	// settled is the mark up to which the book is settled, energy what it holds.
+	// settled is the mark up to which the book is settled, energy the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
-	book    *gpu.Book     // as it was last published
-	shown   []gpu.Account // a copy of its accounts
-	// held is when a container last held or used the GPU, used when a process did,
-	// as far as it is settled.
+	book    *gpu.Book     // last published
+	shown   []gpu.Account // copy of its accounts
+	// held is the last settled time at which a container held or used the GPU, used the last one
+	// at which a process used it.
 	held map[gpu.Owner]time.Duration
 	used map[gpu.ProcessID]time.Duration
 }
 
-// A view is what one look saw.
+// A view is the content of one observation.
 type view struct {
-	list    []gpu.ProcessID // holding a context, by a list no older than ten seconds
+	list    []gpu.ProcessID // processes with a context, by a list no older than ten seconds
 	active  []gpu.ProcessID
-	signal  bool // activity was known, of processes or of instances
+	signal  bool // activity of processes or instances was known
 	blind   bool // there is no such list
 	busy    bool // utilisation was measured
 	holders []gpu.Owner
-	live    []gpu.Owner // those of them that count
+	live    []gpu.Owner // holders on the whole GPU whose pods are live and have a known UID
 }
 
-// A mark is a right reading of the counter.
+// A mark is a correct reading of the counter.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
 	view
 }
 
-// A span lies between two marks. The ledger settles it as a whole.
+// A span is the interval between two marks. The ledger settles it as a whole.
 type span struct {
 	from, to  mark
 	between   []view
@@ -75,7 +76,8 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate gives the board to some containers; x chooses them, y how they hold it.
+// allocate replaces the allocations of the board: x chooses the containers, y details of their
+// allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -90,8 +92,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide changes an observation to that of a divided board, whose driver reports utilisation of
-// instances only.
+// divide turns an observation into that of a partitioned board, whose driver reports the
+// utilisation of instances only.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
@@ -109,7 +111,7 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// note remembers what the ledger was shown. A right reading ends a span.
+// note records an observation that was passed to the ledger. A correct reading ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	since := o.At.Boot - b.last.at
@@ -153,7 +155,7 @@ func (b *board) view(o ledger.Observation) view {
 	}
 	for _, a := range o.Activity {
 		if left, ok := b.left[a.Process.ID]; ok && b.last.at-left <= 10*time.Second && a.From < left && !slices.Contains(v.list, a.Process.ID) {
-			continue // it worked before
+			continue // it was active before it left
 		}
 		v.active = append(v.active, a.Process.ID)
 	}
@@ -168,7 +170,7 @@ func (b *board) view(o ledger.Observation) view {
 	return v
 }
 
-// restart forgets what was not settled, and so not saved.
+// restart discards the spans that were not settled and therefore not saved.
 func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
@@ -176,7 +178,7 @@ func (b *board) restart() {
 	b.restarted, b.reloaded = true, false
 }
 
-// settle takes the spans up to a moment out of the notes.
+// settle removes the spans up to a time and returns them.
 func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	n := 0
 	for n < len(b.spans) && b.spans[n].to.at <= upTo {
@@ -199,8 +201,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns how long ago a pod was last on the GPU or held it: one of its
-// containers that have an account.
+// absence returns the time since a pod last used or held the GPU with a container that has an
+// account.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {
@@ -211,11 +213,12 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 	return b.settled.at - last
 }
 
-// gap reports whether the span has no observations.
+// gap reports whether the span contains a restart or is longer than ten seconds. A gap has no
+// observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether no other than a pod is known to have held the GPU at the end, or to
-// have worked on it.
+// sole reports whether no pod but the given one is known to have held the GPU at the end of the
+// span or to have worked in it.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	views := []view{s.to.view}
 	if s.gap() {
@@ -236,17 +239,18 @@ func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	return !s.from.blind && !slices.ContainsFunc(s.to.live, func(c gpu.Owner) bool { return c.Group() != pod })
 }
 
-// measured reports whether utilisation was known all along.
+// measured reports whether utilisation was known in the whole span.
 func (s *span) measured() bool {
 	return s.throughout(func(v view) bool { return v.busy })
 }
 
-// signal reports whether activity was known all along.
+// signal reports whether activity was known in the whole span.
 func (s *span) signal() bool {
 	return s.throughout(func(v view) bool { return v.signal })
 }
 
-// throughout reports whether a condition holds at every observation of the span; a gap has none.
+// throughout reports whether a condition holds at every observation of the span. It is false for
+// a gap.
 func (s *span) throughout(holds func(view) bool) bool {
 	return !s.gap() && holds(s.to.view) && !slices.ContainsFunc(s.between, func(v view) bool { return !holds(v) })
 }

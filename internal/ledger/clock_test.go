@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestClocks: only the boot clock counts. A wall clock that is set, either way,
-// changes no amount; a suspended machine makes a gap, and so does a late look, if it
-// is late enough.
+// TestClocks checks that only the boot clock counts. A wall clock that is set forward or back
+// changes no amount. A suspended machine causes a gap, and so does an observation that is late
+// enough.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -71,8 +71,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// TestClockStepSeconds: held and active seconds, and when accounts were opened, do
-// not follow a wall clock that is set.
+// TestClockStepSeconds checks that held seconds, active seconds and the opening times of accounts
+// do not follow a wall clock that is set.
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
@@ -80,12 +80,12 @@ func TestClockStepSeconds(t *testing.T) {
 		b := ask(t, newLedger(), own(0), own(1), stepped(own(2), by), stepped(own(3), by))
 		a := b.Accounts[0]
 		if a.Allocated != 3*time.Second || a.Active != 3*time.Second || !a.Opened.Equal(at(0).Wall) || !b.Opened.Equal(at(0).Wall) {
-			t.Errorf("set by %v: held %v, active %v, opened %v and %v", by, a.Allocated, a.Active, a.Opened, b.Opened)
+			t.Errorf("clock set by %v: held %v, active %v, want 3s; account opened %v, book %v, want the start", by, a.Allocated, a.Active, a.Opened, b.Opened)
 		}
 	}
 }
 
-// TestSlowTick: what is a gap depends on the tick.
+// TestSlowTick checks that the length of an interval that counts as a gap depends on the tick.
 func TestSlowTick(t *testing.T) {
 	both := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	for seconds, want := range map[float64]amounts{
@@ -94,13 +94,13 @@ func TestSlowTick(t *testing.T) {
 	} {
 		l := ledger.New(ledger.Config{Tick: 10 * time.Second, Retention: 5 * time.Minute})
 		if diff := cmp.Diff(want, amountsOf(ask(t, l, look(0, both), look(seconds, both)))); diff != "" {
-			t.Errorf("after %v s (-want +got):\n%s", seconds, diff)
+			t.Errorf("amounts after %v s (-want +got):\n%s", seconds, diff)
 		}
 	}
 }
 
-// TestSamplesAfterClockSetBack: looks whose samples cover no time leave their intervals waiting,
-// for ten seconds, which are divided by the activity that comes then.
+// TestSamplesAfterClockSetBack checks that intervals whose samples cover no time wait up to ten
+// seconds, and are divided by the activity that is reported in that time.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -111,7 +111,7 @@ func TestSamplesAfterClockSetBack(t *testing.T) {
 		o := look(s, both)
 		o.Sampled = gpu.Span{From: until, To: until}
 		if b := ask(t, l, o); b.Energy > 0 {
-			t.Fatalf("%v s: settled without samples: %+v", s, b)
+			t.Fatalf("settled without samples at %v s: %+v", s, b)
 		}
 	}
 	o := sampled(look(11, both), 0, worked(p, 7500), worked(q, 2500))

@@ -25,7 +25,7 @@ func TestGap(t *testing.T) {
 		name          string
 		before, after ledger.Observation
 		charged       gpu.Millijoules
-		held          time.Duration // by all containers
+		held          time.Duration // sum over all containers
 	}{
 		{"same process, same allocation", own, look(60, []*gpu.Process{p}, holds(train, 1)), 60 * 300_000, time.Minute},
 		{"process of the pod's other container", look(0, []*gpu.Process{worker}, holds(train, 1)), look(60, []*gpu.Process{worker}, holds(train, 1)), 60 * 300_000, time.Minute},
@@ -55,21 +55,21 @@ func TestGap(t *testing.T) {
 				}
 				b := ask(t, l, tt.after)
 				if b.Energy != 60*300_000 {
-					t.Errorf("the book has %d mJ", b.Energy)
+					t.Errorf("energy of the book: %d mJ, want 18000000", b.Energy)
 				}
 				var held time.Duration
 				for _, a := range b.Accounts {
 					held += a.Allocated
 				}
 				if got := b.Sum() - b.Unattributed[gpu.Gap]; got != tt.charged || held != tt.held {
-					t.Errorf("charged %d mJ and %v, want %d and %v", got, held, tt.charged, tt.held)
+					t.Errorf("charged %d mJ, held for %v; want %d mJ, %v", got, held, tt.charged, tt.held)
 				}
 			})
 		}
 	}
 }
 
-// TestOneGap: a restart makes one gap. What comes after it was seen.
+// TestOneGap checks that a restart causes one gap, and that the intervals after it are none.
 func TestOneGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -79,12 +79,12 @@ func TestOneGap(t *testing.T) {
 	b := ask(t, l, look(1, both), saw(look(2, both), p))
 	want := amounts{"energy": 600_000, "gap": 300_000, "train exclusive": 300_000}
 	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
 }
 
-// TestGapBeforeKubelet: after a restart the kubelet's word comes later than the first look,
-// and is of the gap's end all the same.
+// TestGapBeforeKubelet checks that the kubelet's first allocations after a restart apply to the end
+// of the gap, although they come later than the first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -95,12 +95,12 @@ func TestGapBeforeKubelet(t *testing.T) {
 	b := ask(t, l, early, look(61, p, holds(train, 1)))
 	want := amounts{"energy": 61 * 300_000, "train exclusive": 61 * 300_000}
 	if diff := cmp.Diff(want, amountsOf(b)); diff != "" || b.Accounts[0].Allocated != 61*time.Second {
-		t.Errorf("held for %v; (-want +got):\n%s", b.Accounts[0].Allocated, diff)
+		t.Errorf("held for %v, want 61s; amounts (-want +got):\n%s", b.Accounts[0].Allocated, diff)
 	}
 }
 
-// TestInsideGap: over a gap only its ends count, so that what is remembered does
-// not grow while the counter cannot be read, or cannot be believed.
+// TestInsideGap checks that only the two ends of a gap count. The ledger therefore needs no more
+// memory while the counter cannot be read or its readings are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{
@@ -127,7 +127,7 @@ func TestGapHasNoActivity(t *testing.T) {
 		after.Utilization = &utilization
 		a := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), after).Accounts[0]
 		if a.Energy[gpu.Exclusive] != 3600*300_000 || a.Idle != 0 || a.Active != 0 || a.Allocated != time.Hour {
-			t.Errorf("utilisation %v: %+v", utilization, a)
+			t.Errorf("account at utilisation %v: %+v, want exclusive energy and an hour held, nothing idle or active", utilization, a)
 		}
 	}
 }
@@ -138,6 +138,6 @@ func TestReturn(t *testing.T) {
 	ask(t, l, look(0, nil), look(1, nil))
 	b := ask(t, l, look(400, nil))
 	if b.Energy != 400*300_000 || b.Unattributed[gpu.Gap] != 399*300_000 {
-		t.Errorf("after its return: %+v", b)
+		t.Errorf("book after the return: %+v, want 120000000 mJ, of which 119700000 mJ as gap", b)
 	}
 }

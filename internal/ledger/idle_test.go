@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A meter draws a power of its own choice for a second, and looks.
+// A meter passes one observation a second to a ledger, of a GPU whose power the test chooses.
 type meter struct {
 	t       *testing.T
 	l       *ledger.Ledger
@@ -27,7 +27,7 @@ func newMeter(t *testing.T) *meter {
 	return m
 }
 
-// draw lets a second pass in which the GPU drew a power and processes worked.
+// draw adds a second in which the GPU draws the power w and processes are active.
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
@@ -40,7 +40,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	return ask(m.t, m.l, o)
 }
 
-// rest lets seconds pass with open contexts and nothing to do.
+// rest adds seconds with open contexts and without work.
 func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
 	m.t.Helper()
 	var b *gpu.Book
@@ -55,44 +55,45 @@ var (
 	both             = []*gpu.Process{ofTrain, ofServe}
 )
 
-// TestIdlePower: it is learnt while contexts are open and nothing runs, and moves slowly.
+// TestIdlePower checks that idle power is learnt while contexts are open and nothing runs, and that
+// it changes slowly.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	if b := m.rest(100, 5); b.IdlePower != 0 {
-		t.Errorf("learnt %v W in five seconds, of which the first is not settled", b.IdlePower)
+		t.Errorf("idle power %v W after five seconds, of which the first is not settled; want 0", b.IdlePower)
 	}
 	if b := m.rest(100, 1); b.IdlePower != 100 {
-		t.Errorf("learnt %v W, want 100", b.IdlePower)
+		t.Errorf("idle power %v W, want 100", b.IdlePower)
 	}
-	m.rest(300, 2) // kernels that no sample saw
+	m.rest(300, 2) // kernels that no sample shows
 	if b := m.rest(100, 3); b.IdlePower != 100 {
-		t.Errorf("two of five readings moved it to %v W", b.IdlePower)
+		t.Errorf("idle power %v W after two higher readings of five, want 100", b.IdlePower)
 	}
 	b := m.rest(60, 5)
 	if b.IdlePower != 95 {
-		t.Errorf("five seconds at 60 W moved it to %v W, want 95", b.IdlePower)
+		t.Errorf("idle power %v W after five seconds at 60 W, want 95", b.IdlePower)
 	}
 	if b = m.rest(60, 300); math.Abs(float64(b.IdlePower)-60) > 1 {
-		t.Errorf("five minutes at 60 W moved it to %v W", b.IdlePower)
+		t.Errorf("idle power %v W after five minutes at 60 W, want about 60", b.IdlePower)
 	}
 	if b = m.rest(80, 300); math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("five minutes at 80 W moved it to %v W", b.IdlePower)
+		t.Errorf("idle power %v W after five minutes at 80 W, want about 80", b.IdlePower)
 	}
 	for range 20 {
-		b = m.draw(30, nil) // no context: the GPU sleeps
+		b = m.draw(30, nil) // no context: the GPU saves power
 	}
 	if math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("without contexts it moved to %v W", b.IdlePower)
+		t.Errorf("idle power %v W after time without contexts, want about 80", b.IdlePower)
 	}
 	for range 20 {
 		b = m.draw(400, both, worked(ofTrain, 900))
 	}
 	if math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("work moved it to %v W", b.IdlePower)
+		t.Errorf("idle power %v W after work, want about 80", b.IdlePower)
 	}
 }
 
-// TestIdlePowerSurvives: what was learnt is known after a restart.
+// TestIdlePowerSurvives checks that idle power is saved and restored.
 func TestIdlePowerSurvives(t *testing.T) {
 	m := newMeter(t)
 	m.rest(100, 7)
@@ -110,7 +111,8 @@ func TestIdlePowerSurvives(t *testing.T) {
 	}
 }
 
-// TestTwoParts: the idle part goes to the holders and the busy part to who worked.
+// TestTwoParts checks that the idle part goes to the holders and the busy part to the active
+// processes.
 func TestTwoParts(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -160,19 +162,19 @@ func TestTwoParts(t *testing.T) {
 					is.Energy[method] -= was.Energy[method]
 				}
 				if diff := cmp.Diff(tt.want[i], is.Energy); diff != "" || is.Idle-was.Idle != tt.idle[i] {
-					t.Errorf("%s: idle %d, want %d; (-want +got):\n%s", is.Name, is.Idle-was.Idle, tt.idle[i], diff)
+					t.Errorf("%s: idle %d mJ, want %d; energy (-want +got):\n%s", is.Name, is.Idle-was.Idle, tt.idle[i], diff)
 				}
 			}
 		})
 	}
 }
 
-// TestGuess: before the idle power is learnt, two that do equal work at different times pay
-// nearly the same, though the GPU is never seen to rest.
+// TestGuess checks the division before idle power is learnt. Two processes that do equal work at
+// different times pay nearly the same, although no reading shows the GPU at rest.
 func TestGuess(t *testing.T) {
 	m := newMeter(t)
 	var b *gpu.Book
-	for s := range 600 { // 70 W and 300 W of work: one evenly a tenth, one for a second in ten
+	for s := range 600 { // 70 W and 300 W of work: train 0.1 s each second, serve 0.9 s each tenth
 		if s%10 == 0 {
 			b = m.draw(400, both, worked(ofTrain, 100), worked(ofServe, 900))
 		} else {
@@ -180,12 +182,12 @@ func TestGuess(t *testing.T) {
 		}
 	}
 	if part := b.Accounts[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
-		t.Errorf("the even one pays %.3f of the energy", part)
+		t.Errorf("train pays %.3f of the energy, want about 0.5", part)
 	}
 }
 
-// TestAdminAccess: a claim that lets its pod look at a GPU which another one's is pays nothing.
-// Pods that share a claim hold it together.
+// TestAdminAccess checks that a pod whose claim only gives access to another pod's GPU pays nothing
+// while the other pod uses it. Pods that share a claim hold it together.
 func TestAdminAccess(t *testing.T) {
 	claims := func(first, second string, w gpu.Owner) []gpu.Allocation {
 		owned, other := holds(train, 1), holds(w, 1)
@@ -208,7 +210,7 @@ func TestAdminAccess(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := ask(t, newLedger(), look(0, tt.processes, tt.held...), look(1, tt.processes, tt.held...))
 			if diff := cmp.Diff(tt.want, amountsOf(b)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("amounts (-want +got):\n%s", diff)
 			}
 		})
 	}

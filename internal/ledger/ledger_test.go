@@ -48,7 +48,7 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	}
 }
 
-// worked returns some activity of a process since the last look.
+// worked returns activity of a process since the last observation.
 func worked(p *gpu.Process, ms time.Duration) ledger.Activity {
 	return ledger.Activity{Process: p, Busy: ms * time.Millisecond}
 }
@@ -59,7 +59,7 @@ func newLedger() *ledger.Ledger {
 	return ledger.New(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute})
 }
 
-// bookOf returns a GPU's book, nil if there is none.
+// bookOf returns the book of a GPU, or nil if there is none.
 func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	if b := l.State().Books[uuid]; b != nil {
 		return &b.Book
@@ -76,15 +76,15 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	}
 	b := bookOf(l, uuid)
 	if b == nil {
-		t.Fatal("no book")
+		t.Fatal("the GPU has no book")
 	}
 	if b.Energy != b.Sum() {
-		t.Fatalf("out of balance: energy %d, sum %d", b.Energy, b.Sum())
+		t.Fatalf("the book does not balance: energy %d mJ, sum %d mJ", b.Energy, b.Sum())
 	}
 	return b
 }
 
-// TestOwners is the owners table of a whole GPU, row by row, with mixed cases.
+// TestOwners checks every row of the owners table of a whole GPU, and mixed cases.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -235,7 +235,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer: parts of a measured amount are not called measured.
+// TestInsideContainer checks that the parts of an exclusive amount that go to several processes are
+// not called exclusive.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -252,8 +253,7 @@ func TestInsideContainer(t *testing.T) {
 	}
 }
 
-// TestLateName: an interval waits for the name of its process, and no longer than
-// ten seconds.
+// TestLateName checks that an interval waits for the owner of its process, for at most ten seconds.
 func TestLateName(t *testing.T) {
 	p := process(21, gpu.Owner{})
 	l := newLedger()
@@ -261,7 +261,7 @@ func TestLateName(t *testing.T) {
 	l.Observe(look(1, []*gpu.Process{p}))
 	l.Settle(at(1), unresolved)
 	if got := bookOf(l, uuid).Energy; got != 0 {
-		t.Errorf("settled %d mJ before the process was resolved", got)
+		t.Errorf("settled %d mJ before the owner is known, want 0", got)
 	}
 	l.Settle(at(2), func(gpu.ProcessID) gpu.Owner { return in(train) })
 	if got := bookOf(l, uuid).Accounts[0].Energy[gpu.Exclusive]; got != 300_000 {
@@ -270,17 +270,17 @@ func TestLateName(t *testing.T) {
 	l.Observe(look(3, []*gpu.Process{process(22, gpu.Owner{})}))
 	l.Settle(at(12.9), unresolved)
 	if got := bookOf(l, uuid).Unattributed[gpu.Unmapped]; got != 0 {
-		t.Errorf("%d mJ final as unmapped too early", got)
+		t.Errorf("%d mJ unmapped after 9.9 s, want 0", got)
 	}
 	l.Settle(at(13), unresolved)
 	b := bookOf(l, uuid)
 	if b.Unattributed[gpu.Unmapped] == 0 || b.Energy != b.Sum() || b.Settled != at(3) {
-		t.Errorf("not final after ten seconds: %+v", b)
+		t.Errorf("book after ten seconds: %+v, want unmapped energy, settled up to the last observation", b)
 	}
 }
 
-// TestKubeletAway: nothing is charged for holding while the kubelet does not
-// answer, and no account ends for it.
+// TestKubeletAway checks that nothing is charged for holding while the kubelet does not respond,
+// and that no account ends because of it.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -292,11 +292,11 @@ func TestKubeletAway(t *testing.T) {
 	}
 	b := bookOf(l, uuid)
 	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 300_000 || b.Unattributed[gpu.Unknown] == 0 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want one account with 300000 mJ, and unknown energy", b)
 	}
 }
 
-// TestKubeletLate: an interval that waits for the kubelet's word gets it.
+// TestKubeletLate checks that an interval waits for the kubelet's allocations.
 func TestKubeletLate(t *testing.T) {
 	early := look(1, nil)
 	early.AllocationsKnown = false
@@ -306,7 +306,7 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted checks that the last process list counts for ten seconds while the driver lists
+// TestUnlisted checks that the last process list counts for ten seconds while the driver reports
 // none. After that no owner is exclusive until two lists bound an interval.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
@@ -327,12 +327,12 @@ func TestUnlisted(t *testing.T) {
 	}
 	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 21 * 300_000}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("train (-want +got):\n%s", diff)
+		t.Errorf("energies (-want +got):\n%s", diff)
 	}
 }
 
-// TestLastList: the last list of processes counts, also if it came without a
-// reading of the counter.
+// TestLastList checks that the last process list counts, even if it came without a reading of the
+// counter.
 func TestLastList(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	between, blind, blinder := look(0.5, []*gpu.Process{p, q}), look(1, nil), look(2, nil)
@@ -346,7 +346,8 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// TestUnlistedNobody checks that no process counts as absent either while the driver lists none.
+// TestUnlistedNobody checks that the GPU does not count as unused later than ten seconds after the
+// last process list.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -357,12 +358,12 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 	want := amounts{"energy": 30 * 300_000, "idle": 10 * 300_000, "unknown": 20 * 300_000}
 	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
 }
 
-// TestWordOfThen checks that an interval that waits for a name keeps the kubelet's allocations of
-// that time.
+// TestWordOfThen checks that an interval that waits for an owner keeps the kubelet's allocations of
+// its own time.
 func TestWordOfThen(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -372,28 +373,28 @@ func TestWordOfThen(t *testing.T) {
 	l.Settle(at(12), unresolved)
 	for _, a := range bookOf(l, uuid).Accounts {
 		if a.Allocated != time.Second {
-			t.Errorf("%s held it for %v, want 1s", a.Name, a.Allocated)
+			t.Errorf("%s held the GPU for %v, want 1s", a.Name, a.Allocated)
 		}
 	}
 }
 
-// TestAloneWithoutKubelet: who is alone on a GPU is charged when the kubelet's word, which
-// may name another holder, does not come in ten seconds.
+// TestAloneWithoutKubelet checks that the only owner on a GPU is charged if the kubelet's
+// allocations, which may name another holder, do not come within ten seconds.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
 	l := newLedger()
 	if b := ask(t, l, look(0, silent.Processes), silent); b.Energy != 0 {
-		t.Errorf("charged without the kubelet's word: %+v", b)
+		t.Errorf("charged before the kubelet's allocations are known: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
 	if b := bookOf(l, uuid); b.Accounts[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want 300000 mJ exclusive", b)
 	}
 }
 
-// TestNobodyTwice checks that processes without a known owner and processes whose owner never
-// became known are one owner.
+// TestNobodyTwice checks that unmapped processes and processes whose owner never became known are
+// one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -401,7 +402,7 @@ func TestNobodyTwice(t *testing.T) {
 	l.Settle(at(11), unresolved)
 	want := amounts{"energy": 300_000, "train allocated": 150_000, "unmapped": 150_000}
 	if diff := cmp.Diff(want, amountsOf(bookOf(l, uuid))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine drives a ledger with a stream of random events. It has the true state of its boards;
-// the ledger gets observations only. It checks the invariants after every event.
+// A machine drives a ledger with a stream of random events. It holds the true state of its boards;
+// the ledger receives observations only. The machine checks the invariants after every event.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -23,8 +23,8 @@ type machine struct {
 	now    time.Duration
 	boards []*board
 	starts uint64                      // processes started so far
-	named  map[gpu.ProcessID]gpu.Owner // final owners, late ones too
-	known  bool                        // the kubelet answers
+	named  map[gpu.ProcessID]gpu.Owner // final owners, including late ones
+	known  bool                        // the kubelet responds
 }
 
 func newMachine(t *testing.T) *machine {
@@ -40,14 +40,14 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// containers are few, so that events meet each other.
+// containers are few, so that many events concern the same container.
 var containers = []gpu.Owner{
 	train, serve,
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-again", Part: "main"},
 }
 
-// layouts are ways to divide a board. Ids of instances are used again.
+// layouts are partitionings of a board. They reuse ids of instances.
 var layouts = []*gpu.Partitioning{
 	nil,
 	{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
@@ -55,15 +55,15 @@ var layouts = []*gpu.Partitioning{
 	{Slices: 7},
 }
 
-// event applies one random event to one board. The byte sight determines what is observed of it, x
-// and y choose details.
+// event applies one random event to one board. The byte sight determines which values the ledger
+// observes; x and y choose details.
 func (m *machine) event(kind, sight, x, y byte) {
 	b, pid := m.boards[kind>>7], uint32(x%5)+1
 	switch kind % 14 {
 	case 0, 1, 2, 3: // time passes, with or without activity
 		m.pass(time.Duration(y%3+1)*500*time.Millisecond, 100+gpu.Watts(x)*2)
 		m.tick(b, sight, y)
-	case 4: // a process starts; its name may come late; a PID may be reused
+	case 4: // a process starts; its owner may become known later; a PID may be reused
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
 		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
@@ -73,26 +73,26 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 5: // a process ends
 		if p, ok := b.processes[pid]; ok {
 			p = p.OwnedBy(m.named[p.ID])
-			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still name it
+			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still report it
 			delete(b.processes, pid)
 		}
-	case 6: // late names
+	case 6: // pending owners become known
 		for _, p := range m.current(b) {
 			if p.Owner.Kind == gpu.OwnerPending {
 				m.name(p.ID, y)
 			}
 		}
-	case 7: // the kubelet gives and takes
+	case 7: // the allocations change
 		b.allocate(x, y)
-	case 8: // the kubelet does not answer, or does again; or the GPU is divided otherwise
+	case 8: // the kubelet stops or resumes to respond, or the MIG layout changes
 		if y%4 == 3 {
 			b.mig = layouts[int(x)%len(layouts)]
 		} else {
 			m.known = !m.known
 		}
-	case 9: // one reading that is wrong
+	case 9: // one wrong reading
 		m.glitch(b, sight, x)
-	case 10: // the driver is loaded again
+	case 10: // the driver is reloaded
 		m.reload(b, sight, gpu.Millijoules(x)*1000)
 	case 11: // no observation for a while
 		m.pass(time.Duration(x%60+1)*time.Second, 250)
@@ -111,7 +111,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	}
 }
 
-// pass lets the boards draw power for some time, the second a little more.
+// pass advances the time and lets the boards draw power, the second a little more.
 func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
@@ -124,13 +124,13 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 	for _, c := range containers {
 		owners = append(owners, in(c))
 	}
-	owners = append(owners, in(gpu.Owner{Kind: gpu.OwnerPod, Scope: train.Scope, Name: train.Name, UID: train.UID})) // only its pod is known
+	owners = append(owners, in(gpu.Owner{Kind: gpu.OwnerPod, Scope: train.Scope, Name: train.Name, UID: train.UID})) // only the pod is known
 	m.named[id] = owners[int(y)%len(owners)]
 }
 
 func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
 
-// current returns the processes on a board, as far as they are named.
+// current returns the processes on a board, with their owners as far as these are known.
 func (m *machine) current(b *board) []*gpu.Process {
 	var out []*gpu.Process
 	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {
@@ -140,7 +140,7 @@ func (m *machine) current(b *board) []*gpu.Process {
 	return out
 }
 
-// What a look sees: each is known unless its two bits of the byte sight are zero.
+// Values of an observation. Each is known unless its two bits of the byte sight are zero.
 const (
 	seesUtilization byte = 0b00_00_00_11
 	seesProcesses   byte = 0b00_00_11_00
@@ -149,8 +149,8 @@ const (
 	seesAll         byte = 0b01_01_01_01
 )
 
-// look returns the driver's and the kubelet's current view of a board. Of the known utilisations,
-// one third is not 0.
+// look returns the driver's and the kubelet's current view of a board. One third of the known
+// utilisations is not 0.
 func (m *machine) look(b *board, sight byte) ledger.Observation {
 	o := ledger.Observation{
 		UUID:        b.uuid,
@@ -171,8 +171,8 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// sample gives an observation the samples' time: from where it ended last, unless there
-// is a ring that wrapped, to a moment that may be somewhat ago.
+// sample sets the time that the samples of an observation cover. It begins at the end of the last
+// samples, or later if the ring of samples wrapped, and ends up to 240 ms before the observation.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	from := b.sampled
 	if sight%3 > 0 {
@@ -184,8 +184,8 @@ func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	}
 }
 
-// tick is an ordinary look, which sees the activity of some processes and may not
-// see the counter.
+// tick makes an ordinary observation with the activity of some processes, possibly without the
+// counter.
 func (m *machine) tick(b *board, sight, y byte) {
 	o := m.look(b, sight)
 	if sight&seesEnergy == 0 {
@@ -210,8 +210,8 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// show gives an observation of a board to the ledger, and then again at the same moment, which it
-// must ignore.
+// show passes an observation of a board to the ledger, and then a different one of the same time,
+// which the ledger must ignore.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o
@@ -222,7 +222,7 @@ func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.check()
 }
 
-// glitch shows one reading that is wrong, then a right one.
+// glitch shows one wrong reading, then a correct one.
 func (m *machine) glitch(b *board, sight, x byte) {
 	m.pass(time.Second, 300)
 	o := m.look(b, sight)
@@ -234,7 +234,7 @@ func (m *machine) glitch(b *board, sight, x byte) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
 }
 
-// hold lets a board's counter stand still for some ticks, after which it shows the truth.
+// hold keeps a board's counter unchanged for some ticks, after which it shows the true value.
 func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.pass(time.Second, 200)
 	m.tick(b, sight|seesEnergy, y)
@@ -250,8 +250,8 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.tick(b, sight|seesEnergy, y)
 }
 
-// reload restarts a board's counter, unless the restart would be indistinguishable from the old
-// count. Two readings confirm it; the energy before the first is unknown.
+// reload restarts a board's counter, unless the ledger could not distinguish the new count from the
+// old one. Two readings confirm it; the energy before the first is unknown.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -292,7 +292,7 @@ func (m *machine) restart(sight byte) {
 		case missing > 1_000_000:
 			m.reload(b, sight, b.counter)
 		case missing > 0:
-			m.pass(10*time.Second, 100) // until it is indistinguishable from the old count
+			m.pass(10*time.Second, 100) // until the counter passes its old count
 		}
 		m.show(b, m.look(b, sight), true)
 	}

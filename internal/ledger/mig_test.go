@@ -21,7 +21,7 @@ func onInstance(o ledger.Observation, instance string) ledger.Observation {
 	for _, p := range o.Processes {
 		o.Places[p.ID] = instance
 	}
-	o.ActivityKnown, o.Utilization = false, nil // as the driver under MIG
+	o.ActivityKnown, o.Utilization = false, nil // as the driver reports under MIG
 	return o
 }
 
@@ -31,7 +31,7 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	return h
 }
 
-// TestMIG divides a GPU by its slices, and an instance by the table of a whole GPU.
+// TestMIG checks that a GPU is divided by slices, and an instance by the table of a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -90,8 +90,8 @@ var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity is the worked example of docs/energy.md: what instances did decides,
-// by the time they were busy times their slices.
+// TestMIGActivity checks the worked example of docs/energy.md: energy is divided by the busy time
+// of the instances times their slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -172,15 +172,14 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices: drivers fill numbers that they do not know with ones. Books balance all
-// the same.
+// TestAbsurdSlices checks that books balance although drivers set all bits of unknown numbers.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
 		o.MIG, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
-		const busy = 1<<31 + 1 // times the slices, of two instances: just more than 64 bits hold
+		const busy = 1<<31 + 1 // the sum of busy times slices of both instances just exceeds 64 bits
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
 		return o
 	}
@@ -192,8 +191,8 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
-// TestMIGRelayout: what instances did in an interval is known only if they were the
-// same all along. Otherwise slices decide, by the layout at its end.
+// TestMIGRelayout checks that the activity of instances is used only if the layout did not change
+// in the interval. Otherwise the slices of the layout at its end count.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
@@ -217,7 +216,7 @@ func TestMIGRelayouts(t *testing.T) {
 	tests := []struct {
 		name   string
 		before *gpu.Partitioning
-		want   gpu.Millijoules // of 700_000, all by what it did, or by its slices
+		want   gpu.Millijoules // 700_000 by activity, 262_500 by slices
 	}{
 		{"the same", layout(8, three, four), 700_000},
 		{"not divided", nil, 262_500},
@@ -242,8 +241,8 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// TestHalfDivided: the slices that no instance has are free, also if they are as many as
-// are used.
+// TestHalfDivided checks that the slices without an instance are free, even if they are as many as
+// the used ones.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -252,11 +251,12 @@ func TestHalfDivided(t *testing.T) {
 	}
 	want := amounts{"energy": 300_000, "train 1 allocated": 150_000, "idle": 150_000}
 	if diff := cmp.Diff(want, amountsOf(ask(t, newLedger(), half(0), half(1)))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
 }
 
-// TestMIGGlitch: over a reading that was a glitch, all is remembered of the instances.
+// TestMIGGlitch checks that the ledger keeps the activity of instances that it observes together
+// with a rejected reading.
 func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
@@ -272,12 +272,13 @@ func TestMIGGlitch(t *testing.T) {
 	b := ask(t, newLedger(), at(0, 0, 0, 0, p), at(1, 1e12, 400, 0, p), at(2, 1_400_000, 600, 1000, p, q))
 	want := amounts{"energy": 1_400_000, "train 1 shared": 600_000, "serve 2 shared": 800_000, "rejected": 1}
 	if diff := cmp.Diff(want, amountsOf(b)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("amounts (-want +got):\n%s", diff)
 	}
 }
 
-// TestBusyInstance checks that inside an active instance the table of a whole GPU applies, without
-// a signal of its processes. The activity of an instance without processes is the holder's.
+// TestBusyInstance checks that the table of a whole GPU applies inside an active instance whose
+// processes have no activity signal. The activity of an instance without processes is charged to
+// its holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
@@ -312,19 +313,19 @@ func TestEmptyMIG(t *testing.T) {
 		return o
 	}
 	if b := ask(t, newLedger(), at(0), at(1)); b.Unattributed[gpu.Idle] != 300_000 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want 300000 mJ idle", b)
 	}
 }
 
-// TestNoSuchInstance: a process on an instance that the layout does not have, as when
-// it was just destroyed, is on what is free.
+// TestNoSuchInstance checks that a process on an instance missing from the layout, such as one just
+// destroyed, is charged for the free slices.
 func TestNoSuchInstance(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		return onInstance(look(s, []*gpu.Process{process(21, in(train))}), "9")
 	}
 	b := ask(t, newLedger(), at(0), at(1))
 	if len(b.Accounts) != 1 || b.Accounts[0].Energy[gpu.Allocated] == 0 || b.Accounts[0].GPUInstance != "" {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want one account with allocated energy and no instance", b)
 	}
 }
 
@@ -366,15 +367,15 @@ func TestReconfigured(t *testing.T) {
 	})
 }
 
-// TestMIGInTwoParts is the table of docs/energy.md: of a GPU of seven slices, an instance of
-// three and one of two, whose idle power of 70 W was learnt.
+// TestMIGInTwoParts checks the table of docs/energy.md: a GPU of seven slices with an instance of
+// three and one of two, and a learnt idle power of 70 W.
 func TestMIGInTwoParts(t *testing.T) {
 	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}
 	tests := []struct {
 		name   string
 		energy gpu.Millijoules
-		busy   map[string]time.Duration // nil if that is not known
+		busy   map[string]time.Duration // nil if unknown
 		want   amounts
 	}{
 		{"both busy", 420_000, map[string]time.Duration{"1": time.Second, "2": time.Second}, amounts{
@@ -407,7 +408,7 @@ func TestMIGInTwoParts(t *testing.T) {
 				b = tell(70_000, map[string]time.Duration{})
 			}
 			if b.IdlePower != 70 {
-				t.Fatalf("learnt %v W", b.IdlePower)
+				t.Fatalf("idle power %v W, want 70", b.IdlePower)
 			}
 			got, before := amounts{}, amountsOf(b)
 			for what, amount := range amountsOf(tell(tt.energy, tt.busy)) {
@@ -416,7 +417,7 @@ func TestMIGInTwoParts(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("amounts (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sharesOf is what each container was charged by each method, as "main exclusive", and the
-// energy without an owner by its reason.
+// sharesOf returns the energy of each container by method, such as "main exclusive", and the energy
+// without an owner by reason.
 func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	got := make(map[string]gpu.Millijoules)
 	for _, a := range b.Accounts {
@@ -29,7 +29,7 @@ func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	return got
 }
 
-// payerTest is one interval of 300 J: what the last look saw, and who pays.
+// payerTest is one interval of 300 J: its last observation and the expected charges.
 type payerTest struct {
 	name string
 	look ledger.Observation
@@ -45,7 +45,7 @@ func checkPayers(t *testing.T, tests []payerTest) {
 			before.Sampled = gpu.Span{From: at(-1).Boot, To: at(0).Boot}
 			l := newLedger()
 			b := ask(t, l, before, tt.look)
-			if b.Energy == 0 { // it waits
+			if b.Energy == 0 { // the interval waits
 				b = ask(t, l, unread(look(12, nil, tt.look.Allocations...)))
 			}
 			if diff := cmp.Diff(tt.want, sharesOf(b)); diff != "" {
@@ -60,8 +60,8 @@ func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observatio
 	return o
 }
 
-// TestVanishedProcess: a process that ended before its owner was read is charged to the pod
-// that holds the GPU exclusively.
+// TestVanishedProcess checks that a process that ended before its owner was read is charged to the
+// pod that holds the GPU exclusively.
 func TestVanishedProcess(t *testing.T) {
 	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -93,8 +93,8 @@ func TestVanishedProcess(t *testing.T) {
 	})
 }
 
-// TestOnlyPodKnown: a process of which only the pod is known is charged to the pod's
-// container that holds the GPU.
+// TestOnlyPodKnown checks that a process whose pod is known, but not its container, is charged to
+// the pod's container that holds the GPU.
 func TestOnlyPodKnown(t *testing.T) {
 	pod, beside := train, train
 	pod.Part, beside.Part = "", "sidecar"
@@ -110,8 +110,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar checks that a pod that uses the GPU in another container than its holder pays for
-// holding it.
+// TestSidecar checks that a pod pays for the GPU that it holds, even if it uses the GPU in a
+// container other than the holder.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -122,8 +122,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed: the work of an MPS server is divided over its clients by the replicas that
-// they hold, and is no proof that one of them worked.
+// TestServed checks that the work of an MPS server is divided over its clients by the replicas that
+// they hold, and does not count as activity of a client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))
@@ -143,7 +143,7 @@ func TestServed(t *testing.T) {
 	checkPayers(t, tests)
 	for _, a := range ask(t, newLedger(), look(0, all, held...), tests[0].look).Accounts {
 		if a.Active != 0 {
-			t.Errorf("%s was seen to work for %v", a.Name, a.Active)
+			t.Errorf("active time of %s: %v, want 0", a.Name, a.Active)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestComeAndGo: processes that start and end, within an interval or between two
-// looks.
+// TestComeAndGo checks processes that start and end, within an interval or between two
+// observations.
 func TestComeAndGo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	heir, stranger := process(21, in(train)), process(21, in(serve))
@@ -71,9 +71,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID: of two processes of one container with one PID, the first pays no more
-// than its part of the interval in which it ended, and its account, which is held,
-// makes place for that of the second.
+// TestHeldPID checks two processes of one container with the same PID. The first pays no more than
+// its part of the interval in which it ended. The account of the second replaces its retained
+// account.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	heir := new(*p)
@@ -84,20 +84,20 @@ func TestHeldPID(t *testing.T) {
 	}
 	first := accounts(look(0, []*gpu.Process{p}), look(1, []*gpu.Process{p}))
 	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
-		t.Errorf("before: %+v", first)
+		t.Errorf("process accounts before the reuse: %+v, want one with 300000 mJ exclusive", first)
 	}
 	second := accounts(look(2, []*gpu.Process{heir}))
 	if len(second) != 1 || second[0].ProcessID != heir.ID || !second[0].Opened.Equal(at(1).Wall) ||
 		second[0].Energy != (gpu.ByMethod{gpu.Allocated: 150_000}) {
-		t.Errorf("after the interval in which it changed hands: %+v", second)
+		t.Errorf("process accounts after the interval of the reuse: %+v, want one of the new process with 150000 mJ allocated", second)
 	}
 	second = accounts(look(3, []*gpu.Process{heir}))
 	if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}); len(second) != 1 || second[0].Energy != want {
-		t.Errorf("afterwards: %+v", second)
+		t.Errorf("process accounts in the next interval: %+v, want one with 300000 mJ exclusive and 150000 mJ allocated", second)
 	}
 }
 
-// TestVanish checks a GPU that is absent for a while, with a counter that continues or does not.
+// TestVanish checks a GPU that is absent for a while and whose counter continues or restarts.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -125,8 +125,8 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// TestReplaced: another GPU in a slot has a book of its own, which begins with its own
-// counter. That of the old one stands, to the millijoule.
+// TestReplaced checks that another GPU in a slot has its own book, which begins with its own
+// counter. The book of the old GPU does not change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -138,15 +138,16 @@ func TestReplaced(t *testing.T) {
 		ask(t, l, o)
 	}
 	if diff := cmp.Diff(before, bookOf(l, uuid)); diff != "" {
-		t.Errorf("the old one's book (-before +after):\n%s", diff)
+		t.Errorf("book of the old GPU (-before +after):\n%s", diff)
 	}
 	want := amounts{"energy": 750_000, "train exclusive": 750_000}
 	if diff := cmp.Diff(want, amountsOf(bookOf(l, other))); diff != "" {
-		t.Errorf("the new one's book (-want +got):\n%s", diff)
+		t.Errorf("book of the new GPU (-want +got):\n%s", diff)
 	}
 }
 
-// TestHeldPIDBesideAnother: who takes over a PID closes no account but that PID's.
+// TestHeldPIDBesideAnother checks that a process that reuses a PID closes only the account of that
+// PID.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	heir := new(*p)
@@ -155,18 +156,18 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 		look(0, []*gpu.Process{p, q}), saw(look(1, []*gpu.Process{p, q}), q),
 		saw(look(2, []*gpu.Process{heir, q}), q)).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != heir.ID {
-		t.Errorf("process accounts: %+v", ps)
+		t.Errorf("process accounts: %+v, want one with 600000 mJ shared and one of the new process", ps)
 	}
 }
 
-// TestSameTick: processes that start in one tick of the kernel's clock, as the workers of
-// one launcher do, have an account each.
+// TestSameTick checks that processes that start in one tick of the kernel's clock, such as the
+// workers of one launcher, have an account each.
 func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	q.ID.Start = p.ID.Start
 	both := []*gpu.Process{p, q}
 	ps := ask(t, newLedger(), look(0, both), saw(look(1, both), q)).Accounts[0].Processes
 	if len(ps) != 2 || ps[0].ProcessID != p.ID || ps[0].Energy.Sum() != 0 || ps[1].ProcessID != q.ID || ps[1].Energy.Sum() != 300_000 {
-		t.Errorf("process accounts: %+v", ps)
+		t.Errorf("process accounts: %+v, want one with 0 mJ and one with 300000 mJ", ps)
 	}
 }

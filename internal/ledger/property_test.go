@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzBooks checks that the books balance, follow their boards, never fall and have their stated
-// meaning after any events. The rules are in rules_test.go.
+// FuzzBooks checks that the books balance, follow their boards, never decrease and have their
+// stated meaning after any events. The rules are in rules_test.go.
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
@@ -26,7 +26,7 @@ func FuzzBooks(f *testing.F) {
 	})
 }
 
-// TestRandomBooks runs longer streams than the fuzzer's corpus holds.
+// TestRandomBooks checks the same with longer streams than those of the fuzzer's corpus.
 func TestRandomBooks(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

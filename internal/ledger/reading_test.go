@@ -48,8 +48,8 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading: what the counter gained while a call lasted, which may have been after it
-// was read, is no jump. A processor that is short lets a call end late.
+// TestSlowReading checks that the energy counted during a slow call is not a jump: the counter may
+// have been read at the start of the call. A shortage of processor time delays the end of a call.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -57,13 +57,13 @@ func TestSlowReading(t *testing.T) {
 		next.Energy, after.Energy = new(gpu.Millijoules(1_470_000)), new(gpu.Millijoules(1_540_000)) // 700 W
 		b := ask(t, newLedger(), slow, next, after)
 		if took == 0 && b.Resets != 1 || took > 0 && (b.Energy != want || b.Resets+b.Rejected != 0) {
-			t.Errorf("a call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
+			t.Errorf("call of %v: %d mJ, %d resets, %d rejected", took, b.Energy, b.Resets, b.Rejected)
 		}
 	}
 }
 
-// TestHeldCounter checks that a counter that was not refreshed for a while may catch up, and that
-// energy without any possible owner is a jump.
+// TestHeldCounter checks that a counter that was not refreshed for up to seven seconds may catch
+// up, and that catching up after a minute is a jump.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
 	for _, held := range []int{1, 5, 7, 60} {
@@ -75,15 +75,15 @@ func TestHeldCounter(t *testing.T) {
 		obs = append(obs, count(look(float64(held+1), nil), caughtUp), count(look(float64(held+2), nil), caughtUp+power))
 		b := ask(t, newLedger(), obs...)
 		if held < 8 && (b.Energy != caughtUp+power || b.Resets+b.Rejected != 0) {
-			t.Errorf("held for %d s: %d mJ of %d, %d resets, %d rejected", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
+			t.Errorf("held for %d s: %d mJ, want %d; %d resets, %d rejected, want none", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
 		}
 		if held > 10 && (b.Energy != power || b.Resets != 1) {
-			t.Errorf("held for %d s: %d mJ, %d resets", held, b.Energy, b.Resets)
+			t.Errorf("held for %d s: %d mJ, %d resets; want 700000, 1", held, b.Energy, b.Resets)
 		}
 	}
 }
 
-// TestStillFor: a counter that shows the same counts as not read for up to eight seconds.
+// TestStillFor checks that an unchanged counter counts as not read for up to eight seconds.
 func TestStillFor(t *testing.T) {
 	l := newLedger()
 	for s := range 9 {
@@ -92,14 +92,14 @@ func TestStillFor(t *testing.T) {
 			want = at(8).Boot
 		}
 		if b.Settled.Boot != want {
-			t.Errorf("still for %d s: settled up to %v, want %v", s, b.Settled.Boot, want)
+			t.Errorf("unchanged for %d s: settled up to %v, want %v", s, b.Settled.Boot, want)
 		}
 	}
 }
 
 // TestHeldCounterOfTwo checks that the energy by which a held counter catches up belongs to the
-// owners that worked since its last change, not to those present at the end, and is not idle if the
-// last one rests.
+// owners that worked since its last change, not to those present at the end. It is not idle energy
+// if the last owner rests.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -114,15 +114,16 @@ func TestHeldCounterOfTwo(t *testing.T) {
 	b := ask(t, newLedger(), append(obs, rests, caughtUp)...)
 	for _, a := range b.Accounts {
 		if a.Energy[gpu.Exclusive] != 0 || a.Idle != 0 {
-			t.Errorf("%s: %+v", a.Name, a)
+			t.Errorf("account of %s: %+v, want no exclusive and no idle energy", a.Name, a)
 		}
 	}
 	if b.Energy != 4_900_000 {
-		t.Errorf("%d mJ", b.Energy)
+		t.Errorf("energy %d mJ, want 4900000", b.Energy)
 	}
 }
 
-// TestHeldOverRestart: a restart does not make a reset of it.
+// TestHeldOverRestart checks that a restart does not turn the refresh of a held counter into a
+// reset.
 func TestHeldOverRestart(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	l := ledger.New(cfg)
@@ -138,12 +139,12 @@ func TestHeldOverRestart(t *testing.T) {
 	see(6, 4_200_000)
 	see(7, 4_900_000)
 	if b := bookOf(l, uuid); b.Energy != 4_900_000 || b.Resets+b.Rejected != 0 {
-		t.Errorf("%d mJ, %d resets, %d rejected", b.Energy, b.Resets, b.Rejected)
+		t.Errorf("%d mJ, %d resets, %d rejected; want 4900000, 0, 0", b.Energy, b.Resets, b.Rejected)
 	}
 }
 
-// TestAnotherCounter checks that the value of one counter is independent of another counter's, for
-// any difference, also over a restart. An unnamed counter counts as the same.
+// TestAnotherCounter checks that the values of two different counters are never compared, also over
+// a restart. A counter without a name counts as the same.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -182,24 +183,25 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestReadingOverSleep: a call during which the machine slept for a day excuses no jump.
+// TestReadingOverSleep checks that a jump is detected although the machine was suspended for a day
+// during the call.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
 	slow.Took, slow.Energy = 24*time.Hour, new(gpu.Millijoules(0))
 	next.Energy, after.Energy = new(gpu.Millijoules(40_000_000_000)), new(gpu.Millijoules(40_000_300_000))
 	if b := ask(t, newLedger(), slow, next, after); b.Resets != 1 || b.Energy != 300_000 {
-		t.Errorf("%d mJ, %d resets", b.Energy, b.Resets)
+		t.Errorf("%d mJ, %d resets; want 300000, 1", b.Energy, b.Resets)
 	}
 }
 
-// TestUnknownMaxPower: a board whose limit is not known may draw 10 kW.
+// TestUnknownMaxPower checks that a board whose power limit is unknown may draw 10 kW.
 func TestUnknownMaxPower(t *testing.T) {
 	for reading, want := range map[gpu.Millijoules]gpu.Millijoules{16_500_000: 16_500_000, 16_500_001: 0} {
 		first, second := look(0, nil), look(1, nil)
 		first.MaxPower, first.Energy = 0, new(gpu.Millijoules(0))
 		second.MaxPower, second.Energy = 0, &reading
 		if got := ask(t, newLedger(), first, second).Energy; got != want {
-			t.Errorf("%d mJ in a second: the book has %d, want %d", reading, got, want)
+			t.Errorf("%d mJ counted in a second: energy %d mJ, want %d", reading, got, want)
 		}
 	}
 }
@@ -213,12 +215,11 @@ func TestReload(t *testing.T) {
 	confirm.Energy = new(gpu.Millijoules(301_000))
 	b := ask(t, newLedger(), look(0, []*gpu.Process{p}, holds(train, 1)), low, confirm)
 	if b.Energy != 300_000 || b.Unattributed[gpu.Idle] != 300_000 || b.Resets != 1 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want 300000 mJ idle and 1 reset", b)
 	}
 }
 
-// TestCounterFaults: a driver that is loaded again, and readings that are wrong, with
-// somebody there.
+// TestCounterFaults checks driver reloads and wrong readings while the GPU is in use.
 func TestCounterFaults(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64, mJ gpu.Millijoules) ledger.Observation {
@@ -272,7 +273,7 @@ func TestCounterFaults(t *testing.T) {
 			amounts{"energy": 600_000, "train exclusive": 600_000, "resets": 2},
 		},
 		{
-			"a glitch right after a reload", // delays its confirmation
+			"a glitch right after a reload", // the glitch delays the confirmation
 			[]ledger.Observation{own(0, 5_000_000), own(1, 40_000), own(2, 1_000_000_000_000), own(3, 640_000), own(4, 940_000)},
 			amounts{"energy": 300_000, "train exclusive": 300_000, "resets": 1, "rejected": 2},
 		},

@@ -35,7 +35,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionBesideAnother checks that an owner on the GPU does not keep the account of another.
+// TestRetentionBesideAnother checks that an owner on the GPU does not keep the account of another
+// owner.
 func TestRetentionBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -44,11 +45,12 @@ func TestRetentionBesideAnother(t *testing.T) {
 		b = ask(t, l, look(s, []*gpu.Process{q}, holds(serve, 1)))
 	}
 	if len(b.Accounts) != 1 || b.Accounts[0].Owner != serve || b.Retired == 0 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want one account of serve, and retired energy", b)
 	}
 }
 
-// TestPodRetires: the containers of a pod retire together, at the last one's time.
+// TestPodRetires checks that the containers of a pod retire together, after the retention time of
+// the last one.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -70,9 +72,9 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum checks that the sum of a pod does not fall while its containers come and go, on the
-// whole GPU and on instances, with and without an allocation, and began with the first of them. It
-// restarts after all of them were absent for the retention time.
+// TestPodSum checks that the sum of a pod does not decrease while its containers come and go, on
+// the whole GPU and on instances, with and without an allocation. The sum opens with the first
+// container and restarts after all were absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -102,29 +104,29 @@ func TestPodSum(t *testing.T) {
 		for ; s <= phase.until; s++ {
 			pods := ask(t, l, phase.look(s)).Groups()
 			if len(pods) != 1 || pods[0].Energy < last.Energy || pods[0].Allocated < last.Allocated || !pods[0].Opened.Equal(at(0).Wall) {
-				t.Fatalf("%s, second %v: %+v after %+v", phase.name, s, pods, last)
+				t.Fatalf("%s, second %v: pods %+v after %+v", phase.name, s, pods, last)
 			}
 			last = pods[0]
 		}
 	}
 	if last.Energy != 810*300_000 || last.Allocated != 430*time.Second {
-		t.Errorf("the pod has %d mJ and %v", last.Energy, last.Allocated)
+		t.Errorf("the pod has %d mJ and held the GPU for %v, want 243000000 and 7m10s", last.Energy, last.Allocated)
 	}
 	var b *gpu.Book
 	for ; s <= 1402; s++ {
 		b = ask(t, l, look(s, nil))
 	}
 	if len(b.Groups()) != 0 || b.Retired != last.Energy {
-		t.Errorf("after the retention time: %+v, %d mJ retired", b.Groups(), b.Retired)
+		t.Errorf("pods after the retention time: %+v, %d mJ retired; want none and all energy", b.Groups(), b.Retired)
 	}
 	b = ask(t, l, look(s, nil, holds(train, 1)))
 	if pods := b.Groups(); len(pods) != 1 || pods[0].Energy != 300_000 || !pods[0].Opened.After(last.Opened) {
-		t.Errorf("back again: %+v", pods)
+		t.Errorf("pods after the return: %+v, want one with 300000 mJ", pods)
 	}
 }
 
-// TestStandstill: while a book stands still, because its board's counter cannot be read or
-// makes no sense, nothing retires; so the pods that come and go leave no accounts.
+// TestStandstill checks that nothing retires while a book cannot be settled because its board's
+// counter cannot be read or is invalid. Pods that come and go in that time leave no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -144,11 +146,11 @@ func TestStandstill(t *testing.T) {
 				l.Settle(o.At, unresolved)
 			}
 			if n := len(bookOf(l, uuid).Accounts); n > 10 {
-				t.Errorf("%d accounts", n)
+				t.Errorf("%d accounts, want at most 10", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
 			if a := find(after, gpu.AccountKey{Owner: serve}); a == nil || a.Energy.Sum() == 0 {
-				t.Errorf("it continues with %+v", a)
+				t.Errorf("account after the standstill: %+v, want some energy", a)
 			}
 		})
 	}
@@ -175,12 +177,12 @@ func TestSilentKubelet(t *testing.T) {
 		l.Settle(o.At, unresolved)
 	}
 	if got := bookOf(l, uuid).Accounts; len(got) != 1 || got[0].Owner != train {
-		t.Errorf("%d accounts: %+v", len(got), got)
+		t.Errorf("%d accounts, want one of train: %+v", len(got), got)
 	}
 }
 
-// TestStillListed: while the kubelet lists an allocation its account stays, though
-// nothing in the pod seems to live.
+// TestStillListed checks that an account stays open while the kubelet lists its allocation,
+// although the pod is no longer live.
 func TestStillListed(t *testing.T) {
 	dead := holds(train, 1)
 	dead.Live = false
@@ -190,12 +192,13 @@ func TestStillListed(t *testing.T) {
 		b = ask(t, l, look(s, nil, dead))
 	}
 	if len(b.Accounts) != 1 || b.Accounts[0].Energy.Sum() != 300_000 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want one account with 300000 mJ", b)
 	}
 }
 
-// TestTidy checks that a lost GPU whose book is no longer shown leaves its place to present ones,
-// and continues if it returns; a forgotten GPU restarts at 0.
+// TestTidy checks that a lost GPU whose book is no longer shown leaves its process accounts to
+// present GPUs, and that its book continues if it returns. The book of a forgotten GPU restarts at
+// 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {
@@ -210,32 +213,32 @@ func TestTidy(t *testing.T) {
 	}
 	before := bookOf(l, gone)
 	if before.Energy == 0 || len(before.Accounts) != 1 || len(before.Accounts[0].Processes) != 1 {
-		t.Fatalf("book: %+v", before)
+		t.Fatalf("book before the loss: %+v, want energy and one account with one process", before)
 	}
 	known := true
 	tidy := func() { l.Tidy(func(u string) (bool, bool) { return known || u != gone, u != gone }) }
 	tidy()
 	after := bookOf(l, gone)
 	if after.Energy != before.Energy || after.Energy != after.Sum() || len(after.Accounts) != 1 || len(after.Accounts[0].Processes) != 0 {
-		t.Errorf("lost for long: %+v", after)
+		t.Errorf("book of the lost GPU: %+v, want the same energy and no process accounts", after)
 	}
 	if len(before.Accounts[0].Processes) == 0 {
-		t.Error("the book that was shown before has lost its processes")
+		t.Error("Tidy removed the processes of a published book")
 	}
 	ask(t, l, look(100, []*gpu.Process{q}), look(100.5, []*gpu.Process{q}))
 	tidy()
 	if ps := ask(t, l, look(101, []*gpu.Process{q})).Accounts[0].Processes; len(ps) != 1 || ps[0].Folded || ps[0].Energy.Sum() != 300_000 {
-		t.Errorf("no room for the living: %+v", ps)
+		t.Errorf("process accounts of the present GPU: %+v, want one with 300000 mJ", ps)
 	}
 	l.Observe(on(gone, look(102, nil)))
 	l.Observe(on(gone, look(103, nil)))
 	l.Settle(at(120), unresolved)
 	if b := bookOf(l, gone); b.Energy <= before.Energy || b.Energy != b.Sum() || !b.Opened.Equal(before.Opened) {
-		t.Errorf("returned: %+v", b)
+		t.Errorf("book after the return: %+v, want more energy and the same opening time", b)
 	}
 	known = false
 	tidy()
 	if _, kept := l.State().Books[gone]; kept {
-		t.Error("the book of a GPU that was replaced is kept")
+		t.Error("the state keeps the book of a replaced GPU")
 	}
 }

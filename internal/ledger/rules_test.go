@@ -8,23 +8,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// check holds every book against its board and against what was published before. The
-// state can be continued at every moment.
+// check compares every book with its board and with the book published before. The state must be
+// valid at every time.
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
 	if err := state.Check(m.now); err != nil {
-		m.t.Fatalf("a restart now would begin with clean books: %v", err)
+		m.t.Fatalf("the state is invalid, a restart would begin with empty books: %v", err)
 	}
 	books, accounts := state.Books, 0
 	for _, b := range m.boards {
 		state := books[b.uuid]
 		if state == nil {
-			continue // before its first look
+			continue // before its first observation
 		}
 		now := &state.Book
 		if !reflect.DeepEqual(b.book.Accounts, b.shown) {
-			m.t.Fatalf("what was shown has changed:\n%+v\nwas\n%+v", b.book.Accounts, b.shown)
+			m.t.Fatalf("published accounts changed:\n%+v\nwere\n%+v", b.book.Accounts, b.shown)
 		}
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
@@ -44,22 +44,22 @@ func (m *machine) check() {
 	}
 }
 
-// followsBoard: a book balances, holds what its board counted up to one of the
-// readings, and is at most ten seconds behind.
+// followsBoard checks that a book balances, holds the energy that its board counted up to one of
+// the readings, and is at most ten seconds behind.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
-		m.t.Fatalf("out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
+		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
 	}
 	if now.Settled.Boot != b.settled.at || now.Energy != b.energy {
-		m.t.Fatalf("the book holds %d mJ at %v, the board had counted %d at %v", now.Energy, now.Settled.Boot, b.energy, b.settled.at)
+		m.t.Fatalf("the book holds %d mJ at %v, the board counted %d mJ at %v", now.Energy, now.Settled.Boot, b.energy, b.settled.at)
 	}
 	if len(b.spans) > 0 && m.now-b.spans[0].to.at >= 10*time.Second {
-		m.t.Fatalf("not settled up to a reading of %v ago", m.now-b.spans[0].to.at)
+		m.t.Fatalf("a reading of %v ago is not settled", m.now-b.spans[0].to.at)
 	}
 }
 
-// addsUp: processes and idle energy are parts of their container, and each PID is
-// one series. It returns the number of process accounts.
+// addsUp checks that the energy of processes and idle energy are parts of the energy of their
+// container, and that each PID is one series. It returns the number of process accounts.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -73,12 +73,12 @@ func (m *machine) addsUp(a *gpu.Account) int {
 		}
 	}
 	if inside > a.Energy.Sum() || a.Idle > a.Energy.Sum() {
-		m.t.Fatalf("processes %d mJ, idle %d mJ, container %d mJ", inside, a.Idle, a.Energy.Sum())
+		m.t.Fatalf("processes %d mJ, idle %d mJ; want at most the %d mJ of the container", inside, a.Idle, a.Energy.Sum())
 	}
 	return len(pids)
 }
 
-// neverFalls: nothing that was published falls. An account ends only when its pod
+// neverFalls checks that no published value decreases, and that an account ends only after its pod
 // neither held nor used the GPU for the retention time.
 func (m *machine) neverFalls(b *board, now *gpu.Book) {
 	was := b.book
@@ -87,20 +87,20 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 		fell = fell || now.Unattributed[r] < was.Unattributed[r]
 	}
 	if fell {
-		m.t.Fatalf("a total fell:\n%+v\n%+v", was, now)
+		m.t.Fatalf("a total decreased:\n%+v\n%+v", was, now)
 	}
 	for i := range was.Accounts {
 		old := &was.Accounts[i]
 		if a := find(now, old.AccountKey); a != nil {
 			m.accountNeverFalls(b, old, a)
 		} else if b.absence(old.Owner) <= m.cfg.Retention {
-			m.t.Fatalf("the account of a pod that was there %v ago ended: %+v", b.absence(old.Owner), old)
+			m.t.Fatalf("account ended %v after its pod last held or used the GPU: %+v", b.absence(old.Owner), old)
 		}
 	}
 }
 
-// podsNeverFall checks that the sum over a pod's accounts is complete, does not fall and does not
-// restart while one of them exists. They end together.
+// podsNeverFall checks that the sum over a pod's accounts is complete, does not decrease and does
+// not restart while one of them exists. The accounts end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -117,7 +117,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	for _, old := range was.Groups() {
 		p, there := is[old.Owner]
 		if there && (p.Energy < old.Energy || p.Allocated < old.Allocated || !p.Opened.Equal(old.Opened)) {
-			m.t.Fatalf("a pod fell or restarted:\n%+v\n%+v", old, p)
+			m.t.Fatalf("the sum of a pod decreased or restarted:\n%+v\n%+v", old, p)
 		}
 	}
 	for i := range was.Accounts {
@@ -128,11 +128,11 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	}
 }
 
-// accountNeverFalls: inside a container's account, that of a process ends only when
-// the process was gone for the retention time, or its PID belongs to another.
+// accountNeverFalls checks that no value of an account decreases, and that the account of a process
+// in it ends only after the process was absent for the retention time or its PID was reused.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.GPUTime < was.GPUTime {
-		m.t.Fatalf("an account fell:\n%+v\n%+v", was, now)
+		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
 	}
 	for _, old := range was.Processes {
 		same := func(p gpu.ProcessAccount) bool { return p.ProcessID == old.ProcessID && p.Folded == old.Folded }
@@ -140,19 +140,20 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 		i := slices.IndexFunc(now.Processes, same)
 		switch {
 		case i >= 0 && less(now.Processes[i].Energy, old.Energy):
-			m.t.Fatalf("a process fell:\n%+v\n%+v", old, now.Processes[i])
+			m.t.Fatalf("the energy of a process decreased:\n%+v\n%+v", old, now.Processes[i])
 		case i >= 0 || slices.ContainsFunc(now.Processes, heir):
 		case old.Folded || b.settled.at-b.used[old.ProcessID] <= m.cfg.Retention:
-			m.t.Fatalf("the account of a process that was there %v ago ended: %+v\n%+v", b.settled.at-b.used[old.ProcessID], old, now)
+			m.t.Fatalf("account ended %v after its process last used the GPU: %+v\n%+v", b.settled.at-b.used[old.ProcessID], old, now)
 		}
 	}
 }
 
-// meansIt checks that exclusive energy was counted while no other owner held or worked, shared
-// energy while activity was known, idle energy while utilisation was known, and no time twice.
+// meansIt checks that exclusive energy was counted only while no other owner held or worked, shared
+// energy while activity was known, idle energy while activity or utilisation was known, and no time
+// twice.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
-	var signal, known gpu.Millijoules // counted with a signal, or while it was known how busy the GPU was
+	var signal, known gpu.Millijoules // energy of known activity, and of known activity or utilisation
 	var took time.Duration
 	for _, s := range done {
 		took += s.to.at - s.from.at
@@ -171,17 +172,17 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 		}
 		exclusive[a.Group()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
 		if a.Allocated-was.Allocated > took || a.Active-was.Active > took {
-			m.t.Fatalf("more than %v was added: %+v after %+v", took, a, was)
+			m.t.Fatalf("the times of an account grew by more than %v: %+v after %+v", took, a, was)
 		}
 		held += a.GPUTime - was.GPUTime
 		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]
 		known -= a.Idle - was.Idle
 	}
 	if held > took {
-		m.t.Fatalf("the accounts held the GPU for %v in %v: %+v after %+v", held, took, now, b.book)
+		m.t.Fatalf("the accounts gained %v of GPU time in %v: %+v after %+v", held, took, now, b.book)
 	}
 	if signal < 0 || known < 0 {
-		m.t.Fatalf("%d mJ more shared than with a signal, or %d more idle than while that was known: %+v\n%+v", -signal, -known, now, done)
+		m.t.Fatalf("%d mJ more shared than while activity was known, or %d mJ more idle than while activity or utilisation was: %+v\n%+v", -signal, -known, now, done)
 	}
 	for pod, more := range exclusive {
 		for _, s := range done {
@@ -190,7 +191,7 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 			}
 		}
 		if more > 0 {
-			m.t.Fatalf("%d mJ more exclusive than while %v alone held or worked: %+v\n%+v", more, pod, now, done)
+			m.t.Fatalf("%d mJ more exclusive than while only %v held or worked: %+v\n%+v", more, pod, now, done)
 		}
 	}
 }

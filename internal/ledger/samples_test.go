@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sampled returns a look whose samples end 200 ms before it and go back as far as
-// given, with how long each process was busy in them.
+// sampled adds samples to an observation: they end 200 ms before it, cover the duration back and
+// hold the busy time of each process.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {
@@ -21,8 +21,8 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples: an interval of several owners waits for the samples of its end,
-// which come with the next look, and gets its part of them.
+// TestLateSamples checks that an interval of several owners waits for the samples of its end, which
+// come with the next observation, and gets its part of them.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -32,23 +32,23 @@ func TestLateSamples(t *testing.T) {
 	l := newLedger()
 	b := ask(t, l, look(0, both), at(1, worked(p, 400)))
 	if b.Energy != 0 {
-		t.Errorf("settled before the samples came: %+v", b)
+		t.Errorf("settled before the samples are known: %+v", b)
 	}
-	// Of the next second's samples a fifth is of the first one.
+	// A fifth of the next second's samples belongs to the first interval.
 	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
-		t.Errorf("after the first interval (-want +got):\n%s", diff)
+		t.Errorf("energies after the first interval (-want +got):\n%s", diff)
 	}
 	if a := b.Accounts[1]; a.Active != 0 {
-		t.Errorf("active for %v before it was seen to work", a.Active)
+		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The rest is of the second, together with a fifth of what follows.
+	// The rest belongs to the second interval, and so does a fifth of the following samples.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
-		t.Errorf("after the second interval (-want +got):\n%s", diff)
+		t.Errorf("energies after the second interval (-want +got):\n%s", diff)
 	}
 }
 
@@ -59,7 +59,8 @@ func energies(b *gpu.Book) (out []gpu.ByMethod) {
 	return out
 }
 
-// TestLateSamplesOfANewcomer: who was not there in an interval did not work in it.
+// TestLateSamplesOfANewcomer checks that a process that was absent in an interval gets no share of
+// it.
 func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
@@ -67,16 +68,16 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 		look(0, []*gpu.Process{p, q}), sampled(look(1, []*gpu.Process{p, q}), time.Second),
 		sampled(look(2, []*gpu.Process{p, q, r}), time.Second, worked(p, 100), worked(r, 900)))
 	if want := []gpu.ByMethod{{gpu.Exclusive: 300_000}, {}}; !cmp.Equal(want, energies(b)) || b.Unattributed[gpu.Host] != 0 {
-		t.Errorf("first interval: %+v", b)
+		t.Errorf("book after the first interval: %+v, want 300000 mJ exclusive for train, none for the host", b)
 	}
 	b = ask(t, l, sampled(look(3, []*gpu.Process{p, q, r}), time.Second))
 	if got := b.Unattributed[gpu.Host]; got != 300_000*900/980-1 && got != 300_000*900/980 {
-		t.Errorf("the newcomer is charged %d mJ", got)
+		t.Errorf("the host is charged %d mJ, want 275510", got)
 	}
 }
 
 // TestSamplesOfOneThatLeft checks that a process that is absent at the end of an interval did its
-// last work in it, although the samples average over a longer time.
+// last work in that interval, although the samples average over a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -88,25 +89,25 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 	for _, a := range b.Accounts {
 		if a.Active != time.Second {
-			t.Errorf("%s was active for %v", a.Name, a.Active)
+			t.Errorf("%s active for %v, want 1s", a.Name, a.Active)
 		}
 	}
 }
 
-// TestLongSamples: an average over half a minute, as the driver's accounts give after a
-// pause, is divided as well as one over a second.
+// TestLongSamples checks that an average over half a minute is divided like one over a second. The
+// driver's accounts report such averages after a pause.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
 	l := newLedger()
 	b := ask(t, l, look(0, both), sampled(look(1, both), time.Second), sampled(look(31, both), 30*time.Second, worked(p, 24_000), worked(q, 6_000)))
 	if got, want := energies(b)[0][gpu.Shared], gpu.Millijoules(240_000); got != want {
-		t.Errorf("the first second: %d mJ, want %d", got, want)
+		t.Errorf("train in the first second: %d mJ, want %d", got, want)
 	}
 }
 
-// TestSamplesOfTwoTicks: an average that covers nearly all of an interval proves that
-// there was work in it.
+// TestSamplesOfTwoTicks checks that an average that covers nearly all of an interval proves work in
+// it.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -116,12 +117,12 @@ func TestSamplesOfTwoTicks(t *testing.T) {
 		ask(t, l, sampled(look(s, both), 0), sampled(look(s+1, both), 2*time.Second, worked(p, 1000)))
 	}
 	if b := bookOf(l, uuid); b.Accounts[0].Active != 9*time.Second || b.Accounts[1].Active != 0 {
-		t.Errorf("active for %v and %v of %v", b.Accounts[0].Active, b.Accounts[1].Active, b.Settled.Boot-time.Hour)
+		t.Errorf("active for %v and %v of %v, want 9s and 0", b.Accounts[0].Active, b.Accounts[1].Active, b.Settled.Boot-time.Hour)
 	}
 }
 
-// TestLateSamplesNeverCome checks that an interval without a signal or an observation is settled
-// after a limit.
+// TestLateSamplesNeverCome checks that an interval is settled without late samples when the signal
+// ends, or after ten seconds without an observation.
 func TestLateSamplesNeverCome(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -134,49 +135,49 @@ func TestLateSamplesNeverCome(t *testing.T) {
 	mute.ActivityKnown = false
 	want := []gpu.ByMethod{{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}, {gpu.Allocated: 150_000}}
 	if diff := cmp.Diff(want, energies(ask(t, l, mute))); diff != "" {
-		t.Errorf("no signal (-want +got):\n%s", diff)
+		t.Errorf("energies without a signal (-want +got):\n%s", diff)
 	}
 	l, _ = begun()
 	l.Settle(at(10.9), unresolved)
 	if b := bookOf(l, uuid); b.Energy != 0 {
-		t.Errorf("settled after 9.9 s: %+v", b)
+		t.Errorf("settled before ten seconds: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
 	want = []gpu.ByMethod{{gpu.Exclusive: 300_000}, {}}
 	if diff := cmp.Diff(want, energies(bookOf(l, uuid))); diff != "" {
-		t.Errorf("after ten seconds (-want +got):\n%s", diff)
+		t.Errorf("energies after ten seconds (-want +got):\n%s", diff)
 	}
 }
 
-// TestUnsampled: time that no samples cover is counted, and only that.
+// TestUnsampled checks that the time that no samples cover is counted, and no other time.
 func TestUnsampled(t *testing.T) {
 	l := newLedger()
 	mute := look(1, nil)
 	mute.ActivityKnown = false
 	if b := ask(t, l, mute); b.Unsampled != nil {
-		t.Errorf("%v are lost of a signal that there never was", *b.Unsampled)
+		t.Errorf("%v unsampled before the first signal, want nil", *b.Unsampled)
 	}
 	looks := []struct {
 		at   float64
 		back time.Duration
 		want time.Duration
 	}{
-		{2, time.Second, 0}, // the first: nothing is known of the time before
+		{2, time.Second, 0}, // first samples: the time before them does not count
 		{3, time.Second, 0},
-		{8, time.Second, 4 * time.Second}, // of five seconds' samples only the last second's came
+		{8, time.Second, 4 * time.Second}, // samples of the last of five seconds only
 		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
-		{10, 5 * time.Second, 4100 * time.Millisecond}, // reported again
+		{10, 5 * time.Second, 4100 * time.Millisecond}, // reported twice
 	}
 	for _, step := range looks {
 		b := ask(t, l, sampled(look(step.at, nil), step.back))
 		if b.Unsampled == nil || *b.Unsampled != step.want {
-			t.Errorf("at %v s: %v lost, want %v", step.at, b.Unsampled, step.want)
+			t.Errorf("at %v s: %v unsampled, want %v", step.at, b.Unsampled, step.want)
 		}
 	}
 	mute = look(11, nil)
 	mute.ActivityKnown = false
 	if b := ask(t, l, mute, sampled(look(3600, nil), time.Second)); *b.Unsampled != 4100*time.Millisecond {
-		t.Errorf("after an hour without a signal %v are lost", *b.Unsampled)
+		t.Errorf("%v unsampled after an hour without a signal, want 4.1s", *b.Unsampled)
 	}
 }
 
@@ -195,8 +196,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 	told := look(4, rest)
 	told.Sampled.From = at(0).Boot
-	// Of the four seconds until it left, a quarter of the work is of each of the last two, and
-	// what is of no interval that waits is of the last.
+	// The samples cover four seconds until p left. Each of the last two gets a quarter of the
+	// work. Work outside the waiting intervals belongs to the last one.
 	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
 	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
@@ -205,8 +206,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves: what a process did until it left between two looks is not
-// all of the interval before.
+// TestSamplesOfOneThatLeaves checks that the work of a process that left between two observations
+// does not all belong to the interval before.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -218,14 +219,15 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatReturned: who left and was on the GPU again did its work after that.
+// TestSamplesOfOneThatReturned checks that a process that left and used the GPU again did its work
+// after its return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
 	tests := []struct {
 		name string
 		now  []*gpu.Process
-		from float64 // of its samples
+		from float64 // start of its samples
 	}{
 		{"is there", both, 0.9},
 		{"was there between two looks", rest, 1.2},
@@ -250,7 +252,7 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	tests := []struct {
 		name string
 		end  []*gpu.Process // at the end of the interval
-		from float64        // of the samples, up to 1.8 s
+		from float64        // start of the samples, which end at 1.8 s
 	}{
 		{"samples of nearly all of it", both, 0.1},
 		{"of a process that left", []*gpu.Process{q}, 0.8},
@@ -268,18 +270,19 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 			late.Activity = []ledger.Activity{{Process: p, Span: late.Sampled, Busy: 500 * time.Millisecond}}
 			a := ask(t, newLedger(), resting(0, both), end, late).Accounts[0]
 			if a.Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) || a.Idle != 0 || a.Active != time.Second {
-				t.Errorf("account: %+v", a)
+				t.Errorf("account: %+v, want 300000 mJ exclusive, nothing idle, active for 1s", a)
 			}
 		})
 	}
 }
 
-// TestActiveBetweenReadings: work is work, though the next look in the interval saw none.
+// TestActiveBetweenReadings checks that activity counts although the next observation in the
+// interval shows none.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}
 	b := ask(t, newLedger(), look(0, both), unread(saw(look(0.5, both), p)), look(1, both))
 	if b.Accounts[0].Active != time.Second || b.Accounts[1].Active != 0 {
-		t.Errorf("active for %v and %v", b.Accounts[0].Active, b.Accounts[1].Active)
+		t.Errorf("active for %v and %v, want 1s and 0", b.Accounts[0].Active, b.Accounts[1].Active)
 	}
 }

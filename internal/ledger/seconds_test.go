@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestSeconds: how long the first container held and used the GPU, and what it was
-// charged for while the GPU did nothing.
+// TestSeconds checks how long the first container held and used the GPU, and its idle energy.
 func TestSeconds(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	looks := func(edit func(*ledger.Observation), looks ...ledger.Observation) []ledger.Observation {
@@ -65,14 +64,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting is a look at which the GPU does nothing.
+// resting changes an observation to that of an idle GPU.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o
 }
 
-// TestBetween checks that an observation between two readings counts like that of the second
-// reading, without a reading or with a glitch.
+// TestBetween checks that an observation whose reading is missing or a glitch counts like that of
+// the next reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
@@ -85,7 +84,7 @@ func TestBetween(t *testing.T) {
 	tests := []struct {
 		name         string
 		between, end func(*ledger.Observation)
-		want         gpu.ByMethod // the first of two containers
+		want         gpu.ByMethod // of the first of two containers
 		idle         gpu.Millijoules
 	}{
 		{"idle", idle, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 150_000},

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestRestore: a restart between two settled moments loses and invents nothing.
+// TestRestore checks that a restart between two settlements neither loses nor adds energy.
 func TestRestore(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -27,12 +27,12 @@ func TestRestore(t *testing.T) {
 	}
 	after := ask(t, l, look(3, []*gpu.Process{p}, holds(train, 1)))
 	if after.Energy != 900_000 || after.Accounts[0].Energy[gpu.Exclusive] != 900_000 {
-		t.Errorf("after the restart: %+v", after)
+		t.Errorf("book after the restart: %+v, want 900000 mJ exclusive", after)
 	}
 }
 
-// TestStateOfFirstEdition checks that a state without idle power is continued, and that idle power
-// is learnt.
+// TestStateOfFirstEdition checks that the ledger continues a state without idle power and learns
+// the idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -56,21 +56,21 @@ func TestStateOfFirstEdition(t *testing.T) {
 		b = ask(t, l, resting(look(s, both[:1], holds(train, 1))))
 	}
 	if a := b.Accounts[0]; a.Energy[gpu.Exclusive] != b.Energy-b.Unattributed[gpu.Gap] || b.IdlePower != 300 || b.Energy != 11*300_000 {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want 3300000 mJ, exclusive except for the gap, and an idle power of 300 W", b)
 	}
 }
 
-// TestNotOpen: a GPU whose counter was never read has no book yet.
+// TestNotOpen checks that a GPU whose counter was never read has no book.
 func TestNotOpen(t *testing.T) {
 	l := newLedger()
 	l.Observe(unread(look(0, nil)))
 	l.Settle(at(0), unresolved)
 	if b := bookOf(l, uuid); b != nil {
-		t.Errorf("book: %+v", b)
+		t.Errorf("book: %+v, want none", b)
 	}
 }
 
-// TestRecords: every piece of a state is saved, and in its place.
+// TestRecords checks that every part of a state is saved and read back in its place.
 func TestRecords(t *testing.T) {
 	book := func(containers ...gpu.Account) *ledger.BookState {
 		return &ledger.BookState{Base: ledger.Mark{Energy: 5}, Book: gpu.Book{Energy: 100, Accounts: containers}}
@@ -97,11 +97,11 @@ func TestRecords(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got.State, cmpopts.IgnoreUnexported(ledger.Mark{})); diff != "" {
-		t.Errorf("(-saved +read):\n%s", diff)
+		t.Errorf("state (-saved +read):\n%s", diff)
 	}
 }
 
-// TestSomeRecords: who cannot write a record takes no more of them.
+// TestSomeRecords checks that Records stops when its caller stops.
 func TestSomeRecords(t *testing.T) {
 	p := process(21, in(train))
 	l := newLedger()
@@ -113,7 +113,7 @@ func TestSomeRecords(t *testing.T) {
 		}
 	}
 	l.Settle(at(1), unresolved)
-	const all = 6 // of each GPU the book, its account, its process
+	const all = 6 // book, account and process of each of two GPUs
 	for most := 1; most <= all; most++ {
 		got := 0
 		for range l.State().Records() {
@@ -127,9 +127,9 @@ func TestSomeRecords(t *testing.T) {
 	}
 }
 
-// TestStrayRecords: a piece that has no place is no state.
+// TestStrayRecords checks that Add rejects a record that has no place in the state.
 func TestStrayRecords(t *testing.T) {
-	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // another one each time: it is built on
+	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // new each time, since Add changes it
 	container, process := ledger.Record{Account: &gpu.Account{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
@@ -147,7 +147,7 @@ func TestStrayRecords(t *testing.T) {
 			err = b.Add(r)
 		}
 		if err == nil {
-			t.Errorf("%s makes a state", name)
+			t.Errorf("%s: Add returns no error", name)
 		}
 	}
 }
@@ -168,8 +168,9 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween: nor does it change by a look or a settlement alone: a GPU may be
-// looked at before anything of it is settled, and settled when it does not answer.
+// TestPublishedBetween checks that a published book does not change by an observation or a
+// settlement alone. A GPU may be observed before any of its intervals is settled, and settled while
+// it does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
 	tests := map[string]func(*ledger.Ledger){
@@ -184,15 +185,15 @@ func TestPublishedBetween(t *testing.T) {
 		want.Processes = slices.Clone(want.Processes)
 		goOn(l)
 		if diff := cmp.Diff(want, shown.Accounts[0]); diff != "" {
-			t.Errorf("after a %s (-shown +now):\n%s", name, diff)
+			t.Errorf("published account after a %s (-before +after):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(want, bookOf(l, uuid).Accounts[0]); diff == "" {
-			t.Errorf("a %s changes nothing", name)
+			t.Errorf("a %s does not change the current account", name)
 		}
 	}
 }
 
-// TestNoBase: a file that lacks the reading at which its book ends invents no energy.
+// TestNoBase checks that a state without the reading at which its book ends adds no energy.
 func TestNoBase(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))
@@ -202,7 +203,7 @@ func TestNoBase(t *testing.T) {
 	saved.Books[uuid] = b
 	if err := saved.Check(at(9).Boot); err == nil {
 		b := ask(t, ledger.Restore(ledger.Config{Tick: time.Second, Retention: time.Minute}, saved), look(2, nil))
-		t.Errorf("continued with %d mJ, saved were %d", b.Energy, saved.Books[uuid].Energy)
+		t.Errorf("book continues with %d mJ, saved %d mJ", b.Energy, saved.Books[uuid].Energy)
 	}
 }
 
@@ -247,6 +248,6 @@ func TestCheck(t *testing.T) {
 		})
 	}
 	if err := (ledger.State{Books: map[string]*ledger.BookState{uuid: nil}}).Check(at(9).Boot); err == nil {
-		t.Error("a GPU without a book can be continued")
+		t.Error("Check accepts a GPU without a book")
 	}
 }

@@ -38,14 +38,15 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of looks at a GPU and what its book holds in the end.
+// A story is a sequence of observations of a GPU and the amounts in its book at the end.
 type story struct {
 	name  string
 	looks []ledger.Observation
 	want  amounts
 }
 
-// play runs stories. After every observation the book balances, and only retired amounts fall.
+// play runs stories. After every observation the book must balance, and only retired amounts may
+// decrease.
 func play(t *testing.T, stories []story) {
 	t.Helper()
 	for _, tt := range stories {
@@ -55,7 +56,7 @@ func play(t *testing.T, stories []story) {
 				now := amountsOf(ask(t, l, o))
 				for what, was := range last {
 					if now[what] < was && now["retired"] == last["retired"] {
-						t.Errorf("%s fell from %d to %d mJ at %v", what, was, now[what], o.At.Boot)
+						t.Errorf("%s decreased from %d to %d mJ at %v", what, was, now[what], o.At.Boot)
 					}
 				}
 				last = now
@@ -67,7 +68,7 @@ func play(t *testing.T, stories []story) {
 	}
 }
 
-// count replaces the counter of a look.
+// count sets the counter of an observation.
 func count(o ledger.Observation, mJ gpu.Millijoules) ledger.Observation {
 	o.Energy = &mJ
 	return o
@@ -78,13 +79,13 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds that a process was seen at work, also if it is not listed.
+// saw adds activity of a process, which need not be listed.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o
 }
 
-// stepped sets the wall clock of a look.
+// stepped shifts the wall clock of an observation.
 func stepped(o ledger.Observation, by time.Duration) ledger.Observation {
 	o.At.Wall = o.At.Wall.Add(by)
 	return o

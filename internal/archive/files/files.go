@@ -80,30 +80,28 @@ func Open(path string, names []string) (*Folder, error) {
 // Close unlocks the folder.
 func (f *Folder) Close() error { return f.lock.Close() }
 
-// Filed returns the digest of an hour, empty if the hour is not filed in all formats.
-func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (digest string, err error) {
+// Filed returns the row of an hour in the manifest, zero if the hour is not filed in all formats.
+func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range f.formats {
-		rows, err := f.read(as, table.Hours, cluster, hour)
+		rows, err := f.hour(as, table.Hours, cluster, hour)
 		if err != nil {
-			return "", err
+			return table.Filed{}, err
 		}
-		found := ""
-		for _, row := range rows {
-			if row[1].(time.Time).Equal(hour) {
-				found = row[len(row)-1].(string)
-			}
+		found := table.Filed{}
+		if len(rows) > 0 {
+			found = table.FiledIn(rows[0])
 		}
-		if i > 0 && found != digest {
-			return "", nil
+		if i > 0 && found != filed {
+			return table.Filed{}, nil
 		}
-		digest = found
+		filed = found
 	}
-	return digest, nil
+	return filed, nil
 }
 
 // Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
 // the manifest is complete, also after a crash.
-func (f *Folder) Replace(_ context.Context, h *fold.Hour) error {
+func (f *Folder) Replace(_ context.Context, h *table.Hour) error {
 	for _, as := range f.formats {
 		if err := f.replace(as, table.Hours, h, nil); err != nil {
 			return err
@@ -117,8 +115,45 @@ func (f *Folder) Replace(_ context.Context, h *fold.Hour) error {
 	return nil
 }
 
+// Charges returns the filed charges of an hour, and its corrections.
+func (f *Folder) Charges(_ context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+	for _, t := range []table.Table{table.Charges, table.Corrections} {
+		rows, err := f.hour(f.formats[0], t, cluster, hour)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			charges = append(charges, table.ChargeIn(t, row))
+		}
+	}
+	return charges, nil
+}
+
+// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+func (f *Folder) Correct(_ context.Context, h *table.Hour) error {
+	for _, as := range f.formats {
+		earlier, err := f.hour(as, table.Corrections, h.Cluster, h.Start)
+		if err != nil {
+			return err
+		}
+		if err := f.replace(as, table.Corrections, h, append(earlier, table.Corrections.Rows(h)...)); err != nil {
+			return err
+		}
+		if err := f.replace(as, table.Hours, h, table.Hours.Rows(h)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hour returns the rows of an hour.
+func (f *Folder) hour(as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
+	rows, err := f.read(as, t, cluster, hour)
+	return slices.DeleteFunc(rows, func(row []any) bool { return !row[1].(time.Time).Equal(hour) }), err
+}
+
 // replace writes the file of a day again, with other rows of the hour.
-func (f *Folder) replace(as format, t table.Table, h *fold.Hour, rows [][]any) error {
+func (f *Folder) replace(as format, t table.Table, h *table.Hour, rows [][]any) error {
 	all, err := f.read(as, t, h.Cluster, h.Start)
 	if err != nil {
 		return err

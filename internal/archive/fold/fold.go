@@ -38,20 +38,28 @@ type Input struct {
 	Openings []Series
 	// Series have the samples after the start, until the end of the hour at the latest.
 	Series []Series
+	// Owners are the series of the reconciler and of namespaces in the hour; see [Owners]. Their
+	// samples are not used.
+	Owners []Series
+	// TeamLabel is the label of pods or namespaces with the name of a team, such as "team".
+	TeamLabel string
 }
 
 // Hour is what a cluster used in an hour.
 type Hour struct {
-	Cluster string
-	Start   time.Time
-	GPUs    []GPU    // sorted by node and UUID
-	Charges []Charge // sorted by node, UUID, pod and reason
+	Cluster   string
+	Start     time.Time
+	GPUs      []GPU      // sorted by node and UUID
+	Charges   []Charge   // sorted by node, UUID, pod and reason
+	Pods      []Pod      // sorted by namespace, name and UID
+	Workloads []Workload // sorted by UID
 }
 
 // GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
 // empty.
 type GPU struct {
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
+	Machine                                                                                string // its name at the provider
 	// First and Last are the first and last scrape of the placement, zero without one. Scrapes
 	// counts them.
 	First, Last time.Time
@@ -71,6 +79,9 @@ type Charge struct {
 	Node, UUID, Serial     string
 	Namespace, Pod, PodUID string // empty for unattributed energy
 	Reason                 string // empty for pods
+	// The workload is the root of the pod's owner chain. It and the team are attributes: they do
+	// not identify the charge.
+	WorkloadKind, WorkloadName, WorkloadUID, Team string
 	// Energy is in mJ. Exclusive is its measured part, Idle its idle part.
 	Energy, Exclusive, Idle int64
 	// Held, GPUTime and Active are in ms. GPUTime is Held weighted by the share of the GPU.
@@ -182,7 +193,11 @@ func Fold(in Input) (*Hour, error) {
 		}
 	}
 	hour := &Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
-	return hour, r.close(hour)
+	if err := r.close(hour); err != nil {
+		return nil, err
+	}
+	newOwners(in).name(hour)
+	return hour, nil
 }
 
 // merge joins the series of each account, which follow each other in time.
@@ -411,8 +426,7 @@ func (r *rows) close(h *Hour) error {
 		h.GPUs = append(h.GPUs, *g)
 	}
 	for c := range maps.Values(r.charges) {
-		empty := Charge{Node: c.Node, UUID: c.UUID, Namespace: c.Namespace, Pod: c.Pod, PodUID: c.PodUID, Reason: c.Reason}
-		if *c == empty {
+		if c.isZero() {
 			continue
 		}
 		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
@@ -428,4 +442,47 @@ func (c Charge) compare(d Charge) int {
 		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
 		cmp.Compare(c.Namespace, d.Namespace), cmp.Compare(c.Pod, d.Pod), cmp.Compare(c.PodUID, d.PodUID),
 	)
+}
+
+// Difference returns the amounts by which charges differ from those before, sorted. Together with
+// those before they add up to the charges.
+func Difference(before, now []Charge) []Charge {
+	all := make(map[chargeKey]*Charge)
+	add := func(charges []Charge, sign int64) {
+		for _, c := range charges {
+			k := chargeKey{gpuKey{c.Node, c.UUID}, [3]string{c.Namespace, c.Pod, c.PodUID}, c.Reason}
+			if all[k] == nil {
+				first := c
+				first.clear()
+				all[k] = &first
+			}
+			all[k].add(c, sign)
+		}
+	}
+	add(now, 1)
+	add(before, -1)
+	var changed []Charge
+	for _, c := range all {
+		if !c.isZero() {
+			changed = append(changed, *c)
+		}
+	}
+	slices.SortFunc(changed, Charge.compare)
+	return changed
+}
+
+// add adds the amounts of another charge, with a sign.
+func (c *Charge) add(d Charge, sign int64) {
+	c.Energy += sign * d.Energy
+	c.Exclusive += sign * d.Exclusive
+	c.Idle += sign * d.Idle
+	c.Held += sign * d.Held
+	c.GPUTime += sign * d.GPUTime
+	c.Active += sign * d.Active
+}
+
+func (c *Charge) clear() { c.add(*c, -1) }
+
+func (c *Charge) isZero() bool {
+	return c.Energy == 0 && c.Exclusive == 0 && c.Idle == 0 && c.Held == 0 && c.GPUTime == 0 && c.Active == 0
 }

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ var views string
 // Schema returns the statements that create the schema. They can be repeated.
 func Schema() string {
 	text := "create schema if not exists " + schema + ";\n\n"
-	for _, t := range append([]table.Table{table.Hours}, table.Data...) {
+	for _, t := range table.All {
 		text += create(t) + "\n"
 	}
 	return text + views
@@ -42,10 +43,16 @@ func create(t table.Table) string {
 		fmt.Fprintf(&b, "  %s %s,\n", c.Name, types[c.Type])
 	}
 	fmt.Fprintf(&b, "  primary key (%s)\n)", strings.Join(t.Key, ", "))
-	if t.Name != table.Hours.Name {
+	if partitioned(t) {
 		b.WriteString(" partition by range (hour)")
 	}
 	return b.String() + ";\n"
+}
+
+// partitioned reports whether each month of a table has a partition. The manifest and the
+// corrections are small.
+func partitioned(t table.Table) bool {
+	return t.Name != table.Hours.Name && t.Name != table.Corrections.Name
 }
 
 // Database is a database of the archive.
@@ -98,17 +105,51 @@ func (d *Database) Close() error {
 	return d.conn.Close(ctx)
 }
 
-// Filed returns the digest of an hour, empty if the hour is not filed.
-func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (digest string, err error) {
-	err = d.conn.QueryRow(ctx, "select digest from "+schema+".hours where cluster = $1 and hour = $2", cluster, hour).Scan(&digest)
+// Filed returns the row of an hour in the manifest, zero if the hour is not filed.
+func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
+	err = d.conn.QueryRow(ctx, "select revision, digest from "+schema+".hours where cluster = $1 and hour = $2", cluster, hour).Scan(&filed.Revision, &filed.Digest)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
+		return table.Filed{}, nil
 	}
-	return digest, err
+	return filed, err
 }
 
-// Replace files an hour in one transaction. Programs that file the same hour wait for each other.
-func (d *Database) Replace(ctx context.Context, h *fold.Hour) error {
+// Replace files an hour.
+func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
+	return d.file(ctx, h, table.Data)
+}
+
+// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
+	return d.file(ctx, h, []table.Table{table.Corrections})
+}
+
+// Charges returns the filed charges of an hour, and its corrections.
+func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+	for _, t := range []table.Table{table.Charges, table.Corrections} {
+		rows, err := d.conn.Query(ctx, "select "+strings.Join(columns(t), ", ")+" from "+schema+"."+t.Name+" where cluster = $1 and hour = $2", cluster, hour)
+		if err != nil {
+			return nil, err
+		}
+		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (fold.Charge, error) {
+			values, err := row.Values()
+			if err != nil {
+				return fold.Charge{}, err
+			}
+			return table.ChargeIn(t, values), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		charges = append(charges, found...)
+	}
+	return charges, nil
+}
+
+// file replaces the rows of an hour in some tables and in the manifest, in one transaction. Rows of
+// corrections have a revision, so they stand beside earlier ones. Programs that file the same hour
+// wait for each other.
+func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table) error {
 	if err := d.partition(ctx, h.Start); err != nil {
 		return err
 	}
@@ -116,9 +157,11 @@ func (d *Database) Replace(ctx context.Context, h *fold.Hour) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended($1, $2))", h.Cluster, h.Start.Unix()); err != nil {
 			return err
 		}
-		for _, t := range append([]table.Table{table.Hours}, table.Data...) {
-			if _, err := tx.Exec(ctx, "delete from "+schema+"."+t.Name+" where cluster = $1 and hour = $2", h.Cluster, h.Start); err != nil {
-				return err
+		for _, t := range append(slices.Clone(tables), table.Hours) {
+			if t.Name != table.Corrections.Name {
+				if _, err := tx.Exec(ctx, "delete from "+schema+"."+t.Name+" where cluster = $1 and hour = $2", h.Cluster, h.Start); err != nil {
+					return err
+				}
 			}
 			if _, err := tx.CopyFrom(ctx, pgx.Identifier{schema, t.Name}, columns(t), pgx.CopyFromRows(values(t.Rows(h)))); err != nil {
 				return fmt.Errorf("table %s.%s: %w", schema, t.Name, err)
@@ -131,7 +174,7 @@ func (d *Database) Replace(ctx context.Context, h *fold.Hour) error {
 // partition creates the partitions of a month.
 func (d *Database) partition(ctx context.Context, hour time.Time) error {
 	month := time.Date(hour.Year(), hour.Month(), 1, 0, 0, 0, 0, time.UTC)
-	for _, t := range table.Data {
+	for _, t := range slices.DeleteFunc(slices.Clone(table.All), func(t table.Table) bool { return !partitioned(t) }) {
 		name := schema + "." + t.Name + month.Format("_2006_01")
 		var exists bool
 		if err := d.conn.QueryRow(ctx, "select to_regclass($1) is not null", name).Scan(&exists); err != nil {

@@ -20,6 +20,6 @@ group by cluster, day, namespace, reason;
 
 -- Readings of serial numbers, in the columns of gpuid.
 create or replace view gpuledger.serials as
-select cluster, node, system_uuid as machine, 'gpuledger' as source, chassis_serial as chassis, serial as gpu, last_seen as read_time
+select cluster, node, coalesce(nullif(machine, ''), system_uuid) as machine, 'gpuledger' as source, chassis_serial as chassis, serial as gpu, last_seen as read_time
 from gpuledger.gpu_hours
 where serial <> '' and scrapes > 0;

@@ -151,6 +151,15 @@ func (s *Store) Read(ctx context.Context, cluster string, hour time.Time, before
 			return o.Labels["__name__"] == metric && slices.Contains(uuids, o.Labels["UUID"])
 		}), openings...)
 	}
+	for _, metric := range fold.Owners() {
+		err := s.ask(ctx, "last_over_time("+metric+s.matchers(cluster)+"[1h])", hour.Add(time.Hour), func(found fold.Series) {
+			found.Labels["__name__"] = metric // not every store keeps it
+			r.Owners = append(r.Owners, found)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("owners by %s: %w", metric, err)
+		}
+	}
 	var err error
 	if r.Up, err = s.raw(ctx, "up"+s.matchers(cluster, `job="gpuledger-record"`), hour, hour.Add(time.Hour)); err != nil {
 		return nil, fmt.Errorf("samples of up: %w", err)

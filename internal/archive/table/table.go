@@ -40,26 +40,54 @@ type Table struct {
 	// Key are the columns that identify a row.
 	Key []string
 	// Rows returns the rows of an hour, sorted. Values are strings, int64 and time.Time.
-	Rows func(h *fold.Hour) [][]any
+	Rows func(h *Hour) [][]any
 }
+
+// Hour is an hour as it is filed.
+type Hour struct {
+	*fold.Hour
+	Filed
+	// State describes how the hour was filed.
+	State State
+	// SilentNodes is the number of nodes without samples and without failed scrapes.
+	SilentNodes int
+	// Corrections are the differences from what is filed, if the month is closed.
+	Corrections []fold.Charge
+}
+
+// Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
+type Filed struct {
+	Revision int64  // 1 for the first
+	Digest   string // SHA-256 of the rows
+}
+
+// State describes how an hour was filed.
+type State string
+
+// The states of filed hours.
+const (
+	Complete  State = "complete"
+	Gaps      State = "gaps"      // filed although nodes were silent
+	Corrected State = "corrected" // changed by corrections after its month was closed
+)
 
 // column is a column with its value in a row of T.
 type column[T any] struct {
 	Column
-	value func(h *fold.Hour, row *T) any
+	value func(h *Hour, row *T) any
 }
 
 // build returns a table. Its first columns are cluster and hour, and so are those of its key.
-func build[T any](name, help string, key []string, rows func(*fold.Hour) []T, columns ...column[T]) Table {
+func build[T any](name, help string, key []string, rows func(*Hour) []T, columns ...column[T]) Table {
 	columns = append([]column[T]{
-		{Column{"cluster", Text, "external label of the Prometheus"}, func(h *fold.Hour, _ *T) any { return h.Cluster }},
-		{Column{"hour", Time, "start of the hour"}, func(h *fold.Hour, _ *T) any { return h.Start }},
+		{Column{"cluster", Text, "external label of the Prometheus"}, func(h *Hour, _ *T) any { return h.Cluster }},
+		{Column{"hour", Time, "start of the hour"}, func(h *Hour, _ *T) any { return h.Start }},
 	}, columns...)
 	t := Table{Name: name, Help: help, Key: append([]string{"cluster", "hour"}, key...)}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.Column)
 	}
-	t.Rows = func(h *fold.Hour) (all [][]any) {
+	t.Rows = func(h *Hour) (all [][]any) {
 		source := rows(h)
 		for i := range source {
 			row := make([]any, len(columns))
@@ -74,20 +102,20 @@ func build[T any](name, help string, key []string, rows func(*fold.Hour) []T, co
 }
 
 func text[T any](name, help string, value func(*T) string) column[T] {
-	return column[T]{Column{name, Text, help}, func(_ *fold.Hour, row *T) any { return value(row) }}
+	return column[T]{Column{name, Text, help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 func integer[T any](name, help string, value func(*T) int64) column[T] {
-	return column[T]{Column{name, Int, help}, func(_ *fold.Hour, row *T) any { return value(row) }}
+	return column[T]{Column{name, Int, help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 func moment[T any](name, help string, value func(*T) time.Time) column[T] {
-	return column[T]{Column{name, Time, help}, func(_ *fold.Hour, row *T) any { return value(row) }}
+	return column[T]{Column{name, Time, help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 // GPUHours has a row for each GPU and hour.
 var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
-	func(h *fold.Hour) []fold.GPU { return h.GPUs },
+	func(h *Hour) []fold.GPU { return h.GPUs },
 	text("node", "node", func(g *fold.GPU) string { return g.Node }),
 	text("uuid", "UUID of the GPU", func(g *fold.GPU) string { return g.UUID }),
 	text("serial", "serial number of the board, empty if unknown", func(g *fold.GPU) string { return g.Serial }),
@@ -97,6 +125,7 @@ var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of it
 	text("pci_bus_id", "PCI address", func(g *fold.GPU) string { return g.PCIBusID }),
 	text("model", "model of the GPU", func(g *fold.GPU) string { return g.Model }),
 	text("system_uuid", "system UUID of the machine", func(g *fold.GPU) string { return g.SystemUUID }),
+	text("machine", "name of the machine at its provider", func(g *fold.GPU) string { return g.Machine }),
 	moment("first_seen", "first scrape in the hour with the GPU present", func(g *fold.GPU) time.Time { return g.First }),
 	moment("last_seen", "last scrape in the hour with the GPU present", func(g *fold.GPU) time.Time { return g.Last }),
 	integer("scrapes", "scrapes in the hour with the GPU present", func(g *fold.GPU) int64 { return int64(g.Scrapes) }),
@@ -110,16 +139,18 @@ var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of it
 	integer("remapped_uncorrectable", "memory rows remapped for uncorrectable errors", func(g *fold.GPU) int64 { return g.RemappedUncorrectable }),
 )
 
-// Charges has a row for each pod or reason, GPU and hour. Rows of a GPU and hour add up to its
-// energy.
-var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the reason for which no pod is charged", []string{"node", "uuid", "namespace", "pod", "pod_uid", "reason"},
-	func(h *fold.Hour) []fold.Charge { return h.Charges },
+// charge are the columns of charges and corrections.
+var charge = []column[fold.Charge]{
 	text("node", "node", func(c *fold.Charge) string { return c.Node }),
 	text("uuid", "UUID of the GPU", func(c *fold.Charge) string { return c.UUID }),
 	text("serial", "serial number of the board, empty if unknown", func(c *fold.Charge) string { return c.Serial }),
 	text("namespace", "namespace of the pod, empty for a reason", func(c *fold.Charge) string { return c.Namespace }),
 	text("pod", "name of the pod", func(c *fold.Charge) string { return c.Pod }),
 	text("pod_uid", "UID of the pod", func(c *fold.Charge) string { return c.PodUID }),
+	text("workload_kind", "kind of the workload at the root of the pod's owner chain", func(c *fold.Charge) string { return c.WorkloadKind }),
+	text("workload_name", "name of that workload", func(c *fold.Charge) string { return c.WorkloadName }),
+	text("workload_uid", "UID of that workload", func(c *fold.Charge) string { return c.WorkloadUID }),
+	text("team", "team, by a label of the pod or its namespace", func(c *fold.Charge) string { return c.Team }),
 	text("reason", "reason of unattributed energy, empty for a pod", func(c *fold.Charge) string { return c.Reason }),
 	integer("energy_mj", "energy in millijoules", func(c *fold.Charge) int64 { return c.Energy }),
 	integer("exclusive_mj", "measured part of the energy", func(c *fold.Charge) int64 { return c.Exclusive }),
@@ -127,41 +158,105 @@ var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the
 	integer("held_ms", "time that the pod held the GPU, in milliseconds, summed over its containers and MIG instances", func(c *fold.Charge) int64 { return c.Held }),
 	integer("gpu_ms", "the same weighted by the share of the GPU", func(c *fold.Charge) int64 { return c.GPUTime }),
 	integer("active_ms", "time that the pod worked on the GPU", func(c *fold.Charge) int64 { return c.Active }),
+}
+
+var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "reason"}
+
+// Charges has a row for each pod or reason, GPU and hour. Rows of a GPU and hour add up to its
+// energy.
+var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the reason for which no pod is charged", chargeKey,
+	func(h *Hour) []fold.Charge { return h.Charges }, charge...)
+
+// Corrections has the differences that were found after a month was closed.
+var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
+	func(h *Hour) []fold.Charge { return h.Corrections },
+	append([]column[fold.Charge]{{Column{"revision", Int, "revision of the hour with this correction"}, func(h *Hour, _ *fold.Charge) any { return h.Revision }}}, charge...)...)
+
+// Pods has a row for each pod that requested GPUs in an hour.
+var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
+	func(h *Hour) []fold.Pod { return h.Pods },
+	text("namespace", "namespace", func(p *fold.Pod) string { return p.Namespace }),
+	text("pod", "name of the pod", func(p *fold.Pod) string { return p.Pod }),
+	text("pod_uid", "UID of the pod", func(p *fold.Pod) string { return p.PodUID }),
+	text("node", "node, empty while the pod is pending", func(p *fold.Pod) string { return p.Node }),
+	text("owner_kind", "kind of the pod's controller", func(p *fold.Pod) string { return p.OwnerKind }),
+	text("owner_name", "name of the controller", func(p *fold.Pod) string { return p.OwnerName }),
+	text("workload_kind", "kind of the workload at the root of the owner chain", func(p *fold.Pod) string { return p.WorkloadKind }),
+	text("workload_name", "name of that workload", func(p *fold.Pod) string { return p.WorkloadName }),
+	text("workload_uid", "UID of that workload", func(p *fold.Pod) string { return p.WorkloadUID }),
+	text("team", "team, by a label of the pod or its namespace", func(p *fold.Pod) string { return p.Team }),
+	text("requests", "requested GPUs as resource=count, separated by spaces", func(p *fold.Pod) string { return counts(p.Requests) }),
+)
+
+// Workloads has a row for each owner of GPU pods in an hour.
+var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level", []string{"uid"},
+	func(h *Hour) []fold.Workload { return h.Workloads },
+	text("kind", "kind", func(w *fold.Workload) string { return w.Kind }),
+	text("namespace", "namespace, empty for a workload without one", func(w *fold.Workload) string { return w.Namespace }),
+	text("name", "name", func(w *fold.Workload) string { return w.Name }),
+	text("uid", "UID", func(w *fold.Workload) string { return w.UID }),
+	text("parent_uid", "UID of its controller, empty if there is none or it is unknown", func(w *fold.Workload) string { return w.ParentUID }),
 )
 
 // Data are the tables with the data of an hour.
-var Data = []Table{GPUHours, Charges}
-
-// summary is the row of an hour in the manifest.
-type summary struct {
-	gpus, charges, energy, scrapes int64
-	digest                         string
-}
+var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
 // Hours is the manifest: a row for each hour whose data is filed completely.
 var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
-	func(h *fold.Hour) []summary { return []summary{summarize(h)} },
-	integer("gpus", "rows in gpu_hours", func(s *summary) int64 { return s.gpus }),
-	integer("charges", "rows in charges", func(s *summary) int64 { return s.charges }),
-	integer("energy_mj", "energy of all boards in millijoules", func(s *summary) int64 { return s.energy }),
-	integer("scrapes", "scrapes of all GPUs", func(s *summary) int64 { return s.scrapes }),
-	text("digest", "SHA-256 of the rows", func(s *summary) string { return s.digest }),
+	func(h *Hour) []*Hour { return []*Hour{h} },
+	text("state", "complete; gaps: filed although nodes were silent; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
+	integer("revision", "1, and more after each change", func(h **Hour) int64 { return (*h).Revision }),
+	integer("gpus", "rows in gpu_hours", func(h **Hour) int64 { return int64(len((*h).GPUs)) }),
+	integer("charges", "rows in charges", func(h **Hour) int64 { return int64(len((*h).Charges)) }),
+	integer("energy_mj", "energy of all boards in millijoules", func(h **Hour) int64 { return (*h).energy() }),
+	integer("scrapes", "scrapes of all GPUs", func(h **Hour) int64 { return (*h).scrapes() }),
+	integer("silent_nodes", "nodes without samples and without failed scrapes", func(h **Hour) int64 { return int64((*h).SilentNodes) }),
+	text("digest", "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h **Hour) string { return (*h).Digest }),
 )
 
-func summarize(h *fold.Hour) summary {
-	s := summary{gpus: int64(len(h.GPUs)), charges: int64(len(h.Charges)), digest: Digest(h)}
+// All are the tables of the archive.
+var All = append(slices.Clone(Data), Corrections, Hours)
+
+func (h *Hour) energy() (sum int64) {
 	for i := range h.GPUs {
-		s.energy += h.GPUs[i].Energy
-		s.scrapes += int64(h.GPUs[i].Scrapes)
+		sum += h.GPUs[i].Energy
 	}
-	return s
+	return sum
+}
+
+func (h *Hour) scrapes() (sum int64) {
+	for i := range h.GPUs {
+		sum += int64(h.GPUs[i].Scrapes)
+	}
+	return sum
+}
+
+// value returns the value of a column in a row.
+func (t Table) value(row []any, column string) any {
+	return row[slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })]
+}
+
+// FiledIn returns what a row of the manifest identifies.
+func FiledIn(row []any) Filed {
+	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
+}
+
+// ChargeIn returns the account and the amounts of a row of charges or corrections.
+func ChargeIn(t Table, row []any) fold.Charge {
+	text := func(column string) string { return t.value(row, column).(string) }
+	integer := func(column string) int64 { return t.value(row, column).(int64) }
+	return fold.Charge{
+		Node: text("node"), UUID: text("uuid"), Namespace: text("namespace"), Pod: text("pod"), PodUID: text("pod_uid"), Reason: text("reason"),
+		Energy: integer("energy_mj"), Exclusive: integer("exclusive_mj"), Idle: integer("idle_mj"),
+		Held: integer("held_ms"), GPUTime: integer("gpu_ms"), Active: integer("active_ms"),
+	}
 }
 
 // Digest returns the SHA-256 of the rows of an hour. It depends on the data only, not on a sink.
 func Digest(h *fold.Hour) string {
 	sum := sha256.New()
 	for _, t := range Data {
-		for _, row := range t.Rows(h) {
+		for _, row := range t.Rows(&Hour{Hour: h}) {
 			for _, value := range row {
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))
 			}

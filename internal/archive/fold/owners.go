@@ -1,0 +1,151 @@
+package fold
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Pod is a pod that requested GPUs, with its controller and the workload at the root of its owner
+// chain.
+type Pod struct {
+	Namespace, Pod, PodUID, Node            string
+	OwnerKind, OwnerName                    string
+	WorkloadKind, WorkloadName, WorkloadUID string
+	Team                                    string
+	Requests                                map[string]int64 // GPUs by resource
+}
+
+// Workload is an owner of GPU pods at any level.
+type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
+
+// The metrics of the reconciler and of kube-state-metrics that name owners.
+const (
+	podInfo         = "gpuledger_pod_info"
+	podRequests     = "gpuledger_pod_gpu_requests"
+	podLabelValues  = "gpuledger_pod_labels"
+	workloadInfo    = "gpuledger_workload_info"
+	machineInfo     = "gpuledger_node_machine_info"
+	namespaceLabels = "kube_namespace_labels"
+)
+
+// Owners are the metrics that name the owners of pods and machines. All are optional.
+func Owners() []string {
+	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels}
+}
+
+// owners has the owners of an hour.
+type owners struct {
+	pods       map[string]*Pod // by UID
+	workloads  map[string]Workload
+	machines   map[string]string // by node
+	namespaces map[string]string // team by namespace
+}
+
+// newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
+// with more known labels is the later one, because the reconciler does not forget owners.
+func newOwners(in Input) *owners {
+	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string)}
+	team := labelName(in.TeamLabel)
+	by := make(map[string][]map[string]string)
+	for _, s := range in.Owners {
+		by[s.Labels["__name__"]] = append(by[s.Labels["__name__"]], s.Labels)
+		if s.Labels["__name__"] == podRequests && len(s.Samples) > 0 {
+			p := o.pod(s.Labels)
+			p.Requests[s.Labels["resource"]] = max(p.Requests[s.Labels["resource"]], int64(s.Samples[len(s.Samples)-1].Value))
+		}
+	}
+	for _, series := range by {
+		slices.SortFunc(series, func(a, b map[string]string) int {
+			return cmp.Or(cmp.Compare(known(a), known(b)), slices.Compare(sorted(a), sorted(b)))
+		})
+	}
+	for _, l := range by[podInfo] {
+		p := o.pod(l)
+		p.Node, p.OwnerKind, p.OwnerName = l["node"], l["owner_kind"], l["owner_name"]
+		p.WorkloadKind, p.WorkloadName, p.WorkloadUID = l["workload_kind"], l["workload_name"], l["workload_uid"]
+	}
+	for _, l := range by[workloadInfo] {
+		o.workloads[l["uid"]] = Workload{l["kind"], l["namespace"], l["name"], l["uid"], l["parent_uid"]}
+	}
+	for _, l := range by[machineInfo] {
+		o.machines[l["node"]] = l["machine"]
+	}
+	for _, l := range by[namespaceLabels] {
+		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
+	}
+	for _, p := range o.pods {
+		p.Team = o.namespaces[p.Namespace]
+	}
+	for _, l := range by[podLabelValues] {
+		p := o.pod(l)
+		p.Team = cmp.Or(l[team], p.Team, o.namespaces[p.Namespace])
+	}
+	return o
+}
+
+// pod returns the pod of a series.
+func (o *owners) pod(labels map[string]string) *Pod {
+	uid := labels["pod_uid"]
+	if o.pods[uid] == nil {
+		o.pods[uid] = &Pod{Namespace: labels["namespace"], Pod: labels["pod"], PodUID: uid, Requests: make(map[string]int64)}
+	}
+	return o.pods[uid]
+}
+
+// name adds the owners to an hour.
+func (o *owners) name(h *Hour) {
+	for i := range h.GPUs {
+		h.GPUs[i].Machine = o.machines[h.GPUs[i].Node]
+	}
+	for i := range h.Charges {
+		c := &h.Charges[i]
+		if c.PodUID == "" {
+			continue
+		}
+		c.Team = o.namespaces[c.Namespace]
+		if p := o.pods[c.PodUID]; p != nil {
+			c.WorkloadKind, c.WorkloadName, c.WorkloadUID, c.Team = p.WorkloadKind, p.WorkloadName, p.WorkloadUID, p.Team
+		}
+	}
+	for _, p := range o.pods {
+		h.Pods = append(h.Pods, *p)
+	}
+	slices.SortFunc(h.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID))
+	})
+	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b Workload) int { return cmp.Compare(a.UID, b.UID) })
+}
+
+// labelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
+// reconciler name it.
+func labelName(label string) string {
+	return "label_" + strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '_'
+	}, label)
+}
+
+// known returns the number of labels that have a value.
+func known(labels map[string]string) (n int) {
+	for _, value := range labels {
+		if value != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// sorted returns the labels as text in a fixed order.
+func sorted(labels map[string]string) []string {
+	all := make([]string, 0, len(labels))
+	for name, value := range labels {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,84 @@
+package fold_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+)
+
+// last returns a series with one sample.
+func last(value float64, metric string, pairs ...string) fold.Series {
+	labels := map[string]string{"__name__": metric}
+	for i := 0; i < len(pairs); i += 2 {
+		labels[pairs[i]] = pairs[i+1]
+	}
+	return fold.Series{Labels: labels, Samples: []fold.Sample{{Value: value}}}
+}
+
+// TestOwners checks the names of workloads, teams and machines. Two replicas of the reconciler
+// report the same series; the owner chain of a pod was read in two steps.
+func TestOwners(t *testing.T) {
+	s := history{foldtest.NewStore()}
+	s.board(59, 100, -600, "a")
+	s.board(61, 160, -600, "a")
+	for i, pod := range []string{"p", "q"} {
+		s.Add(at(61), float64(10*(i+1)), podEnergy, "node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", pod, "pod_uid", "uid-"+pod)
+	}
+	in := s.Input(at(60))
+	in.TeamLabel = "example.com/team"
+	for _, replica := range []string{"r1", "r2"} {
+		pod := []string{"namespace", "ml", "pod", "p", "pod_uid", "uid-p", "node", "a", "owner_kind", "ReplicaSet", "owner_name", "x-1", "instance", replica}
+		in.Owners = append(
+			in.Owners,
+			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w")...),
+			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "ReplicaSet", "workload_name", "x-1", "workload_uid", "")...),
+			last(2, "gpuledger_pod_gpu_requests", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "resource", "nvidia.com/gpu", "instance", replica),
+			last(1, "gpuledger_pod_labels", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "label_example_com_team", "blue", "instance", replica),
+			last(1, "gpuledger_workload_info", "kind", "Deployment", "namespace", "ml", "name", "x", "uid", "w", "instance", replica),
+			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
+		)
+	}
+	in.Owners = append(in.Owners, last(1, "kube_namespace_labels", "namespace", "ml", "label_example_com_team", "green"))
+	h, err := fold.Fold(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &fold.Hour{
+		Start: at(60).UTC(),
+		GPUs:  []fold.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},
+		Charges: []fold.Charge{
+			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Energy: 10_000},
+			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000},
+			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 30_000},
+		},
+		Pods: []fold.Pod{{
+			Namespace: "ml", Pod: "p", PodUID: "uid-p", Node: "a", OwnerKind: "ReplicaSet", OwnerName: "x-1",
+			WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Requests: map[string]int64{"nvidia.com/gpu": 2},
+		}},
+		Workloads: []fold.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
+	}
+	if diff := cmp.Diff(want, h); diff != "" {
+		t.Errorf("hour (-want +got):\n%s", diff)
+	}
+}
+
+// TestDifference checks that charges and differences add up, also for accounts that only one side
+// has.
+func TestDifference(t *testing.T) {
+	charge := func(pod string, energy int64) fold.Charge {
+		return fold.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}
+	}
+	before := []fold.Charge{charge("gone", 5), charge("same", 7), charge("less", 9), charge("less", -1)}
+	now := []fold.Charge{charge("less", 2), charge("new", 3), charge("same", 7)}
+	want := []fold.Charge{
+		{Node: "a", UUID: "GPU-1", Pod: "gone", Energy: -5, Idle: -2, Team: "blue"},
+		{Node: "a", UUID: "GPU-1", Pod: "less", Energy: -6, Idle: -3, Team: "blue"},
+		{Node: "a", UUID: "GPU-1", Pod: "new", Energy: 3, Idle: 1, Team: "blue"},
+	}
+	if diff := cmp.Diff(want, fold.Difference(before, now)); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,46 @@
+package archive
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// sink is where hours are filed.
+type sink interface {
+	// Filed returns the row of an hour in the sink's manifest, zero if the hour is not filed.
+	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
+	// Replace files an hour in place of what is filed of it.
+	Replace(ctx context.Context, h *table.Hour) error
+	Close() error
+}
+
+// corrector is a sink that can correct hours of closed months.
+type corrector interface {
+	// Charges returns the filed charges of an hour, and its corrections.
+	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
+	// Correct files the corrections of an hour beside earlier ones.
+	Correct(ctx context.Context, h *table.Hour) error
+}
+
+// destination is a kind of sink, with the flag that turns it on.
+type destination struct {
+	flag  string
+	isSet func(c *Config) bool
+	open  func(ctx context.Context, c *Config) (sink, error)
+}
+
+var destinations = []destination{
+	{
+		"folder", func(c *Config) bool { return c.Folder != "" },
+		func(_ context.Context, c *Config) (sink, error) { return files.Open(c.Folder, c.Formats) },
+	},
+	{
+		"postgres.url", func(c *Config) bool { return c.Postgres != "" },
+		func(ctx context.Context, c *Config) (sink, error) { return postgres.Open(ctx, c.Postgres) },
+	},
+}

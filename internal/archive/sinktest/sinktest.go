@@ -1,0 +1,127 @@
+// Package sinktest is the acceptance test of every sink of the archive that can be read back.
+package sinktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Sink is a sink that can be read back.
+type Sink interface {
+	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
+	Replace(ctx context.Context, h *table.Hour) error
+	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
+	Correct(ctx context.Context, h *table.Hour) error
+}
+
+// Noon is the start of an hour.
+var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// Cluster is the cluster of [Hour]. Its name needs an escape in paths.
+const Cluster = "east/1"
+
+// Hour returns the first revision of an hour with a GPU, a pod with its workload, and texts that
+// need quotes.
+func Hour(start time.Time, energy int64) *table.Hour {
+	h := &fold.Hour{
+		Cluster: Cluster, Start: start,
+		GPUs: []fold.GPU{{
+			Node: "a", UUID: "GPU-1", Serial: "S1", Machine: "vm-1", First: start.Add(time.Second), Last: start.Add(time.Hour), Scrapes: 60,
+			Energy: energy, XIDs: map[string]int64{"79": 1, "31": 2},
+		}},
+		Charges: []fold.Charge{{
+			Node: "a", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w",
+			Team: "blue", Energy: energy, Held: 3_600_000,
+		}},
+		Pods:      []fold.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}}},
+		Workloads: []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
+	}
+	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
+}
+
+// revision returns another revision of an hour.
+func revision(start time.Time, energy, n int64) *table.Hour {
+	h := Hour(start, energy)
+	h.Revision = n
+	return h
+}
+
+// Test runs the test. Open opens an empty sink that was not used before.
+func Test(t *testing.T, open func(t *testing.T) Sink) {
+	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
+	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
+}
+
+// testReplace checks that an hour is replaced as a whole and that other hours are kept.
+func testReplace(t *testing.T, s Sink) {
+	next, tomorrow := Noon.Add(time.Hour), Noon.AddDate(0, 0, 1)
+	filed(t, s, Noon, table.Filed{})
+	for _, h := range []*table.Hour{Hour(Noon, 7), Hour(next, 5), revision(Noon, 9, 2), revision(Noon, 9, 2), Hour(tomorrow, 1<<60)} {
+		check(t, s.Replace(t.Context(), h))
+	}
+	filed(t, s, Noon, revision(Noon, 9, 2).Filed)
+	filed(t, s, next, Hour(next, 5).Filed)
+	filed(t, s, tomorrow, Hour(tomorrow, 1<<60).Filed)
+	filed(t, s, Noon.Add(2*time.Hour), table.Filed{})
+	charged(t, s, Noon, Hour(Noon, 9).Charges)
+	charged(t, s, next, Hour(next, 5).Charges)
+	charged(t, s, tomorrow, Hour(tomorrow, 1<<60).Charges)
+
+	empty := revision(Noon, 9, 3)
+	empty.Charges, empty.Pods, empty.Workloads = nil, nil, nil
+	empty.GPUs[0].First, empty.GPUs[0].Last, empty.GPUs[0].XIDs = time.Time{}, time.Time{}, nil
+	check(t, s.Replace(t.Context(), empty))
+	filed(t, s, Noon, empty.Filed)
+	charged(t, s, Noon, nil)
+}
+
+// testCorrect checks that corrections are kept beside the charges and add up with them.
+func testCorrect(t *testing.T, s Sink) {
+	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
+	for i, energy := range []int64{9, 4} {
+		h := revision(Noon, energy, int64(i)+2)
+		before, err := s.Charges(t.Context(), Cluster, Noon)
+		check(t, err)
+		h.State, h.Corrections = table.Corrected, fold.Difference(before, h.Charges)
+		check(t, s.Correct(t.Context(), h))
+		filed(t, s, Noon, h.Filed)
+		charged(t, s, Noon, h.Charges)
+	}
+	all, err := s.Charges(t.Context(), Cluster, Noon)
+	check(t, err)
+	if len(all) != 3 {
+		t.Errorf("%d rows of charges and corrections, want 3: the first charge and two corrections", len(all))
+	}
+}
+
+func filed(t *testing.T, s Sink, hour time.Time, want table.Filed) {
+	t.Helper()
+	got, err := s.Filed(t.Context(), Cluster, hour)
+	check(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("manifest of %s (-want +got):\n%s", hour.Format(time.RFC3339), diff)
+	}
+}
+
+// charged checks the sums of the charges and corrections of an hour.
+func charged(t *testing.T, s Sink, hour time.Time, want []fold.Charge) {
+	t.Helper()
+	got, err := s.Charges(t.Context(), Cluster, hour)
+	check(t, err)
+	if rest := fold.Difference(got, want); len(rest) > 0 {
+		t.Errorf("charges of %s differ from the filed ones by %+v", hour.Format(time.RFC3339), rest)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
