@@ -147,7 +147,7 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 }
 
 // file replaces the rows of an hour in some tables and in the manifest, in one transaction. Rows of
-// corrections have a revision, so they stand beside earlier ones. Programs that file the same hour
+// corrections have a revision, so earlier ones are kept. Programs that file the same hour
 // wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table) error {
 	if err := d.partition(ctx, h.Start); err != nil {
