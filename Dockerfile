@@ -4,23 +4,23 @@
 #   docker build --target gpuledger-dcgm .        the same and NVIDIA's DCGM client library
 #   docker build --target gpuledger-reconciler .  the reconciler
 #
-# Everything is cross-compiled, so no stage runs programs of another machine. There is
-# one base to trust, Debian with Go of go.mod's toolchain line; what ends up in the
-# images is built in it or comes from Debian's signed packages.
+# Everything is cross-compiled, so no stage runs programs of another architecture. The only
+# base is Debian with the Go version of go.mod's toolchain line. The images contain programs
+# built in it and files from Debian's signed packages.
 #
-# The digest is that of the index of all architectures, and dependabot keeps it current.
-# A release is refused without one. To see that it is the tag's:
+# The digest is the one of the index of all architectures; dependabot updates it. A release
+# without a digest fails. To compare it with the tag's:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS source
 WORKDIR /src
 COPY . .
-# Where Go modules come from, if not from where Go would look. go.sum says what they must be.
+# Another source of Go modules. go.sum has their checksums.
 ARG GOPROXY=
 ENV GOPROXY=$GOPROXY
 
-# A C library for the exporter: it opens the driver's library at run time, and that
-# library needs the rest of glibc. The C library of Alpine cannot bind lazily.
+# glibc for the exporter: it opens the driver's library at run time, which needs glibc. The C
+# library of Alpine cannot bind lazily.
 FROM source AS libc
 ARG TARGETARCH
 RUN tools/image/libc "$TARGETARCH" /root-filesystem
@@ -39,13 +39,12 @@ ARG REVISION=unknown
 ARG BRANCH=unknown
 RUN GOARCH="$TARGETARCH" make reconciler
 
-# A static program and nothing else. The cluster's certificate authority comes with
-# the ServiceAccount.
+# A static program only. The ServiceAccount has the cluster's certificate authority.
 FROM scratch AS gpuledger-reconciler
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="gpuledger-reconciler" \
-      org.opencontainers.image.description="Labels Nodes with the identity of their GPUs, and tells which workload a GPU pod belongs to" \
+      org.opencontainers.image.description="Labels Nodes with the identity of their GPUs, and reports the workload of each GPU pod" \
       org.opencontainers.image.source="https://github.com/gpuledger/gpuledger" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION" \
@@ -56,8 +55,8 @@ USER 65532:65532
 EXPOSE 9840
 ENTRYPOINT ["/gpuledger-reconciler"]
 
-# User 0: the kubelet's sockets and the DMI serial numbers are root's. It needs no
-# capability and no writable file but those in /run/gpuledger.
+# User 0: only root can use the kubelet's sockets and read the DMI serial numbers. The program
+# needs no capability, and writes only to /run/gpuledger.
 FROM scratch AS exporter
 ARG VERSION=dev
 ARG REVISION=unknown
@@ -70,16 +69,16 @@ LABEL org.opencontainers.image.title="gpuledger" \
 COPY --from=libc /root-filesystem /
 COPY --from=build-exporter /src/LICENSE /LICENSE
 COPY --from=build-exporter /src/bin/gpuledger /gpuledger
-# What the container toolkit is to add, outside Kubernetes too: all GPUs, and the
-# driver's library without CUDA.
+# The container toolkit adds all GPUs and the driver's library without CUDA, also outside
+# Kubernetes.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
 USER 0:0
 EXPOSE 9840
 ENTRYPOINT ["/gpuledger"]
 
-# NVIDIA's library is under NVIDIA's terms, so this image is not published: whoever
-# wants it builds it.
+# NVIDIA's library is under NVIDIA's terms, so this image is not published. Build it if you
+# need it.
 FROM libc AS dcgm
 ARG TARGETARCH
 RUN tools/image/dcgm "$TARGETARCH" /root-filesystem /dcgm
@@ -87,5 +86,5 @@ RUN tools/image/dcgm "$TARGETARCH" /root-filesystem /dcgm
 FROM exporter AS gpuledger-dcgm
 COPY --from=dcgm /dcgm /
 
-# The last stage is what is built by default.
+# The last stage is built by default.
 FROM exporter AS gpuledger

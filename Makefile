@@ -1,6 +1,6 @@
-# gpuledger: `make help` lists the targets that people use.
+# `make help` lists the most useful targets.
 #
-# Go decides what has to be rebuilt, so almost every target is phony.
+# Go decides what to rebuild, so almost every target is phony.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,30 +20,30 @@ PODS     ?= 50000
 STEADY   ?= 5m
 RUN      ?= 10m
 
-# go-nvml binds driver functions that NVIDIA calls deprecated; the compiler says
-# so for each of them. That warning is silenced and no other.
+# go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
+# disabled.
 CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS 2>/dev/null)) -Wno-deprecated-declarations
 export CGO_CFLAGS
 
-# The driver's library is opened at run time, so its functions must be bound
-# lazily: some distributions' compilers bind everything at start by default, and
-# the binary would then not start without a driver.
+# The driver's library is opened at run time, so its functions must be bound lazily. Some
+# distributions' compilers bind everything at start by default; such a binary does not start
+# without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
-# Tests are linked without what a debugger wants, which takes half of the linker's time.
+# Tests are linked without debug information, which takes half of the linker's time.
 TESTS := -w $(LAZY)
 
-# Programs carry their version by the flags below. Go would ask git as well, and fail in
-# the clone of another user.
+# The flags below set the version of the programs. Go's own stamping fails in the clone of
+# another user.
 BUILD := go build -trimpath -buildvcs=false
 
-# Build before testing, so that no compiler runs beside a test.
+# Packages are built before the tests run, so that no compiler slows a test down.
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
-# The packages whose tests take longest begin first: none is alone at the end.
+# The packages with the longest tests start first, so that none of them runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app
 
-# Files with the build tags e2e and realtime are seen by all linters.
+# The linters also check files with the build tags e2e and realtime.
 TAGS := -tags e2e,realtime
 
 VERSION_PACKAGE := github.com/prometheus/common/version
@@ -52,18 +52,17 @@ REVISION ?= $(or $(shell git rev-parse HEAD 2>/dev/null),unknown)
 BRANCH   ?= $(or $(shell git symbolic-ref --short -q HEAD 2>/dev/null),detached)
 STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=$(REVISION) -X $(VERSION_PACKAGE).Branch=$(BRANCH)
 
-# Tools have modules of their own; Go builds them once and keeps them in its
-# build cache.
+# Tools have their own modules. Go builds them once and keeps them in its build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 
-# Real servers for tests, which are built once.
+# Real servers for tests. They are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
-# Prometheus without the service discovery of clouds, which is most of it.
+# Most of Prometheus is service discovery for clouds; it is excluded.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool
@@ -72,7 +71,7 @@ THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers tha
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
 KUBECTL := tools/servers kubectl kubectl=.
 
-# Where the tests find them.
+# The environment variables in which tests find the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
@@ -100,11 +99,10 @@ build: exporter reconciler archive simnode ## build the programs, the simulated 
 needs:
 	@tools/needs
 
-# The first two are the programs that the images hold.
 
 .PHONY: exporter
 exporter: needs
-	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; for the first time, which takes some minutes)"
+	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; the first build takes a few minutes)"
 	@$(BUILD) -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
@@ -128,7 +126,7 @@ run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --dcgm=$(DCGM) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
-demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once, some minutes
+demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once (a few minutes)
 	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
 
 .PHONY: dashboard-pictures
@@ -148,13 +146,13 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 
 .PHONY: test
 test: needs ## run the deterministic tests; needs no GPU and no cluster
-	@echo "test: build the packages, which takes some minutes the first time; then run their tests, one to two minutes"
+	@echo "test: build the packages (a few minutes the first time), then run their tests (one to two minutes)"
 	@go build $(LIBRARIES)
 	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time, one at a time; takes some minutes
-	@echo "test-realtime: build the programs, then run the tests against them, one at a time: about four minutes"
+	@echo "test-realtime: build the programs, then test them one test at a time (about four minutes)"
 	@tools/realtime -ldflags "$(TESTS)"
 
 .PHONY: test-stress
@@ -170,24 +168,24 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 	@$(MAKE) --no-print-directory e2e-uninstall & failed=0; \
 		$(MAKE) --no-print-directory e2e-suites || failed=1; wait $$! && exit $$failed
 
-# The parts of e2e, each of which can be run by itself.
+# The parts of e2e. Each can be run alone.
 
 .PHONY: e2e-suites
 e2e-suites: build manifests
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
-# Its cluster is its own: it waits for namespaces to go, a dozen times.
+# It has its own cluster, because it waits a dozen times until namespaces are deleted.
 .PHONY: e2e-uninstall
 e2e-uninstall:
 	@$(IN_SERVERS) $(IN_KUBECTL) $(E2E) -run='^TestUninstall$$' ./test/e2e/deploy
 
 .PHONY: check-rules
-check-rules: ## check the rules and alerts, and ask the queries about boards of made-up histories
+check-rules: ## check the rules and alerts, and run the queries about boards on simulated histories
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
 
 .PHONY: check-rules-oldest
-check-rules-oldest: ## run the rules and their tests with the oldest Prometheus that is supported
+check-rules-oldest: ## run the rules and their tests with the oldest supported Prometheus
 	@promtool=$$($(PROMETHEUS_OLDEST))/promtool; $$promtool check rules dashboards/rules/*.yaml && $$promtool test rules dashboards/rules/tests/*.yaml
 
 .PHONY: e2e-rulers
@@ -216,7 +214,7 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: ## time the queries about history over 90 days of 8,000 GPUs, on two processors
+bench-queries: ## time the history queries over 90 days of 8,000 GPUs on two processors
 	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
 
@@ -225,7 +223,7 @@ e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs con
 	@test/e2e/kubelet/run
 
 .PHONY: soak
-soak: ## let the exporter live through an accelerated day, and kill it 200 times; takes a quarter of an hour
+soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a quarter of an hour
 	go test -tags e2e,realtime -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)
 	go test -tags realtime -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
@@ -234,7 +232,7 @@ image-test: ## build the images and run them; needs root, installs buildah, runc
 	@test/e2e/image/run
 
 .PHONY: bench
-bench: ## print what the page and the tick cost a node; takes minutes
+bench: ## measure the cost of the page and the tick; takes minutes
 	@go run ./test/cost
 	@echo "The page of DCGM's fields:"
 	@go test -run='^$$' -bench=Fields -benchmem ./collector | grep ^Benchmark
@@ -244,30 +242,30 @@ benchmarks: ## run the Go benchmarks
 	go test -tags realtime -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy
-bench-accuracy: ## hold the books against the truth of simulated GPUs
+bench-accuracy: ## compare the books with the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
 .PHONY: vulnerabilities
-vulnerabilities: needs ## report known vulnerabilities that the programs call; asks vuln.go.dev
+vulnerabilities: needs ## report known vulnerabilities in called code; needs vuln.go.dev
 	$(GOVULNCHECK) ./...
 
 .PHONY: generate
-generate: ## write the generated files again
+generate: ## regenerate the generated files
 	go generate ./...
 
 .PHONY: manifests
-manifests: ## render the overlays into bin/manifests, as releases bring them
+manifests: ## render the overlays into bin/manifests, as for a release
 	@tools/manifests $(KUSTOMIZE)
 
 .PHONY: format
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
 
-# The steps of check, each of which can be run by itself.
+# The steps of check. Each can be run alone.
 
 .PHONY: tidy
 tidy:
-	@echo "tidy: go.mod and go.sum name what is used, and nothing else"
+	@echo "tidy: go.mod and go.sum list the used modules and no others"
 	@go mod tidy -diff
 
 .PHONY: lint
@@ -285,15 +283,15 @@ generated:
 
 .PHONY: rendered
 rendered: manifests
-	@echo "rendered: the overlays take what the programs take, and what is promised of them holds"
+	@echo "rendered: the overlays use valid flags and keep their guarantees"
 	@go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
 
 .PHONY: binary
 binary:
-	@echo "binary: the programs are built from what the images are built from"
+	@echo "binary: build the programs from the build context of the images"
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
 	@$(MAKE) --no-print-directory -C bin/context exporter reconciler archive >/dev/null
-	@echo "binary: gpuledger is bound lazily, needs only libc and holds no path of this machine"
+	@echo "binary: gpuledger is bound lazily, needs only libc and contains no path of this machine"
 	@cd bin/context && tools/check-binary bin/gpuledger
 	@echo "binary: gpuledger-reconciler and gpuledger-archive need no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler bin/context/bin/gpuledger-archive | grep NEEDED
@@ -301,7 +299,7 @@ binary:
 
 .PHONY: unit
 unit:
-	@echo "unit: systemd accepts the service of docs/machine.md, and rates its exposure at 2.5 or less"
+	@echo "unit: systemd accepts the service of docs/machine.md and rates its exposure at most 2.5"
 	@tools/check-unit manifests/examples/systemd/gpuledger.service
 
 .PHONY: race
@@ -312,7 +310,7 @@ race:
 
 .PHONY: real
 real:
-	@echo "real: processes in real cgroups; a skip says why"
+	@echo "real: processes in real cgroups; a skipped test prints the reason"
 	@go test -count=1 -ldflags "$(TESTS)" -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
 
 .PHONY: fuzz

@@ -41,8 +41,8 @@ func rules(t *testing.T) []rule {
 	return rules
 }
 
-// skipped are generated files and folders of other projects.
-var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/`)
+// skipped are generated files, and files and folders of others.
+var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/|^LICENSE$`)
 
 // TestWords checks that no comment, string or document uses a word of the list.
 func TestWords(t *testing.T) {
@@ -84,9 +84,7 @@ func TestWords(t *testing.T) {
 // if the kind of file is not read.
 func prose(t *testing.T, path string) []byte {
 	t.Helper()
-	switch filepath.Ext(path) {
-	case ".go", ".md", ".yaml", ".html", ".tmpl":
-	default:
+	if !texts.MatchString(path) {
 		return nil
 	}
 	text, err := os.ReadFile(path)
@@ -99,12 +97,16 @@ func prose(t *testing.T, path string) []byte {
 	case ".md":
 		return code.ReplaceAllFunc(text, blank)
 	}
-	return marks.ReplaceAll(text, []byte("${1} "))
+	return marks.ReplaceAll(imports.ReplaceAll(text, nil), []byte("${1} "))
 }
 
 var (
+	// texts are the files that are checked: by extension, and those without one, such as scripts.
+	texts = regexp.MustCompile(`\.(go|md|yaml|yml|html|tmpl|c|h|js|mjs|jsx|css|sql|service)$|(^|/)[A-Za-z][A-Za-z-]*$|/\.ci/run$`)
 	// code is what Markdown shows as code, and the targets of links.
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")
+	// imports are the lines of JavaScript with the names of modules.
+	imports = regexp.MustCompile(`(?m)^import .*$`)
 	// marks begin the lines of comments.
 	marks = regexp.MustCompile(`(?m)^(\s*)(//|#)`)
 )

@@ -1,6 +1,6 @@
 // node draw.mjs OUT RANGE [DASHBOARD.VARIABLE=VALUE...] ADDRESS: draws every dashboard into
 // the folder OUT, with the data that the Prometheus at ADDRESS has of the last RANGE
-// seconds. It says which panels had nothing to show, and ends at a query that fails.
+// seconds. It lists the panels without data, and stops at a query that fails.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';

@@ -25,7 +25,7 @@ const registry = new FieldConfigOptionsRegistry(() => [
     .map((path) => ({ id: `custom.${path}`, path, isCustom: true })),
 ].map((o) => ({ ...o, name: o.id, process: (value) => value, shouldApply: () => true, getDefault: () => undefined, override: undefined, editor: undefined })));
 
-// What a panel has where its dashboard says nothing.
+// The defaults of panels.
 const defaults = {
   timeseries: { color: { mode: 'palette-classic' }, custom: { drawStyle: 'line', lineInterpolation: 'linear', lineWidth: 1, axisPlacement: 'auto', hideFrom: {} } },
   table: { color: { mode: 'thresholds' }, thresholds: { mode: 'absolute', steps: [{ value: null, color: 'text' }] }, custom: { cellOptions: { type: 'auto' }, align: 'auto', hideFrom: {} } },

@@ -38,7 +38,7 @@ for (const file of readdirSync(folder).filter((f) => f.endsWith('.json'))) {
 try {
   writeFileSync(join(dir, 'check.ts'), lines.join('\n'));
   execFileSync(join(modules, '.bin', 'tsc'), ['--noEmit', '--strict', '--skipLibCheck', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022', 'check.ts'], { cwd: dir });
-  console.log(`types: ${n} parts of the dashboards are what Grafana's types say`);
+  console.log(`types: ${n} parts of the dashboards match Grafana's types`);
 } catch (error) {
   const shown = String(error.stdout).replace(/^check\.ts\((\d+),(\d+)\)/gm, (all, line) => lines[line - 2]?.startsWith('// ') ? lines[line - 2].slice(3) : all);
   console.error(shown);

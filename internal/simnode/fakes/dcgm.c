@@ -35,7 +35,7 @@
  *            delay:<ms> hang       a call takes this long, or does not return
  *            blank                 no value, and status 0
  *            drop                  the value is missing: a live read fails as a whole
- *            says:<number>         the value of a numeric field, also inf or nan
+ *            value:<number>        the value of a numeric field, also inf or nan
  *            hang                  for a GPU: its cached values do not change
  *
  * The fake reproduces this behaviour of DCGM, from its source (v4.6.0):
@@ -650,7 +650,7 @@ static int look_up(struct watch *w, dcgmGroupEntityPair_t pair, unsigned short i
     const struct record *board = pair.entityGroupId == DCGM_FE_GPU_I ? by_uuid("gpu", uuid) : r;
     if (is(board, "lost", "1"))
         code = "-18";
-    const char *v = lookup(r, pair, id, own, sizeof own), *injected = directive(call, uuid, "says");
+    const char *v = lookup(r, pair, id, own, sizeof own), *injected = directive(call, uuid, "value");
     if (injected && type_of(id) != DCGM_FT_STRING) {
         s->i64 = strtoll(injected, NULL, 10);
         s->dbl = strtod(injected, NULL);

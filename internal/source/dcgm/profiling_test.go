@@ -48,7 +48,7 @@ func TestAbsurdActivity(t *testing.T) {
 	for _, absurd := range []string{"-inf", "inf", "nan", "-1", "2"} {
 		e := newEngine(t, gputest.Busy(0))
 		e.cfg.Profiling = true
-		e.fault(e.node.GPUs[0].Device.UUID, "field:1002", "says:"+absurd)
+		e.fault(e.node.GPUs[0].Device.UUID, "field:1002", "value:"+absurd)
 		s := e.open()
 		for range 3 {
 			if r := gputest.Read(t, s).Readings[0]; r.InstancesKnown {

@@ -182,7 +182,7 @@ func unreachable(t *testing.T, i installer, run func(args ...string) (string, er
 		t.Errorf("upgrade after the node became ready: %v\n%s", err, out)
 	}
 	if out, err := run("--one", "registry.example.com/gpuledger:3", i.namespace, "gone"); err == nil || err.Error() != "exit status 1" ||
-		!strings.Contains(out, i.namespace+"/gone: left out, it is gone") {
+		!strings.Contains(out, i.namespace+"/gone: skipped, the pod was deleted") {
 		t.Errorf("upgrade of a deleted pod: %v, want exit status 1 and a line for the pod:\n%s", err, out)
 	}
 }
