@@ -7,6 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
+// maxRows is the maximum number of owners of a case that have rows of their own.
+const maxRows = 4
+
 // Table returns results as a table. All numbers are percentages of the GPU's energy, and all errors
 // except the model's and the signal's are against the truth.
 func Table(results []Result) *markdown.Table {
@@ -14,8 +17,10 @@ func Table(results []Result) *markdown.Table {
 		"first edition", "SM share", "SM share, 15 s", "pid info")
 	for _, r := range results {
 		t.Add("**" + r.Name + "**")
-		for _, o := range r.Owners {
-			t.Add(r.cells(&o)...)
+		if len(r.Owners) <= maxRows {
+			for _, o := range r.Owners {
+				t.Add(r.cells(&o)...)
+			}
 		}
 		t.Add("*in wrong accounts*", "", "", percent(r.Wrong(Charged)), "", "", "",
 			r.unlessMIG(percent(r.Wrong(Previous))), percent(r.Wrong(SMShare)), percent(r.Wrong(Scraped)), percent(r.Wrong(PIDInfo)))
