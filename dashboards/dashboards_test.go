@@ -16,14 +16,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/promql"
 )
 
-// foreign lists the metrics of other exporters that a panel may ask for.
+// foreign lists the metrics of other exporters that a panel may query.
 var foreign = []string{
 	"up", "scrape_samples_scraped", "scrape_duration_seconds", // Prometheus
-	"gpuledger_build_info", // every program of Prometheus's has one
+	"gpuledger_build_info", // every target has one
 	"DCGM_FI_DEV_GPU_TEMP", // dcgm-exporter
 }
 
-// file is what the tests read of a dashboard.
+// file is the part of a dashboard that the tests read.
 type file struct {
 	UID           string
 	Title         string
@@ -41,7 +41,7 @@ type variable struct {
 	Datasource source
 }
 
-// expression is the variable's query; a text box's default is none.
+// expression is the variable's query, empty for the default of a text box.
 func (v variable) expression() string {
 	var query struct{ Query string }
 	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {
@@ -55,7 +55,7 @@ type panel struct {
 	Datasource               source
 	Targets                  []struct {
 		Expr       string
-		Interval   string // the least step, which a rate's interval goes by
+		Interval   string // minimum step, which determines the interval of a rate
 		Datasource source
 	}
 	FieldConfig struct {
@@ -65,10 +65,10 @@ type panel struct {
 
 type source struct{ Type, UID string }
 
-// own is the only data source that a panel may have: the selected one.
+// own is the only valid data source of a panel: the selected one.
 var own = source{"prometheus", "${datasource}"}
 
-// dashboards reads them all, by file name.
+// dashboards reads all dashboards by file name.
 func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	t.Helper()
 	names, err := filepath.Glob("*.json")
@@ -90,7 +90,7 @@ func dashboards(t *testing.T) (map[string]file, map[string][]byte) {
 	return files, texts
 }
 
-// uids are what alerts and bookmarks name: they never change.
+// uids are used by alerts and bookmarks, and never change.
 var uids = map[string]string{
 	"incident.json": "gpuledger-incident",
 	"chassis.json":  "gpuledger-chassis",
@@ -119,7 +119,7 @@ func TestDashboards(t *testing.T) {
 		if f.SchemaVersion != 39 {
 			t.Errorf("%s: schemaVersion %d", name, f.SchemaVersion)
 		}
-		// A ConfigMap holds at most that.
+		// the size limit of a ConfigMap
 		if len(texts[name]) >= 1<<20 {
 			t.Errorf("%s: %d bytes", name, len(texts[name]))
 		}
@@ -202,7 +202,7 @@ func rules(t *testing.T) map[string][]byte {
 // values matches a variable that lists the values of a label.
 var values = regexp.MustCompile(`^label_values\((.*), *\w+\)$`)
 
-// TestMetrics: what panels and variables ask for exists.
+// TestMetrics checks that the metrics that panels and variables query exist.
 func TestMetrics(t *testing.T) {
 	files, _ := dashboards(t)
 	_, recorded, err := alerts.Read("rules")
@@ -241,8 +241,8 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// TestVariables checks that every variable that is used is there, and that rates are
-// taken over Grafana's interval, which is never too short for the scrape interval.
+// TestVariables checks that every used variable exists, and that rates use Grafana's interval,
+// which is never too short for the scrape interval.
 func TestVariables(t *testing.T) {
 	files, _ := dashboards(t)
 	for name, f := range files {
@@ -278,8 +278,8 @@ var (
 	alertLink = regexp.MustCompile(`(?m)^\s*dashboard: (/d/.*)$`)
 )
 
-// TestLinks checks that every link of a dashboard or an alert leads to a dashboard that
-// is there, and fills variables that it has.
+// TestLinks checks that every link of a dashboard or an alert leads to an existing dashboard, and
+// sets only variables of that dashboard.
 func TestLinks(t *testing.T) {
 	files, texts := dashboards(t)
 	byUID := make(map[string]file)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/alerts"
 )
 
-// pages returns the text of every page, by its path: these, and those at the root.
+// pages returns the text of every Markdown page of this folder and of the root, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../*.md")
@@ -46,7 +46,8 @@ var (
 )
 
 const (
-	// maxReadme is the maximum number of words in the README: its first screens must be enough to decide.
+	// maxReadme is the maximum number of words in the README, whose first screens must be enough
+	// for a decision.
 	maxReadme = 1200
 	// maxDocs is the maximum number of words in the README and docs/*.md without the archive's pages:
 	// each fact is stated once.
@@ -96,8 +97,7 @@ func words(text string) int {
 	return n
 }
 
-// TestLinks: every link within the repository leads to a file that there is, and to a
-// heading of it.
+// TestLinks checks that every link within the repository leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	for name, text := range pages(t) {
 		for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
@@ -118,8 +118,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// fragments returns what a link can lead to within a page: its headings, as GitHub spells
-// them, and its anchors.
+// fragments returns the targets of links within a page: its headings, as GitHub spells them, and
+// its anchors.
 func fragments(text string) (names []string) {
 	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
 		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
@@ -130,8 +130,7 @@ func fragments(text string) (names []string) {
 	return names
 }
 
-// TestNames: the pages name no metric, no recorded series and no target of make that does
-// not exist.
+// TestNames checks that every metric, recorded series and make target in the pages exists.
 func TestNames(t *testing.T) {
 	known := map[string]bool{"gpuledger_build_info": true, "gpuledger_reconciler_build_info": true}
 	for _, m := range collector.Catalogue() {
@@ -153,7 +152,7 @@ func TestNames(t *testing.T) {
 	named := regexp.MustCompile("gpuledger_[a-z0-9_]+|gpuledger:[a-z0-9_]+:[a-z0-9_]+|`make [a-z0-9-]+")
 	for page, text := range pages(t) {
 		for _, name := range named.FindAllString(text, -1) {
-			// What ends so is the beginning of several names.
+			// A name that ends in "_" stands for several names.
 			if !known[strings.TrimPrefix(name, "`")] && !strings.HasSuffix(name, "_") {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}
@@ -161,7 +160,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFlags: the pages name no flag in one of the families of ours that does not exist.
+// TestFlags checks that every flag in the pages exists, if it begins like one of our flags.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
 	for _, match := range regexp.MustCompile("(?m)^\\| `(--[a-z.-]+)").FindAllStringSubmatch(read(t, "flags.md"), -1) {
@@ -180,7 +179,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestPackages: design.md names every package.
+// TestPackages checks that design.md names every package.
 func TestPackages(t *testing.T) {
 	text := read(t, "design.md")
 	list := exec.Command("go", "list", "-buildvcs=false", "./...")

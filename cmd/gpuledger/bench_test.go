@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// BenchmarkScrape scrapes the real binary on a simulated node of eight GPUs over
-// HTTP, and prints what a scrape costs it, what it weighs, and how large it is in
-// memory. The processor time includes the exporter's own ticks.
+// BenchmarkScrape scrapes the real binary on a simulated node of eight GPUs over HTTP, and prints
+// the processor time and the size of a scrape, and the resident memory. The processor time includes
+// the exporter's own ticks.
 func BenchmarkScrape(b *testing.B) {
 	e := start(b, newNode(b, "dgx-h100"))
 	p := e.scrapeUntil("every process has an account", func(p page) bool {
@@ -38,8 +38,8 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64(after.resident)/(1<<20), "resident-MiB")
 }
 
-// BenchmarkTick lets the real binary run without scrapes and prints what a tick of
-// one second costs it, and how large it is in memory.
+// BenchmarkTick runs the real binary without scrapes, and prints the processor time of a tick and
+// the resident memory.
 func BenchmarkTick(b *testing.B) {
 	for _, name := range []string{"driver", "engine"} {
 		b.Run(name, func(b *testing.B) {
@@ -66,7 +66,7 @@ type usage struct {
 	resident int
 }
 
-// usage returns what the exporter used so far, and how large it is now.
+// usage returns the processor time that the exporter has used and its resident memory.
 func (e *exporter) usage() usage {
 	e.t.Helper()
 	p, err := procfs.NewProc(e.cmd.Process.Pid)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestCleanup checks that the command refuses while an exporter runs, and gives the reason. After
-// the exporter it removes everything except a directory that another program uses.
+// the exporter ended, it removes everything except a directory that another program uses.
 func TestCleanup(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	host := t.TempDir()
@@ -43,7 +43,7 @@ func TestCleanup(t *testing.T) {
 	}
 	<-e.exited
 
-	for _, podsAPI := range []string{unused, used} { // and with no books the second time
+	for _, podsAPI := range []string{unused, used} { // the second time without books
 		if out, err := cleanup(podsAPI); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -20,16 +20,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// kills is how often TestKilled kills the exporter, over all its scenarios.
+// kills is the number of times that TestKilled kills the exporter, over all scenarios.
 var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
 
-// longestLife is how long an exporter lives at most once it shows its books, or, every
-// third time, once it was started, which may be too short for any.
+// longestLife is the maximum time that an exporter runs: after it shows its books or, every third
+// time, after its start, which may be too short for books.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, also during its start. On every page afterwards,
-// no counter is lower than before, restarted or missing; the books balance; and they contain what
-// the boards counted between two readings exactly once.
+// TestKilled kills the exporter at random moments, also during its start. On every later page no
+// counter is lower, restarted or missing, the books balance, and they contain the boards' energy
+// between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
 	nodes := []struct {
@@ -53,26 +53,26 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed again and again, and what was seen of it.
+// A victim is an exporter that is killed repeatedly, with the values that it has shown.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node
 	engine bool
-	seen   map[string]sample // every counter by its series, as it was last scraped
+	seen   map[string]sample // last scraped value of every counter, by series
 	last   page
-	// first are the readings with which the books may have begun.
+	// first has the readings at which the books may have begun.
 	first map[string][]gpu.Millijoules
 
 	lives, scrapes, compared int
 }
 
-// A sample is a counter's value and when it began.
+// A sample is a counter's value and created timestamp.
 type sample struct {
 	value   float64
 	created time.Time
 }
 
-// newVictim starts an exporter, whose life begins with books of every GPU.
+// newVictim starts an exporter and waits for books of every GPU.
 func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	v := &victim{t: t, node: newNode(t, scenario), engine: engine, seen: map[string]sample{}, first: map[string][]gpu.Millijoules{}}
 	e := start(t, v.node, v.flags()...)
@@ -99,7 +99,7 @@ func newVictim(t *testing.T, scenario string, engine bool) *victim {
 	return v
 }
 
-// flags keep every account, so that none may be missing.
+// flags keep every account, so that a missing account is an error.
 func (v *victim) flags() []string {
 	flags := []string{"--tick=200ms", "--retention=1h", unhurried}
 	if v.engine {
@@ -108,8 +108,8 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// live runs the exporter, scrapes it, and kills it after some time: since it showed its
-// books, or young, since it was started.
+// live runs the exporter, scrapes it, and kills it some time after it showed its books or, if young
+// is set, after its start.
 func (v *victim) live(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
@@ -144,7 +144,7 @@ func (v *victim) live(span time.Duration, young bool) {
 	}
 }
 
-// outlive lets the exporter run, and checks that it continues and how much it lost.
+// outlive lets the exporter run, and checks that it continues and that it lost little energy.
 func (v *victim) outlive() {
 	e := start(v.t, v.node, v.flags()...)
 	was := v.last.Millijoules("gpuledger_gpu_energy_joules_total", nil)
@@ -163,8 +163,8 @@ func (v *victim) outlive() {
 		v.t.Name(), v.lives+1, v.scrapes, v.compared, total.Joules(), gap.Joules())
 }
 
-// look compares a page with what was seen before. It reports whether there are books:
-// there are none before the first reading.
+// look compares a page with earlier pages. It reports whether there are books: there are none
+// before the first reading.
 func (v *victim) look(p page) bool {
 	v.t.Helper()
 	if len(p["gpuledger_gpu_energy_joules_total"].GetMetric()) == 0 {
@@ -204,7 +204,7 @@ func counters(p page) map[string]sample {
 	return out
 }
 
-// seriesOf names a series. A page has its labels in order.
+// seriesOf returns the identity of a series. A page has its labels in order.
 func seriesOf(name string, m *dto.Metric) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -214,9 +214,8 @@ func seriesOf(name string, m *dto.Metric) string {
 	return b.String()
 }
 
-// checkBoards: what was last scraped of every board is exactly what its counter
-// gained from one of its first readings to a later one, and that first one does not
-// change.
+// checkBoards checks that the last scraped energy of every board is exactly the increase of its
+// counter from one of its first readings to a later one, and that the first one does not change.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {

@@ -16,7 +16,7 @@ import (
 
 const energyTotal = "gpuledger_gpu_energy_joules_total"
 
-// stateDown reports whether the stage of the state is down on the page.
+// stateDown reports whether the stage state is down on the page.
 func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
@@ -41,8 +41,8 @@ func (e *exporter) ends() {
 	}
 }
 
-// TestDeadState: a file system of the state that does not answer stops the books, and
-// nothing else. When it answers again nothing was lost or counted twice.
+// TestDeadState checks that only the books stop if the file system of the state file does not
+// respond. When it responds again, no energy is lost or counted twice.
 func TestDeadState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := filepath.Join(t.TempDir(), "state")
@@ -65,7 +65,8 @@ func TestDeadState(t *testing.T) {
 	e.kept(n, dir)
 }
 
-// TestDeadStateAtStart: it gets ready without books, and ends within a second.
+// TestDeadStateAtStart checks that the exporter becomes ready without books, and ends within a
+// second.
 func TestDeadStateAtStart(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
@@ -78,7 +79,7 @@ func TestDeadStateAtStart(t *testing.T) {
 	e.ends()
 }
 
-// TestDeadStateAtEnd: a save that hangs does not hold up the end.
+// TestDeadStateAtEnd checks that a save that hangs does not delay the end of the program.
 func TestDeadStateAtEnd(t *testing.T) {
 	n := newNode(t, "timeslice")
 	dir := t.TempDir()
@@ -88,7 +89,8 @@ func TestDeadStateAtEnd(t *testing.T) {
 	e.ends()
 }
 
-// TestPipeState: a pipe in the place of the file is no state, and is replaced by one.
+// TestPipeState checks that a pipe in place of the state file is not read, and is replaced by a
+// file.
 func TestPipeState(t *testing.T) {
 	n := newNode(t, "timeslice")
 	leftBehind(t, n) // the driver was read

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// setEngine makes the host engine of a node another one.
+// setEngine replaces the host engine of a node.
 func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
 	t.Helper()
 	if err := n.SetEngine(e); err != nil {
@@ -24,7 +24,7 @@ func setEngine(t *testing.T, n *simnode.Node, e simnode.Engine) {
 	}
 }
 
-// engineIs returns a test of whether a page has the host engine up.
+// engineIs returns a function that reports whether the host engine is up, or down, on a page.
 func engineIs(up bool) func(page) bool {
 	return func(p page) bool {
 		stages := p.Matches("gpuledger_stage_up", map[string]string{"stage": "dcgm"})
@@ -33,9 +33,8 @@ func engineIs(up bool) func(page) bool {
 	}
 }
 
-// TestEngineRestarts lets the host engine come and go under an exporter. No counter falls, no
-// reading is refused, and every book holds the difference of two values of the board's
-// counter.
+// TestEngineRestarts stops and starts the host engine while an exporter runs. No counter falls, no
+// reading is refused, and every book holds the difference of two values of the board's counter.
 func TestEngineRestarts(t *testing.T) {
 	for _, scenario := range []string{"timeslice", "mig-a100"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -66,14 +65,14 @@ func TestEngineRestarts(t *testing.T) {
 	}
 }
 
-// after is true some time after its first call.
+// after returns a function that returns true some time after its first call.
 func after(d time.Duration) func(page) bool {
 	began := time.Now()
 	return func(page) bool { return time.Since(began) > d }
 }
 
-// scrapeUntilRising is scrapeUntil, and holds every page to the one before: no counter
-// falls, and no account leaves.
+// scrapeUntilRising is scrapeUntil, and compares every page with the previous one: no counter
+// falls, and no account disappears.
 func (e *exporter) scrapeUntilRising(last page, what string, ok func(page) bool) page {
 	e.t.Helper()
 	return e.scrapeUntil(what, func(p page) bool {
@@ -146,8 +145,8 @@ func TestOldEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFaults makes one call of the engine after another fail, hang or return late. The
-// exporter continues, and the books contain what the boards counted.
+// TestEngineFaults makes each call of the engine in turn fail, hang or return late. The exporter
+// continues, and the books contain all energy that the boards counted.
 func TestEngineFaults(t *testing.T) {
 	random := rand.New(rand.NewPCG(seeded(t), 2))
 	n := newNode(t, "mig")
@@ -175,16 +174,16 @@ func TestEngineFaults(t *testing.T) {
 
 var engineFaults = []string{"fail:-3", "fail:-21", "fail:-20", "hang", tooLate}
 
-// engineCalls are the calls of a connection's start, of its watches and of a reading, in the
-// fake's names.
+// engineCalls lists the calls that open a connection, watch fields and read values, by their names
+// in the fake.
 var engineCalls = []string{
 	"dcgmConnectTCP", "dcgmHostengineVersionInfo", "dcgmGetAllSupportedDevices", "dcgmGetGpuInstanceHierarchy",
 	"dcgmFieldGroupCreate", "dcgmGroupCreate", "dcgmGroupAddEntity", "dcgmWatch", "dcgmWatchFields", "dcgmUpdateAllFields",
 	"dcgmLatestValues", "dcgmLiveValues",
 }
 
-// TestScrapeCallsNoEngine: between two ticks, which are half a minute apart here, nothing that is
-// served makes a call of the engine, the field page included.
+// TestScrapeCallsNoEngine checks that requests between two ticks, here half a minute apart, make no
+// call of the engine, not even for the field page.
 func TestScrapeCallsNoEngine(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, append(n.EngineFlags(client), "--tick=30s", unhurried)...)

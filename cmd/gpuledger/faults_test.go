@@ -10,12 +10,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// everyGPU is the GPU of a fault that all GPUs have.
+// everyGPU selects all GPUs in a fault.
 const everyGPU = "*"
 
-// TestDriverFaults makes driver calls hang, or return late, one after another. The other
-// GPUs are read meanwhile, the books balance, and in the end every GPU is read again without
-// a restart. internal/app plays the faults that need no real time.
+// TestDriverFaults makes each driver call in turn hang or return late. Meanwhile the other GPUs are
+// read and the books balance, and afterwards every GPU is read again without a restart.
+// internal/app tests the faults that need no real time.
 func TestDriverFaults(t *testing.T) {
 	seed := seeded(t)
 	for _, scenario := range []string{"dgx-h100", "mig"} {
@@ -45,14 +45,14 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is for tests whose calls hang, and tooLate a fault that exceeds it.
+// callTimeout is the timeout in tests with calls that hang, and tooLate a fault that exceeds it.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"
 )
 
-// driverFaults returns the calls to break, on one GPU if they are about one: the first, some
-// in the middle and the last of a reading, of a GPU's identity and of the driver's.
+// driverFaults returns the calls to break, on one GPU if they concern a GPU: the first, some in the
+// middle and the last call of a reading, of reading a GPU's identity, and of opening the driver.
 func driverFaults(one string) []simnode.Fault {
 	return []simnode.Fault{
 		{GPU: one, Call: "nvmlDeviceGetUUID"},
@@ -68,7 +68,7 @@ func driverFaults(one string) []simnode.Fault {
 	}
 }
 
-// allCharged returns a test of a page for books of all given GPUs.
+// allCharged returns a function that reports whether a page has books of all given GPUs.
 func allCharged(uuids []string) func(page) bool {
 	return func(p page) bool {
 		return !slices.ContainsFunc(uuids, func(uuid string) bool {

@@ -24,15 +24,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// attackers is the number of connections of an attack: more than --web.max-connections.
-// They come from several addresses, so that they can take all of these.
+// attackers is the number of connections of an attack: more than --web.max-connections. They come
+// from several addresses, so that they can use all connections.
 const (
 	attackers = 1024
 	addresses = 8
 )
 
-// TestFloods: clients without a password do not take the exporter to the memory limit of its
-// container, and a scraper is served meanwhile.
+// TestFloods checks that clients without a password cannot make the exporter exceed the memory
+// limit of its container, and that a scraper is served meanwhile.
 func TestFloods(t *testing.T) {
 	shortLines := manyHeaders(8000)
 	tests := []struct {
@@ -71,7 +71,7 @@ func TestFloods(t *testing.T) {
 	t.Run("handshake without an end", func(t *testing.T) { startLimited(t).flood(longHello) })
 }
 
-// limited is an exporter with TLS and basic auth, and with the container's memory limit.
+// limited is an exporter with TLS, basic auth and the memory limit of its container.
 type limited struct {
 	*exporter
 	memory *memoryGroup
@@ -96,7 +96,7 @@ func startLimited(t *testing.T) *limited {
 	return s
 }
 
-// flood opens the attackers' connections, and scrapes while they are open.
+// flood opens the attackers' connections and scrapes while they are open.
 func (s *limited) flood(attack func(net.Conn) error) {
 	s.t.Helper()
 	before := s.memory.peak()
@@ -154,7 +154,7 @@ func (s *limited) attackFrom(address string, attack func(net.Conn) error) error 
 	return nil
 }
 
-// check scrapes by a connection that exists and by a new one.
+// check scrapes over an existing connection and over a new one.
 func (s *limited) check(connected *http.Client) {
 	s.t.Helper()
 	for name, client := range map[string]*http.Client{"connected": connected, "new": s.scraper()} {
@@ -202,7 +202,7 @@ func get(c net.Conn, headers string) error {
 	return err
 }
 
-// manyHeaders returns headers as short as possible: they take the most memory when parsed.
+// manyHeaders returns many short headers, which take the most memory when they are parsed.
 func manyHeaders(size int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~"
 	var b strings.Builder
@@ -220,8 +220,8 @@ func manyHeaders(size int) string {
 
 var errHTTP2 = errors.New("the server negotiated HTTP/2")
 
-// windowZero asks for eight answers by HTTP/2 and allows none of their bytes. It begins with
-// HTTP/2 even if the server has not agreed to it.
+// windowZero requests eight responses over HTTP/2 with a window of 0 bytes. It begins with HTTP/2
+// even if the server has not agreed to it.
 func windowZero(c *tls.Conn) error {
 	frames := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" // SETTINGS_INITIAL_WINDOW_SIZE=0
@@ -277,7 +277,7 @@ func secureConfig(t *testing.T) (file string, roots *x509.CertPool) {
 	return filepath.Join(dir, "web.yml"), roots
 }
 
-// TestManyScrapers: no scrape is lost behind one address.
+// TestManyScrapers checks that all scrapes of many scrapers behind one address succeed.
 func TestManyScrapers(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -320,8 +320,8 @@ func TestManyScrapers(t *testing.T) {
 	e.stop()
 }
 
-// TestNewScraperAmongIdleConnections: connections of its own address that idle do not keep
-// a new scraper out. They are counted, and logged once.
+// TestNewScraperAmongIdleConnections checks that idle connections of its own address do not lock
+// out a new scraper. The closed connections are counted, and logged once.
 func TestNewScraperAmongIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)

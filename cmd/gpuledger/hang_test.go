@@ -16,7 +16,7 @@ import (
 
 // TestHungGPU checks that a call that never returns, the first, a middle or the last one of a tick,
 // removes the gauges of one GPU only. Other GPUs, the server and the shutdown are not affected. The
-// GPU is back when the call returns.
+// GPU is read again when the call returns.
 func TestHungGPU(t *testing.T) {
 	calls := []string{"nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization"}
 	for _, call := range calls {
@@ -51,13 +51,13 @@ func hang(t *testing.T, n *simnode.Node, uuid, call string) {
 	}
 }
 
-// gauges returns a test of a page for the number of GPUs that are read.
+// gauges returns a function that reports whether a page has gauges of the given number of GPUs.
 func gauges(n int) func(page) bool {
 	return func(p page) bool { return len(p["gpuledger_gpu_power_watts"].GetMetric()) == n }
 }
 
-// quarantined returns a test of a page for a node of eight GPUs all of which are read except
-// one.
+// quarantined returns a function that reports whether a page has gauges of all eight GPUs of a node
+// except one.
 func quarantined(uuid string) func(page) bool {
 	return func(p page) bool {
 		return len(p.Matches("gpuledger_gpu_power_watts", map[string]string{"UUID": uuid})) == 0 && gauges(7)(p)
@@ -92,8 +92,8 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages: everything that is served answers. An answer that waits for a call that hangs
-// never comes.
+// testPages checks that every page responds. A page that waited for the call that hangs would never
+// respond.
 func (e *exporter) testPages() {
 	e.t.Helper()
 	for _, path := range []string{"/metrics", "/-/healthy", "/-/ready", "/inventory"} {
@@ -103,8 +103,8 @@ func (e *exporter) testPages() {
 	}
 }
 
-// betweenTicks does something of an exporter with --tick=30s while no tick runs: it repeats
-// it if that took so long that the next tick may have begun.
+// betweenTicks calls a function between two ticks of an exporter with --tick=30s. It repeats a call
+// that took so long that the next tick may have begun.
 func (e *exporter) betweenTicks(do func()) {
 	e.t.Helper()
 	eventually(e.t, "requests are served between two ticks", func() bool {
@@ -144,7 +144,7 @@ func TestScrapeCallsNoDriver(t *testing.T) {
 	}
 }
 
-// driverLog returns the lines of the driver's calls so far, but for waits for events.
+// driverLog returns the lines of the driver's call log so far, without waits for events.
 func driverLog(t *testing.T, n *simnode.Node) []string {
 	t.Helper()
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	// What the binary is made of. Without it go test would not know that a change
-	// there makes the last result worth nothing.
+	// The packages of the binary. Without this import go test would use a cached result after a
+	// change of them.
 	_ "github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -28,15 +28,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the exporter as it is shipped, library the fake driver, client the fake
-// library of its DCGM host engine.
+// binary is the path of the shipped exporter, library that of the fake driver, client that of the
+// fake DCGM library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Tests run one at a time. Some of their subtests run side by side: each waits for real
-	// time to pass and needs little of a processor. More of them make a busy machine hold up
-	// exporters for so long that their books have gaps.
+	// Tests run one after the other. Some of their subtests run in parallel: each waits for real
+	// time to pass and needs little processor time. With more in parallel, a busy machine would
+	// delay exporters for so long that their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seed makes a test that goes by chance go the same way again.
+// seed repeats a random test with the same choices.
 var seed = flag.Uint64("seed", 0, "seed of the tests that go by chance; 0 takes another one each time")
 
 // seeded returns the seed for a test and prints it.
@@ -72,8 +72,8 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// patience is the time limit of everything that should happen. Nothing slow takes as long,
-// even on a busy machine; what hangs does.
+// patience is the timeout of everything that should happen. Only a hang takes as long, even on a
+// busy machine.
 const patience = 10 * time.Minute
 
 // eventually waits for a condition, for at most [patience].
@@ -114,7 +114,7 @@ func uuids(t testing.TB, scenario string) []string {
 // openNode starts a simulated node in real time.
 func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node") // short: it contains a socket
+	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +143,14 @@ type exporter struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	url string
-	log string // the file that it writes its log to
+	log string // file of its log
 
-	listening chan string // its address, once
+	listening chan string // its address, once known
 	exited    chan struct{}
-	err       error // of Wait, once exited
+	err       error // result of Wait, once exited
 }
 
-// unhurried is the flag of an exporter for which no GPU is late, even on a busy machine.
+// unhurried is a flag with which no GPU is late, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start runs the binary on a node and waits until it is ready.
@@ -159,13 +159,13 @@ func start(t testing.TB, n *simnode.Node, flags ...string) *exporter {
 	return run(t, n.Env(), onNode(n, flags...)...)
 }
 
-// onNode returns the flags of an exporter on a node. The given ones come last.
+// onNode returns the flags of an exporter on a node. The given flags come last.
 func onNode(n *simnode.Node, flags ...string) []string {
 	return append(append(n.Flags(), "--nvml.library="+library), flags...)
 }
 
-// run runs the binary with nothing but the given environment and flags, and waits
-// until it is ready. Flags that come later win.
+// run runs the binary with only the given environment and flags, and waits until it is ready. Later
+// flags override earlier ones.
 func run(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := launch(t, env, flags...)
@@ -182,7 +182,7 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// launch runs the binary and waits for nothing.
+// launch starts the binary and does not wait.
 func launch(t testing.TB, env []string, flags ...string) *exporter {
 	t.Helper()
 	e := &exporter{t: t, listening: make(chan string, 1), exited: make(chan struct{})}
@@ -213,7 +213,7 @@ func launch(t testing.TB, env []string, flags ...string) *exporter {
 	return e
 }
 
-// follow looks in the log for the address.
+// follow reads the log and finds the address in it.
 func (e *exporter) follow() {
 	for {
 		for _, text := range e.logged() {
@@ -231,8 +231,8 @@ func (e *exporter) follow() {
 	}
 }
 
-// logged returns the lines of the log so far: all that were written before what was
-// served, which a reader of a pipe may not have seen yet.
+// logged returns the lines of the log so far. It reads the file, because a reader of a pipe may be
+// behind the served pages.
 func (e *exporter) logged() []string {
 	log, _ := os.ReadFile(e.log)
 	return strings.FieldsFunc(string(log), func(r rune) bool { return r == '\n' })
@@ -265,7 +265,7 @@ func (e *exporter) scrapeFrom(path string) page {
 	return e.parse(e.body(path))
 }
 
-// body gets what must be there.
+// body returns the body of a successful response.
 func (e *exporter) body(path string) []byte {
 	e.t.Helper()
 	status, body := e.get(path)
@@ -284,7 +284,7 @@ func (e *exporter) parse(body []byte) page {
 	return p
 }
 
-// scrapeUntil scrapes until the page is as it should be, and returns it.
+// scrapeUntil scrapes until a page fulfils a condition, and returns it.
 func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	e.t.Helper()
 	var p page
@@ -295,8 +295,8 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 	return p
 }
 
-// atOneMoment gets pages of one moment, which is identified before and after, and the status of
-// that moment. Parsing takes longer than the requests, and can wait.
+// atOneMoment returns pages and the status of one snapshot. It compares the snapshot's time before
+// and after the requests. Parsing takes longer than the requests, so it comes after them.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "pages are of one moment", func() bool {
@@ -309,7 +309,7 @@ func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte)
 	return s, bodies
 }
 
-// served returns the status as it is served.
+// served returns the status from /status.
 func (e *exporter) served() (s status.Page) {
 	e.t.Helper()
 	if err := json.Unmarshal(e.body(status.Path), &s); err != nil {
@@ -318,7 +318,7 @@ func (e *exporter) served() (s status.Page) {
 	return s
 }
 
-// checkBalance holds every book of a page to the millijoule.
+// checkBalance checks that every book of a page balances to the millijoule.
 func checkBalance(t testing.TB, p page) {
 	t.Helper()
 	for _, uuid := range p.UUIDs() {

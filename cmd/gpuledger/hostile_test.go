@@ -18,10 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// hostileSocket serves the answers in turn at a socket, for any request, and returns its path.
+// hostileSocket serves the given responses in turn on a socket, for any request, and returns its
+// path.
 func hostileSocket(t *testing.T, answers ...[]byte) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "hostile") // short, for a socket
+	dir, err := os.MkdirTemp("", "hostile") // a short path, for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func hostileSocket(t *testing.T, answers ...[]byte) string {
 	return listener.Addr().String()
 }
 
-// verbatim is a codec that sends bytes as they are.
+// verbatim is a codec that sends bytes unchanged.
 type verbatim struct{}
 
 func (verbatim) Name() string                         { return "proto" }
@@ -59,7 +60,7 @@ func wire(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// manyDevices is a list of pods that hold 200,000 devices.
+// manyDevices returns a list of pods that hold 200,000 devices.
 func manyDevices() (list []byte) {
 	for p := range 200 {
 		container := wire(1, []byte("main"))
@@ -73,7 +74,7 @@ func manyDevices() (list []byte) {
 	return list
 }
 
-// manyLogs makes a folder with many log links: names of one link.
+// manyLogs creates a folder with many log links: hard links of one link.
 func manyLogs(t *testing.T, links int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "links") // in memory: there are many
@@ -93,9 +94,9 @@ func manyLogs(t *testing.T, links int) string {
 	return dir
 }
 
-// TestHostileInputs runs the exporter with the memory of its container beside a kubelet, a folder
-// of logs and a driver that report far more than fits. It keeps running, logs the inputs that it
-// ignores, and keeps the books.
+// TestHostileInputs runs the exporter within the memory limit of its container beside a kubelet, a
+// log folder and a driver that report far more than the limits. It keeps running, logs the inputs
+// that it ignores, and keeps the books.
 func TestHostileInputs(t *testing.T) {
 	long := wire(1, make([]byte, 63<<20))
 	empty := []byte(strings.Repeat("\x0a\x00", 7<<20))

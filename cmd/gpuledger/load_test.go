@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// peak returns the most memory that the exporter ever had in RAM, in bytes.
+// peak returns the peak of the exporter's resident memory, in bytes.
 func (e *exporter) peak() int64 {
 	e.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
@@ -32,7 +32,7 @@ func (e *exporter) peak() int64 {
 	return kib << 10
 }
 
-// checkMemory prints the peak and holds it to the container's limit.
+// checkMemory prints the peak and compares it with the container's limit.
 func (e *exporter) checkMemory(what string) {
 	e.t.Helper()
 	const mib = 1 << 20
@@ -43,7 +43,7 @@ func (e *exporter) checkMemory(what string) {
 	}
 }
 
-// dial opens so many connections, which are closed at the end of the test.
+// dial opens connections, which are closed at the end of the test.
 func (e *exporter) dial(n int) []net.Conn {
 	e.t.Helper()
 	var conns []net.Conn
@@ -70,7 +70,7 @@ func ask(t *testing.T, c net.Conn, path string) {
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
 // TestIdleConnections checks that a scraper, connected or not, gets its page at once beside a
-// thousand connections that made one request and idle.
+// thousand idle connections that made one request each.
 func TestIdleConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -85,7 +85,8 @@ func TestIdleConnections(t *testing.T) {
 	e.stop()
 }
 
-// TestSilentConnections checks that connections without a request are closed, and let others in.
+// TestSilentConnections checks that connections without a request are closed, so that others are
+// accepted.
 func TestSilentConnections(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -98,12 +99,12 @@ func TestSilentConnections(t *testing.T) {
 	e.stop()
 }
 
-// newClient returns a client with connections of its own, one for each request.
+// newClient returns a client that opens a connection for each request.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 }
 
-// elsewhere returns a client at another address than the others. keep keeps its connection.
+// elsewhere returns a client at a different address. keep keeps its connection.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: patience}
@@ -124,16 +125,17 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 	e.t.Logf("%s waited %v", who, time.Since(began).Round(time.Millisecond))
 }
 
-// TestSlowReaders checks that a client that does not read its responses gets a request to retry by
-// status 503, and disconnected in the end. Other clients get responses meanwhile.
+// TestSlowReaders checks that the requests of a client that does not read its responses get status
+// 503 with Retry-After, and that the client is disconnected in the end. Other clients get responses
+// meanwhile.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
 	began := time.Now()
 	var slow []net.Conn
 	eventually(t, "its address is refused", func() bool {
-		// One at a time, until they hold all that an address may: a connection during another
-		// request may be rejected a thousand times, and holds nothing.
+		// One at a time, until they hold the maximum of an address: a request during another one
+		// may be rejected, and then holds nothing.
 		slow = append(slow, e.dial(1)...)
 		askInVain(t, slow[len(slow)-1])
 		response, err := newClient().Get(e.url + "/metrics")
@@ -168,7 +170,7 @@ func TestSlowReaders(t *testing.T) {
 	e.stop()
 }
 
-// askInVain asks for more than the kernel's buffers hold, and reads nothing.
+// askInVain requests more than fits into the kernel's buffers, and reads nothing.
 func askInVain(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {
@@ -179,14 +181,14 @@ func askInVain(t *testing.T, c net.Conn) {
 	}
 }
 
-// isCut reports whether the other side has closed a connection: then it takes nothing more.
+// isCut reports whether the server has closed a connection: then writes fail.
 func isCut(c net.Conn) bool {
 	_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	_, err := io.WriteString(c, "\r\n")
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// TestHugeHeader: a header that is too long is refused, however much more would come.
+// TestHugeHeader checks that a header that is too long is rejected before all of it is sent.
 func TestHugeHeader(t *testing.T) {
 	n := newNode(t, "idle")
 	e := run(t, withLimits(n.Env()), onNode(n)...)
@@ -210,7 +212,7 @@ func TestHugeHeader(t *testing.T) {
 	e.checkMemory("with a header without an end")
 }
 
-// endless returns the same letter without end.
+// endless is a reader that returns the same letter without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -220,7 +222,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestNothingEchoed: no answer repeats anything of its request.
+// TestNothingEchoed checks that no response repeats a part of its request.
 func TestNothingEchoed(t *testing.T) {
 	e := start(t, newNode(t, "idle"))
 	const token = "xyzzy"

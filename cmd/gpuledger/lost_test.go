@@ -23,7 +23,7 @@ import (
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
-	stages := float64(len(stage.Names) - 2) // a kubelet need not have the Pods API, nor a node a host engine
+	stages := float64(len(stage.Names) - 2) // the Pods API and a host engine are optional
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
 		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&
@@ -78,9 +78,8 @@ func deadInfo(p page, dead map[string]string) []map[string]string {
 	return out
 }
 
-// othersSame checks that no series but the dead GPU's was renamed, left or came. The
-// driver's index is an attribute of gpuledger_gpu_info alone; after a reload it is
-// what it is.
+// othersSame checks that series changed only for the lost GPU. The driver's index is a label of
+// gpuledger_gpu_info only, and may change in a reload.
 func othersSame(t *testing.T, before, after page, dead string, renumbered bool) {
 	t.Helper()
 	others := func(p page) []string {
@@ -131,7 +130,7 @@ func checkResets(t *testing.T, readings map[string][]reading, s status.Page, p p
 		for _, first := range around(old, book.From) {
 			for _, base := range fresh[:min(attempts, len(fresh))] {
 				for _, to := range around(fresh, book.To) {
-					for _, last := range old[reset-2:] { // the last may be of a reading that the reload ended
+					for _, last := range old[reset-2:] { // the last one may be from a reading that the reload interrupted
 						found = found || energy == last.energy-first.energy+to.energy-base.energy
 					}
 				}

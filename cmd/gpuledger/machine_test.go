@@ -30,9 +30,9 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
-// TestWithoutKubernetes: on a machine that has none, with the flags of the systemd unit,
-// every board and joule is there, what processes of the host take has its reason, and
-// nothing is amiss: no stage is down, and the log has no warning.
+// TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
+// systemd unit: every board and joule is reported, energy of host processes has its reason, no
+// stage is down, and the log has no warning.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// memoryLimit is what the manifests give the exporter's container, in bytes.
+// memoryLimit is the memory limit of the exporter's container in the manifests, in bytes.
 const memoryLimit = 128 << 20
 
 // memoryGroup is a cgroup with the memory limit of the exporter's container.
@@ -22,8 +22,8 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates the group, which is removed at the end of the test, or skips the
-// test where that is not possible. Exporters that the test starts run in it.
+// newMemoryGroup creates the group, which is removed at the end of the test, or skips the test
+// where that is not possible. The test's exporters run in it.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
 	const root = "/sys/fs/cgroup"
@@ -45,7 +45,7 @@ func newMemoryGroup(t testing.TB) *memoryGroup {
 		t.Skipf("no memory limit of its own: %v", err)
 	}
 	if !m.v2 {
-		// A limit, however high, has the kernel count the memory of sockets.
+		// With any limit the kernel counts the memory of sockets.
 		if err := m.write("memory.kmem.tcp.limit_in_bytes", "1G"); err != nil {
 			t.Logf("the memory of sockets is not counted: %v", err)
 		}
@@ -88,7 +88,7 @@ func (m *memoryGroup) killed() int {
 	return 0
 }
 
-// peak returns the most memory that the group had, with that of sockets, in bytes.
+// peak returns the peak memory of the group, including sockets, in bytes.
 func (m *memoryGroup) peak() int64 {
 	m.t.Helper()
 	files := []string{"memory.max_usage_in_bytes", "memory.kmem.tcp.max_usage_in_bytes"}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A reading is a value of a GPU's energy counter, and when it was first given out.
+// A reading is a value of a GPU's energy counter with the time when the driver first returned it.
 type reading struct {
 	at     time.Time
 	energy gpu.Millijoules
@@ -60,20 +60,20 @@ func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	return out
 }
 
-// readCounters returns the values of the readings that the fake driver gave out.
+// readCounters returns the counter values that the fake driver has returned.
 func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	t.Helper()
 	return values(driverReadings(t, n))
 }
 
-// aside is how far apart a reading's time may be from the one the exporter has for it: a
-// busy machine takes time between the two.
+// aside is the maximum difference between a reading's time in the driver's log and in the exporter,
+// which depends on the load of the machine.
 const aside = time.Minute
 
-// offBy returns how far apart a reading's time is from another one.
+// offBy returns the difference between a reading's time and another time.
 func (r reading) offBy(at time.Time) time.Duration { return r.at.Sub(at).Abs() }
 
-// around returns the readings that may be the one of a time.
+// around returns the readings that may belong to a time.
 func around(read []reading, at time.Time) []reading {
 	return slices.DeleteFunc(slices.Clone(read), func(r reading) bool { return r.offBy(at) > aside })
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestBadFlags: a bad command line ends the program with exit status 2 and one line on
-// stderr. internal/app tests what each flag accepts.
+// TestBadFlags checks that an invalid command line ends the program with status 2 and one line on
+// stderr. internal/app tests the values of each flag.
 func TestBadFlags(t *testing.T) {
 	tests := []struct {
 		args []string
@@ -142,7 +142,7 @@ func TestSecondExporter(t *testing.T) {
 	})
 }
 
-// TestPages: what is served beside the metrics.
+// TestPages checks the pages besides the metrics.
 func TestPages(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	for path, want := range map[string]string{

@@ -15,9 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestSandbox: in the sandbox the exporter works as outside, also beside a host engine. The
-// libraries are installed after it started: containers have energy, kubelet and driver may
-// restart, it ends on SIGTERM, and the next one continues the books.
+// TestSandbox checks that the exporter works in the sandbox, also beside a host engine. The
+// libraries are installed after its start. Containers are charged, kubelet and driver can restart,
+// it ends on SIGTERM, and the next exporter continues the books.
 func TestSandbox(t *testing.T) {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {
 		t.Skipf("this kernel has no Landlock: %v", errno)

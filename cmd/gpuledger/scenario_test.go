@@ -16,12 +16,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestScenarios runs the real binary on every simulated node in real time, and
-// holds what it serves against the driver's counter and against the truth.
+// TestScenarios runs the real binary on every simulated node in real time, and compares its pages
+// with the driver's counters and with the truth.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {
-			continue // TestLost waits for what it sees before more happens
+			continue // TestLost waits for each change before the next event
 		}
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +36,7 @@ func testScenario(t *testing.T, scenario string) {
 	s, p := settled(e)
 	checkBalance(t, p)
 	checkRecord(t, e)
-	if scenario == "gb200-module" { // whose books are parts of what the counter counted
+	if scenario == "gb200-module" { // their books have parts of the counter's energy
 		checkNothingLeft(t, p)
 		checkModules(t, n, s, p)
 		return
@@ -54,7 +54,7 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// settled scrapes after fifteen seconds, when every book covers ten of them and every GPU responds.
+// settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds.
 // It returns the page and the status of that moment.
 func settled(e *exporter) (s status.Page, p page) {
 	e.t.Helper()
@@ -85,7 +85,7 @@ func checkChurn(e *exporter) {
 	})
 }
 
-// checkWho checks that every container that truly used a GPU is charged for it, and no other.
+// checkWho checks that exactly the containers that used a GPU are charged for it.
 func checkWho(t *testing.T, n *simnode.Node, p page) {
 	t.Helper()
 	rows := truth(t, n)
@@ -107,7 +107,7 @@ func checkWho(t *testing.T, n *simnode.Node, p page) {
 	}
 }
 
-// checkPods holds what is special about the scenarios of shared GPUs.
+// checkPods checks the special features of the scenarios with shared GPUs.
 func checkPods(t *testing.T, scenario string, p page) {
 	t.Helper()
 	count := func(name string, want map[string]string) int { return len(p.Matches(name, want)) }

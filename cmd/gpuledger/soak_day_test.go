@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// A day is what happens, by the time since the node began.
+// A day lists the events by their time since the start of the node.
 type day struct {
 	hours     int
-	troubles  time.Duration // the first hour is over, in which nothing but pods came
+	troubles  time.Duration // the end of the first hour, which has only pods
 	end       time.Duration
 	restarts  int // of the kubelet
 	reloads   int // of the driver
@@ -36,8 +36,8 @@ func newDay(hours int) day {
 	return d
 }
 
-// scenario is a machine of eight GPUs: five have a new pod every second, two serve all
-// day, and on the last one storms appear and vanish.
+// scenario is a machine of eight GPUs: five have a new pod every second, two serve all day, and the
+// last one has short storms of processes.
 func (d day) scenario(t *testing.T) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")

@@ -16,36 +16,38 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// hours is how many hours of a day TestSoak goes through.
+// hours is the number of hours of a day that TestSoak simulates.
 var hours = flag.Int("hours", 24, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each")
 
 const (
-	// What happens to the node goes faster than in life. Of the exporter's own clocks only
-	// these two can.
+	// The events of the node are accelerated. Of the exporter's own intervals only these two can
+	// be.
 	soakTick = 500 * time.Millisecond
-	// Five pods a second that are shown for a minute are as many as one a second for five.
+	// Five pods a second that are shown for a minute are as many as one a second that is shown for
+	// five minutes.
 	soakRetention = time.Minute
 	podsPerSecond = 5
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// accelerated is how long an hour of the day takes, in which happens what is at most to
-	// be expected of one.
+	// accelerated is the duration of an hour of the day, which has as many events as an hour can be
+	// expected to have at most.
 	accelerated = 25 * time.Second
 	stormSize   = 1000 // processes
 	stormSpan   = 3 * time.Second
-	// stormPause is so long that a storm is forgotten when the next one comes, as it is in
-	// life, and such that it meets the hour's other events now and then.
+	// stormPause is long enough that the exporter has dropped a storm's processes when the next one
+	// begins, as on a real node. It is not a multiple of an hour, so storms sometimes coincide with
+	// other events.
 	stormPause = 70 * time.Second
-	// rest is the time after the day, in which what was of it retires: accounts after the
-	// retention, processes after a minute, and names of containers after five.
+	// rest is the time after the day in which its data expire: accounts after the retention time,
+	// processes after a minute, and names of containers after five.
 	rest = 330 * time.Second
 
 	scrapers    = 10
 	scrapeEvery = 5 * time.Second
-	// unstable is how long a stage that keeps going down must stay up to be logged as up.
+	// unstable is the time that an unstable stage must stay up to be logged as up.
 	unstable = time.Minute
-	// mostResident is what the exporter may ever need.
+	// mostResident is the limit of the resident memory in MiB.
 	mostResident = 40 // MiB
 	mostGrowth   = 1  // MiB, from one quarter of the day to the next
 	// mostKept is the limit in MiB of the growth of the average live heap over the day. Maps and
@@ -56,8 +58,8 @@ const (
 
 // TestSoak runs an exporter through a day of a node with short pods, storms of processes, restarts
 // of the kubelet and reloads of the driver, and ten scrapers. Its size stays constant, it releases
-// what ended, its books balance, and it logs nothing while nothing is wrong. docs/performance.md
-// has the results of the last run.
+// the memory of ended pods, its books balance, and it logs nothing in quiet hours.
+// docs/performance.md has the results of the last run.
 func TestSoak(t *testing.T) {
 	d := newDay(*hours)
 	began := time.Now()
@@ -78,7 +80,7 @@ func TestSoak(t *testing.T) {
 	e.stop()
 }
 
-// A soak is an exporter's long life and what was seen of it.
+// A soak is a long run of an exporter, with the collected measurements.
 type soak struct {
 	*exporter
 	began time.Time
@@ -87,8 +89,8 @@ type soak struct {
 
 	mu     sync.Mutex
 	vitals []vital
-	// heap is what lived at the last collection, in MiB, and goroutines how many there
-	// were, as the last page had them.
+	// heap is the live heap after the last collection, in MiB, and goroutines is the number of
+	// goroutines, both from the last page.
 	heap, goroutines float64
 	pods             map[string]bool // every UID of a pod of the day that had an account
 	scrapes          int
@@ -107,7 +109,7 @@ func newSoak(t *testing.T, e *exporter, began time.Time) *soak {
 	return s
 }
 
-// liveUntil waits until a time since the node began.
+// liveUntil waits until a time since the start of the node.
 func (s *soak) liveUntil(at time.Duration) {
 	s.t.Helper()
 	select {
@@ -127,7 +129,7 @@ func (s *soak) stop() {
 	s.group.Wait()
 }
 
-// every calls until the soak is over.
+// every calls a function at an interval until the soak is over.
 func (s *soak) every(d time.Duration, call func()) {
 	ticker := time.NewTicker(d)
 	defer ticker.Stop()
@@ -141,10 +143,10 @@ func (s *soak) every(d time.Duration, call func()) {
 	}
 }
 
-// scraper is one of the scrapers, which all scrape at the same moment: it keeps its
-// connection, and compares every page with the one before.
+// scraper scrapes at the same moments as the other scrapers. It keeps its connection, and compares
+// every page with the previous one.
 func (s *soak) scraper(i int) {
-	// As from another machine each.
+	// Each has an address of its own, like a separate machine.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
 	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
@@ -167,7 +169,7 @@ func (s *soak) scraper(i int) {
 	})
 }
 
-// note keeps what a page shows.
+// note records the content of a page.
 func (s *soak) note(p page, compared int) {
 	series := 0
 	for _, f := range p {
@@ -188,7 +190,7 @@ func (s *soak) note(p page, compared int) {
 	s.storms = max(s.storms, len(p["gpuledger_process_info"].GetMetric()))
 }
 
-// checkSeries: what is shown after the day is what was shown before it.
+// checkSeries checks that the pages after the day have the same series as before it.
 func checkSeries(t *testing.T, before, after page) {
 	t.Helper()
 	was, is := before.Series(), after.Series()
@@ -205,14 +207,14 @@ func checkSeries(t *testing.T, before, after page) {
 	}
 }
 
-// checkEvents: what was to happen happened, and the exporter saw it.
+// checkEvents checks that all events happened and that the exporter noticed them.
 func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)
 	if want := len(after.UUIDs()) * d.reloads; int(resets) != want {
 		s.t.Errorf("%v counters restarted, want %d", resets, want)
 	}
-	// While the driver or the kubelet is away a pod of one second may pass unseen.
+	// While the driver or the kubelet does not respond, a pod of one second may remain unnoticed.
 	if got := float64(len(s.pods)) / float64(d.podCount); got < 0.9 {
 		s.t.Errorf("%d of %d pods had an account", len(s.pods), d.podCount)
 	}
@@ -224,8 +226,8 @@ func (s *soak) checkEvents(d day, after page) {
 	s.t.Logf("%d scrapes, each of up to %d series; %d counters compared", s.scrapes, s.series, s.compared)
 }
 
-// checkLog: not a line while pods come and go and nothing is wrong, and no more than two
-// for each part that went away and came back.
+// checkLog checks that nothing is logged in quiet hours, and at most two lines per dependency that
+// failed and recovered.
 func (s *soak) checkLog(d day) {
 	s.t.Helper()
 	most := map[string]int{

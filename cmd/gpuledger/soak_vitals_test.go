@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A vital is how large the exporter was at a time since the node began.
+// A vital is the size of the exporter at a time since the start of the node.
 type vital struct {
 	at                         time.Duration
-	resident, driver, heap     float64 // MiB; of resident, what the driver library allocated
+	resident, driver, heap     float64 // MiB; mallocked is the part of resident that the driver library allocated
 	goroutines, files, threads float64
 }
 
-// measure takes the vitals, twice a second.
+// measure records the vitals twice a second.
 func (s *soak) measure() {
 	process, err := procfs.NewProc(s.cmd.Process.Pid)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *soak) measure() {
 	})
 }
 
-// mallocked returns how much of malloc's heap is resident, in MiB. The fake driver keeps
-// there what it parses at each change; a real one has a memory of its own.
+// mallocked returns the resident part of malloc's heap, in MiB. The fake driver parses its state
+// file into this heap at each change.
 func mallocked(pid int) (float64, error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {
@@ -69,8 +69,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// checkVitals: the exporter is small, does not grow over the second half of the day, and
-// after it holds no more than before.
+// checkVitals checks that the exporter is small, does not grow over the second half of the day, and
+// afterwards holds no more memory than before.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4
@@ -102,7 +102,7 @@ func (s *soak) checkVitals(d day) {
 
 type vitals []vital
 
-// during returns the vitals of a stretch of time.
+// during returns the vitals of a span of time.
 func (s *soak) during(from, to time.Duration) vitals {
 	s.t.Helper()
 	part := slices.DeleteFunc(slices.Clone(s.vitals), func(v vital) bool { return v.at < from || v.at >= to })
@@ -128,7 +128,7 @@ func (v vitals) goroutines() []float64 { return v.of(func(v vital) float64 { ret
 func (v vitals) files() []float64      { return v.of(func(v vital) float64 { return v.files }) }
 func (v vitals) threads() []float64    { return v.of(func(v vital) float64 { return v.threads }) }
 
-// String gives least, mean and most.
+// String formats minimum, mean and maximum.
 func (v vitals) String() string {
 	three := func(f []float64) string {
 		return fmt.Sprintf("%.1f %.1f %.1f", slices.Min(f), mean(f), slices.Max(f))

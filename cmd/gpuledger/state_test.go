@@ -115,8 +115,8 @@ func (e *exporter) cannotSave() {
 	}
 }
 
-// leftBehind returns the file of an exporter that was killed after it had charged
-// every GPU some joules.
+// leftBehind returns the state file of an exporter that was killed after it had charged energy on
+// every GPU.
 func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func leftBehind(t *testing.T, n *simnode.Node) []byte {
 	return file
 }
 
-// charged returns a test of a page for books that all hold some energy.
+// charged returns a function that reports whether all books of a page have energy.
 func charged(least gpu.Millijoules) func(page) bool {
 	return func(p page) bool {
 		for _, uuid := range p.UUIDs() {
@@ -143,14 +143,14 @@ func charged(least gpu.Millijoules) func(page) bool {
 	}
 }
 
-// withoutBooks are the counters that clean books do not restart.
+// withoutBooks lists the counters that clean books do not restart.
 var withoutBooks = []string{
 	"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", "gpuledger_board_losses_total",
-	"gpuledger_board_remapped_rows_total", // of the life of the board: no created timestamp
+	"gpuledger_board_remapped_rows_total", // over the life of the board, without a created timestamp
 }
 
-// cleanStart starts an exporter on a state directory and checks that its books began
-// with it: they hold what the boards counted since, and no more.
+// cleanStart starts an exporter on a state directory and checks that its books are new: they have
+// exactly the energy that the boards counted since its start.
 func cleanStart(t *testing.T, n *simnode.Node, dir string) *exporter {
 	t.Helper()
 	began, before := time.Now(), readCounters(t, n)

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A span is the stretch of a GPU's counter that its book covers.
+// A span is the part of a GPU's counter that its book covers.
 type span struct{ from, to gpu.Millijoules }
 
-// checkCounters checks that every book holds exactly the difference of two values that
-// the driver gave out: one when the book was opened, and one when it was settled last.
+// checkCounters checks that every book has exactly the difference of two values that the driver
+// returned: one when the book was opened, and one when it was last settled.
 func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p page) map[string]span {
 	t.Helper()
 	spans := make(map[string]span)
@@ -56,7 +56,7 @@ func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	return *s.GPUs[i].Energy
 }
 
-// checkNothingLeft checks that on a quiet node every joule has an owner, or that there was none.
+// checkNothingLeft checks that on a quiet node all energy has an owner or the reason idle.
 func checkNothingLeft(t *testing.T, p page) {
 	t.Helper()
 	for _, reason := range []string{"gap", "unmapped", "unknown"} {
@@ -66,11 +66,10 @@ func checkNothingLeft(t *testing.T, p page) {
 	}
 }
 
-// tolerance is how far an account may be from the truth, as a share of the energy
-// of its board.
+// tolerance is the maximum error of an account, as a share of the energy of its board.
 const tolerance = 0.01
 
-// checkTruth compares every account with what its container truly used.
+// checkTruth compares every account with the true energy of its container.
 func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	t.Helper()
 	history := truth(t, n)
@@ -99,8 +98,8 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 	}
 }
 
-// checkModules compares what the GPUs of modules are charged with what each of them truly
-// used: the driver only counts both together.
+// checkModules compares the energy of the GPUs of modules with the true energy of each: the driver
+// counts only both together.
 func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 	t.Helper()
 	if got := p.Sum("gpuledger_gpu_energy_source_info", map[string]string{"scope": "module", "source": "divided"}); int(got) != len(s.GPUs) {
@@ -115,7 +114,7 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 		book := bookOf(t, s, g.UUID)
 		want := at(book.To).GPU(g.UUID).Energy - at(book.From).GPU(g.UUID).Energy
 		got := p.Millijoules("gpuledger_gpu_energy_joules_total", map[string]string{"UUID": g.UUID})
-		// The counter moves in steps of a tenth of a second, at both ends of ten.
+		// The counter moves in steps of a tenth of a second, at both ends of ten seconds.
 		if off := float64(got-want) / float64(want); math.Abs(off) > 0.04 {
 			t.Errorf("%s is charged %d mJ, it used %d: off by %.1f %%", g.UUID, got, want, 100*off)
 		}

@@ -25,14 +25,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// password and what bcrypt makes of it, at its lowest cost.
+// password and its bcrypt hash, at the lowest cost.
 const (
 	password = "swordfish"
 	hashed   = "$2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG"
 )
 
-// TestPageForPeople: it names the boards, may load nothing but its own style, and is of
-// this moment.
+// TestPageForPeople checks that the page / names the boards, may load only its own style sheet, and
+// is current.
 func TestPageForPeople(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	response, err := http.Get(e.url + "/")
@@ -169,7 +169,7 @@ func TestTLSAndBasicAuth(t *testing.T) {
 	e.stop()
 }
 
-// testSecureStatus asks by the command, with and without what it takes.
+// testSecureStatus runs the command status with and without the password and the CA.
 func (e *exporter) testSecureStatus() {
 	e.t.Helper()
 	ca := "tls_config: {ca_file: " + filepath.Join(filepath.Dir(e.webConfig()), "cert.pem") + "}\n"
@@ -197,8 +197,8 @@ func (e *exporter) webConfig() string {
 	return ""
 }
 
-// startSecure starts an exporter with TLS and basic auth, and returns what its
-// certificate is checked against. It may not be ready yet.
+// startSecure starts an exporter with TLS and basic auth, and returns the certificate that verifies
+// it. It may not be ready yet.
 func startSecure(t *testing.T, n *simnode.Node) (*exporter, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

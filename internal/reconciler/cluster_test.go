@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pipes is a listener without a network, so that a bubble of invented time can hold both
-// ends of a connection.
+// pipes is a listener without a network, so that both ends of a connection are in one synctest
+// bubble.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -35,8 +35,8 @@ func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestRequestTimeout: a request to an API server that hangs ends, and a watch on which
-// nothing happens does not.
+// TestRequestTimeout checks that a request to a hanging API server times out, and that a quiet
+// watch does not.
 func TestRequestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes)
@@ -44,7 +44,7 @@ func TestRequestTimeout(t *testing.T) {
 		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Has("watch") {
 				w.Header().Set("Content-Type", "application/json")
-				_ = http.NewResponseController(w).Flush() // the test reads the answer
+				_ = http.NewResponseController(w).Flush() // the test reads the response
 			}
 			<-ctx.Done()
 		})}

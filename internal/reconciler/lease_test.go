@@ -32,8 +32,8 @@ func holder(t *testing.T, kube *fake.Clientset) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// TestLeaseIsReleasedLast: when the program is to end, the Lease is held until the term
-// has ended, and with it the last write.
+// TestLeaseIsReleasedLast checks that at shutdown the Lease is held until the term, and with it the
+// last write, has ended.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -64,8 +64,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease: a leader that cannot renew ends its term before another one may begin,
-// and stands again.
+// TestLostLease checks that a leader that cannot renew the Lease ends its term before another
+// leader can begin, and then waits for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -104,7 +104,7 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestTermFails: an error of a term ends the program, and is not lost.
+// TestTermFails checks that an error of a term ends the program and is returned.
 func TestTermFails(t *testing.T) {
 	for _, elect := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTermFails(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			err := e.Run(ctx, fake.NewClientset(), func(context.Context) error {
-				stop() // as cleanup does when it is done
+				stop() // like cleanup at its end
 				return want
 			})
 			if !errors.Is(err, want) {
@@ -124,7 +124,7 @@ func TestTermFails(t *testing.T) {
 	}
 }
 
-// TestFollower: a follower ends at once, and leaves the Lease to its holder.
+// TestFollower checks that a follower ends at once and does not release the Lease of the leader.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.NowMicro()
@@ -156,8 +156,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestHangingLease: a leader whose renewals hang ends its term before another one may
-// begin, though the elector itself waits for its requests.
+// TestHangingLease checks that a leader whose renewals hang ends its term before another leader can
+// begin, although client-go's elector waits for its requests.
 func TestHangingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()
@@ -192,7 +192,7 @@ func TestHangingLease(t *testing.T) {
 	})
 }
 
-// TestLostLeaseIsReleasedLast: also a leader that could not renew lets go of the Lease
+// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease also releases it
 // only after its term has ended.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

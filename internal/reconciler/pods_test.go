@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestTrim: an exporter is found however it gets at its GPUs, and other pods that ask
-// for one are workloads.
+// TestTrim checks that an exporter is found in any form of its pod, and that other pods that
+// request a GPU are workloads.
 func TestTrim(t *testing.T) {
 	claim := []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("all-gpus")}}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
@@ -46,7 +46,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// trimmed returns what is stored of a pod.
+// trimmed returns the stored part of a pod.
 func trimmed(t *testing.T, enable string, pod *corev1.Pod) any {
 	t.Helper()
 	args := []string{"--exporter.daemonsets=monitoring/exporter"}

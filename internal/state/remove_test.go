@@ -36,7 +36,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveLeftovers: what a process leaves that was killed while it wrote goes with the
+// TestRemoveLeftovers checks that the unfinished file of a killed process is removed with the
 // directory.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// lines are what the tests save: numbers, a record each.
+// lines returns the records that the tests save, one for each number.
 func lines(numbers ...int) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, n := range numbers {
@@ -117,7 +117,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestLargeFile: a file of any size that is not ours takes no more memory than its header.
+// TestLargeFile checks that a foreign file of any size takes no more memory than its header.
 func TestLargeFile(t *testing.T) {
 	path := t.TempDir()
 	file, err := os.Create(filepath.Join(path, "ledger.json"))
@@ -154,7 +154,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range len(whole) - 1 { // the last byte ends the line, nothing else
+	for n := range len(whole) - 1 { // the last byte only ends the line
 		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestUnwritable uses a folder where a file must go, which stops root too.
+// TestUnwritable puts a folder in place of the file, which also stops root.
 func TestUnwritable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -196,7 +196,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what could not be written as a whole is no state, and leaves none.
+// TestFullDisk checks that an incomplete write leaves neither a new nor an old state.
 func TestFullDisk(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k,mode=755"); err != nil {
@@ -218,7 +218,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoRecord: a record that cannot be written is not left out.
+// TestNoRecord checks that a record that cannot be written is an error and is not omitted.
 func TestNoRecord(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	if err := d.Save(slices.Values([]any{1, math.NaN(), 2})); err == nil {
@@ -229,7 +229,7 @@ func TestNoRecord(t *testing.T) {
 	}
 }
 
-// TestRemoved: a directory that is removed or replaced under its owner is noticed.
+// TestRemoved checks that Save detects a removed or replaced directory.
 func TestRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	d := open(t, path, "boot-1")

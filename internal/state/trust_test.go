@@ -22,7 +22,7 @@ func TestFolder(t *testing.T) {
 	tests := []struct {
 		name     string
 		mode     os.FileMode
-		uid, gid int // -1 for our own
+		uid, gid int // -1 for our own uid
 		want     string
 	}{
 		{"as the kubelet makes it", 0o755, -1, -1, ok},
@@ -119,8 +119,8 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// TestLongRecord: a record without end is not read into memory, and none is written that
-// would not be read.
+// TestLongRecord checks that an endless record is not read into memory, and that a record that Load
+// would reject is not written.
 func TestLongRecord(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
@@ -143,7 +143,7 @@ func TestLongRecord(t *testing.T) {
 	}
 }
 
-// TestLongFile: a file of many records has a limit as well.
+// TestLongFile checks the limit of a file with many records.
 func TestLongFile(t *testing.T) {
 	d := open(t, t.TempDir(), "boot-1")
 	endless := func(yield func(any) bool) {

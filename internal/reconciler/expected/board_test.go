@@ -14,7 +14,7 @@ func TestParse(t *testing.T) {
 		name string
 		text string
 		want []expected.Board
-		errs []string // of lines, or the error that rejects the list
+		errs []string // errors of lines, or the error that rejects the list
 	}{
 		{"nothing", "", nil, []string{"the list is empty"}},
 		{"no boards", "node,serial\n", nil, nil},

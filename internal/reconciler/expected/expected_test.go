@@ -21,8 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 )
 
-// TestList follows a folder through what is done to it: what the page shows and what is
-// logged after each step.
+// TestList checks the page and the log after each of several changes of a folder.
 func TestList(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) func() {
@@ -125,7 +124,7 @@ func TestList(t *testing.T) {
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		// The first look is at once, and each step is followed by one more.
+		// The list is read at once, and once more after each step.
 		steps[0].do()
 		go func() { ended <- list.Run(ctx) }()
 		for i, step := range steps {
@@ -154,7 +153,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// lines is a log that is read while it is written.
+// lines is a log that can be read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -174,7 +173,7 @@ func (l *lines) take() string {
 	return l.text.String()
 }
 
-// families gathers a page.
+// families gathers the metrics of a page.
 func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -186,7 +185,7 @@ func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	return all
 }
 
-// show renders a page in short: node and serial of each board, and the errors.
+// show summarises a page: node and serial of each board, and the number of errors.
 func show(t *testing.T, list *expected.Inventory) string {
 	t.Helper()
 	var lines []string

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// sidecar is the pod of a device plugin with the exporter in it, after changes.
+// sidecar returns the pod of a device plugin that contains the exporter, modified by the given
+// functions.
 func sidecar(edit func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -21,7 +21,7 @@ type lease struct {
 	err         error
 }
 
-// fail makes all further edits fail, or succeed again with nil.
+// fail makes all further edits return the error.
 func (l *lease) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,8 @@ func TestBudgetOutlivesTerms(t *testing.T) {
 	})
 }
 
-// TestApprovedChanges: an administrator's approval makes room for as many changes, once,
-// and is gone afterwards.
+// TestApprovedChanges checks that an administrator's approval allows the approved number of changes
+// once.
 func TestApprovedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -114,7 +114,7 @@ func TestApprovedChanges(t *testing.T) {
 	})
 }
 
-// TestUnrecordedChanges: what cannot be recorded is not written.
+// TestUnrecordedChanges checks that a change that cannot be recorded is not written.
 func TestUnrecordedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

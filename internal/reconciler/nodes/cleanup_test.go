@@ -43,7 +43,7 @@ func TestCleanupOfManyNodes(t *testing.T) {
 			return true, &corev1.Node{}, nil
 		})
 		opts := *testOptions(nodelabel.Own, "gpuledger.io")
-		opts.Writes = 1.0 / 600 // one in ten minutes
+		opts.Writes = 1.0 / 600 // one write in ten minutes
 		if err := Cleanup(t.Context(), kube, opts, slog.New(slog.DiscardHandler)); err != nil {
 			t.Error(err)
 		}

@@ -36,7 +36,7 @@ import (
 // The page of an exporter of another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects are a Node with GPUs by all sources, and the pod of its exporter.
+// objects are a Node with GPUs according to all sources, and the pod of its exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -72,13 +72,13 @@ func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resource
 	return node, pod, slice
 }
 
-// shape is what a page shows of a metric.
+// shape contains the properties of a metric that a page shows.
 type shape struct {
 	Type, Help string
 	Labels     []string
 }
 
-// TestCatalogueMatchesPage compares the catalogue with a page both ways, and lints it.
+// TestCatalogueMatchesPage checks that catalogue and page have the same metrics, and lints them.
 func TestCatalogueMatchesPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strange) }))
 	defer server.Close()

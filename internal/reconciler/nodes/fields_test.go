@@ -73,7 +73,7 @@ func TestBears(t *testing.T) {
 	}
 }
 
-// kept returns what is kept of a Node in our own scheme.
+// kept returns the part of a Node that is kept in our own scheme.
 func kept(t *testing.T, n *corev1.Node) *node {
 	t.Helper()
 	obj, err := testOptions(nodelabel.Own, "gpuledger.io").keep(n)
@@ -125,8 +125,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// In the scheme of gpuid its manager's fields are remembered, those of its controller
-// that is named alike are not, and neither is a prefix that only begins alike.
+// In the scheme of gpuid, fields of its field manager are kept. Fields of a manager with a similar
+// name and labels under a similar prefix are not.
 func TestTakesOver(t *testing.T) {
 	o := testOptions(nodelabel.GPUID, "gpuid.github.com")
 	if !o.takesOver(entry("gpuid", "Update", `{}`)) || o.takesOver(entry("gpuid", "Apply", `{}`)) || o.takesOver(entry("gpuidx", "Update", `{}`)) {

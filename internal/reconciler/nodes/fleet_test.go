@@ -14,8 +14,8 @@ import (
 
 func name(pod string) cache.ObjectName { return cache.NewObjectName("gpuledger", pod) }
 
-// TestFleetReads: an exporter is read when it gets ready, restarts or moves, and not
-// because something else about its pod changed.
+// TestFleetReads checks that an exporter is read when it becomes ready, restarts or moves, and not
+// after other changes of its pod.
 func TestFleetReads(t *testing.T) {
 	steps := []struct {
 		what   string
@@ -41,8 +41,8 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost: it is known since when a Node has no exporter, and if that was before
-// the term, since the term began.
+// TestFleetLost checks the time since when a Node has no exporter: the start of the term if the
+// exporter was lost earlier.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

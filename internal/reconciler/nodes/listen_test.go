@@ -16,8 +16,8 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 )
 
-// TestTermEndsAtOnce: a term that ends before it has begun is no error, which would end the
-// program.
+// TestTermEndsAtOnce checks that a term that ends before it has begun returns no error, which would
+// end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -34,8 +34,8 @@ func TestTermEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOwners: a pod counts as an exporter only while the DaemonSet that it names exists
-// under the UID that it names.
+// TestOwners checks that a pod counts as an exporter only while its DaemonSet exists with the UID
+// in the owner reference.
 func TestOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -56,7 +56,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("labels %v, census %v", w.labels("true"), trm.fleet.census())
 		}
 
-		// A DaemonSet that is deleted owns no pods, and another one of its name owns others.
+		// A deleted DaemonSet owns no pods, and a new DaemonSet with its name owns other pods.
 		daemonSets := w.kube.AppsV1().DaemonSets(worldDaemonSet.Namespace)
 		w.check(daemonSets.Delete(t.Context(), worldDaemonSet.Name, metav1.DeleteOptions{}))
 		synctest.Wait()
@@ -74,15 +74,15 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain: a Node that is registered again gets its labels at once, although
-// its exporter's pod stays, and those of the machine that it is now.
+// TestRegisteredAgain checks that a Node that is registered again gets the labels of its present
+// machine at once, although its exporter's pod is the same.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {
 			w.check(w.kube.CoreV1().Nodes().Delete(w.t.Context(), "a", metav1.DeleteOptions{}))
 			w.createNode("a", "other")
 		},
-		"in one update": func(w *world) { // as after a watch that broke
+		"in one update": func(w *world) { // as after a broken watch
 			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "other"}}, metav1.UpdateOptions{})
 			w.check(err)
 		},

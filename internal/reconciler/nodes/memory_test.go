@@ -20,8 +20,8 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews: a write is not made twice before it was heard of, but at once to another
-// Node or for another reason.
+// TestNews checks that a write is not repeated before its update arrived, and that a write to
+// another Node or with another content is immediate.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -52,7 +52,8 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain: what does not take is written ever more seldom, until it takes.
+// TestVain checks that ineffective writes are repeated with growing delays, until one has an
+// effect.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -94,8 +95,8 @@ func TestVain(t *testing.T) {
 	}
 }
 
-// TestFight: somebody who reverts every write, so that the Node is right for a moment
-// each time, is not fought at full speed.
+// TestFight checks that writes become rare if another client reverts each of them, although the
+// Node is correct for a moment each time.
 func TestFight(t *testing.T) {
 	m := newMemory()
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -112,8 +113,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// TestMissed: after a write that failed, no update of the Node makes the next one come
-// sooner, unless it is another Node.
+// TestMissed checks that updates of a Node do not shorten the delay after a failed write, unless it
+// is a new Node.
 func TestMissed(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -133,8 +134,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestFailing checks that each reason is logged once, for any Nodes, and its end when no Node
-// fails.
+// TestFailing checks that each reason is logged once for all Nodes, and the end of the failures
+// once no Node fails.
 func TestFailing(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
@@ -219,8 +220,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown: labels of ours without an annotation are taken over, or somebody
-// removed or edited the annotation.
+// TestKindOfUnknown checks the kind of write for a Node with our labels and without an annotation:
+// a take-over, or the repair of a removed or edited annotation.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

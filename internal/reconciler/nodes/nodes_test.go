@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestLateCertificate: a file that is missing is waited for, and does not end the program.
+// TestLateCertificate checks that the program waits for a missing certificate file and does not
+// end.
 func TestLateCertificate(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +34,7 @@ func TestLateCertificate(t *testing.T) {
 	})
 }
 
-// certificate has no private key and is an authority for no other.
+// certificate is a certificate without a private key that cannot sign others.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUCUjlnWTaGmCOUjx+/uRBZffU/U4wCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAyMDA2MTJaGA8yMTI2MTAyNzIwMDYx

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestHangingExporters: exporters that hang do not delay the others.
+// TestHangingExporters checks that exporters that hang do not delay the others.
 func TestHangingExporters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const fleet, hanging = 5000, 1000
@@ -41,7 +41,7 @@ func TestHangingExporters(t *testing.T) {
 		if took > 45*time.Second {
 			t.Errorf("the healthy exporters were read within %v", took)
 		}
-		// The next round is not slower: exporters that hang come back ever more seldom.
+		// The next round is not slower: exporters that hang are read less and less often.
 		begun = time.Now()
 		w.wait(w.opts.Resync*5/4 + 30*time.Second)
 		if got := len(w.readSince(begun)); got != fleet-hanging {

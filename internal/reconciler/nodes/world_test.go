@@ -27,8 +27,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// world is a cluster in memory, with one exporter on each Node, for tests in a bubble of
-// invented time.
+// world is a cluster in memory, with one exporter on each Node, for tests in a synctest bubble.
 type world struct {
 	t    *testing.T
 	kube *fake.Clientset
@@ -39,7 +38,7 @@ type world struct {
 
 	mu    sync.Mutex
 	pages map[string]inventory.Page // by Node
-	hangs map[string]bool           // Nodes whose exporters do not answer
+	hangs map[string]bool           // Nodes whose exporters do not respond
 	read  map[string]time.Time      // when a page was last returned, by Node
 }
 
@@ -91,7 +90,7 @@ func (w *world) createPod(node string, daemonSet types.UID) {
 	w.check(err)
 }
 
-// exporterOn is the ready pod of an exporter.
+// exporterOn returns the ready pod of an exporter.
 func exporterOn(node string, daemonSet types.UID) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -113,7 +112,7 @@ func (w *world) createExporter(node string) {
 	w.setSerial(node, node+"-1")
 }
 
-// setSerial changes the one board on a Node.
+// setSerial changes the serial number of a Node's only board.
 func (w *world) setSerial(node, serial string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +122,7 @@ func (w *world) setSerial(node, serial string) {
 	}
 }
 
-// Read answers after a millisecond, or not within the timeout.
+// Read responds after a millisecond, or not within the timeout.
 func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, error) {
 	w.mu.Lock()
 	page, hangs := w.pages[t.Node], w.hangs[t.Node]
@@ -147,7 +146,7 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	return page, nil
 }
 
-// readSince returns the Nodes whose page was read at or after a time.
+// readSince returns the Nodes whose pages were read at or after a time.
 func (w *world) readSince(at time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,7 +194,7 @@ func (w *world) lead() (*term, func()) {
 	}
 }
 
-// wait lets time pass, until everything that was to happen has happened.
+// wait lets time pass and then waits until all goroutines are idle.
 func (w *world) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -215,7 +214,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns the Nodes, of those given, whose label names this version of their board.
+// labelled returns the given Nodes whose labels have this version of their board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

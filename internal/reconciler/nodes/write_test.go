@@ -23,8 +23,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 )
 
-// TestApply: the body of an apply names the Node's UID, without which it could create
-// one, and nothing but what is ours.
+// TestApply checks that the body of an apply contains the Node's UID, without which it could create
+// a Node, and otherwise only our labels and annotation.
 func TestApply(t *testing.T) {
 	to := metav1.ObjectMeta{Name: "a", UID: "u1"}
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: to})
@@ -51,8 +51,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver: a Node that was taken over and not heard of since is not
-// patched with nothing.
+// TestNothingToTakeOver checks that no empty patch is sent to a Node that was taken over and whose
+// update has not arrived yet.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}
@@ -66,7 +66,8 @@ func TestNothingToTakeOver(t *testing.T) {
 	}
 }
 
-// TestTermEndsUnderAWrite: a write that is in flight when the term ends is no failure.
+// TestTermEndsUnderAWrite checks that a write in flight at the end of the term does not count as a
+// failure.
 func TestTermEndsUnderAWrite(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	released := make(chan struct{})

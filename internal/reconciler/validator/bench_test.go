@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// BenchmarkFindings is one scrape of a cluster of 5,000 Nodes with 8 GPUs each.
+// BenchmarkFindings measures one scrape of a cluster of 5,000 Nodes with 8 GPUs each.
 func BenchmarkFindings(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
@@ -27,7 +27,7 @@ func BenchmarkFindings(b *testing.B) {
 	}
 }
 
-// BenchmarkJudge is one reading of an exporter that reports what it reported before.
+// BenchmarkJudge measures one reading of an exporter whose page is unchanged.
 func BenchmarkJudge(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)

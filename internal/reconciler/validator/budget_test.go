@@ -32,7 +32,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A node that changes again and again takes no room from others, and is stopped.
+// A node that changes repeatedly takes no budget from others, and is stopped.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -52,7 +52,7 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
-// Approved changes come on top, and a node that changes again and again uses one of them.
+// Approved changes are added to the budget, and a node that changes repeatedly uses one of them.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -74,7 +74,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestBudgetText: a budget that was stored and restored has as much room as before.
+// TestBudgetText checks that a restored budget has as much room as the stored one.
 func TestBudgetText(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -100,8 +100,8 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// The same change costs nothing the second time, also if it is not the first one of its
-// node: its write may have failed.
+// Repeating a change is free, also if it is not the first change of its node: its write may have
+// failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

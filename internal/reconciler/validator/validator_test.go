@@ -27,8 +27,8 @@ func newCourt(t *testing.T) *bench {
 	return &bench{t: t, judge: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// page is one of a healthy exporter whose boards have these serial numbers, each with
-// one GPU.
+// page returns the page of a healthy exporter whose boards have these serial numbers, each with one
+// GPU.
 func (c *bench) page(serials ...string) inventory.Page {
 	p := inventory.Page{Version: inventory.Version, Time: c.now, DriverUp: true}
 	for i, s := range serials {
@@ -37,13 +37,13 @@ func (c *bench) page(serials ...string) inventory.Page {
 	return p
 }
 
-// expect lets a second pass, and expects a decision for a page then.
+// expect advances the clock by a second and checks the decision for a page.
 func (c *bench) expect(node string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	return c.expectFrom(node, "its exporter", p, want)
 }
 
-// expectFrom is expect for one exporter of several.
+// expectFrom is expect for one of several exporters.
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
@@ -54,7 +54,7 @@ func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validat
 	return f
 }
 
-// settles validates two equal pages.
+// settles passes two equal pages, which are accepted.
 func (c *bench) settles(node string, serials ...string) {
 	c.t.Helper()
 	c.expect(node, c.page(serials...), validator.Unconfirmed)
@@ -62,8 +62,8 @@ func (c *bench) settles(node string, serials ...string) {
 	c.wants(node, serials...)
 }
 
-// wants expects which serial numbers a Node should bear; none means that nothing is to
-// be done about it.
+// wants checks the serial numbers in the desired labels of a Node; none means that its desired
+// state is unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.judge.Want(node, c.now)
@@ -95,18 +95,18 @@ func TestTwoEqualReadings(t *testing.T) {
 	c.wants("a", "2")
 }
 
-// An exporter that hangs serves the same reading all the time.
+// A hanging exporter repeats the same reading.
 func TestSameReadingTwice(t *testing.T) {
 	c := newCourt(t)
 	p := c.page("1")
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", p, validator.Unconfirmed)
 	c.expect("a", c.page("1"), validator.Settled)
-	c.expect("a", p, validator.Settled) // what is settled needs no second one
+	c.expect("a", p, validator.Settled) // settled labels need no second reading
 }
 
-// A driver that is down or just being loaded changes nothing, and what was read before
-// is no first reading of what is read after.
+// A driver that is down or being loaded changes nothing, and a reading before that is not the first
+// of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 			c.settles("a", "9")
 			c.expect("a", tt.page, tt.want)
 			if tt.want.Refused() {
-				c.wants("a") // no repair either, until the page is believed again
+				c.wants("a") // no repair either, until the page is accepted again
 			}
 			c.expect("a", c.page("9"), validator.Settled)
 			c.wants("a", "9")
@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Of two nodes that claim a GPU neither is written, until one of them lets go of it.
+// If two nodes claim a GPU, neither is written until one of them no longer claims it.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -194,8 +194,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// A board that was moved is claimed by its old node until that is heard again, is
-// forgotten, or was silent for long.
+// The old node of a moved board claims the board until its exporter is read again, is deleted, or
+// was silent for a long time.
 func TestMovedBoard(t *testing.T) {
 	tests := []struct {
 		name string
@@ -222,8 +222,8 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// Silent nodes are not rejected: neither the node that a board was taken from while it was off, nor
-// a node whose exporter is gone.
+// Silent nodes are not rejected: neither a node that lost a board while it was off, nor a node
+// without its exporter.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newCourt(t)
 	c.settles("old", "1")
@@ -237,7 +237,7 @@ func TestSilentIsNotRefused(t *testing.T) {
 	if diff := cmp.Diff(want, c.judge.Findings(c.now)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	c.wants("old") // which keeps the labels that it has
+	c.wants("old") // which keeps its labels
 }
 
 // Two exporters on one Node are accepted while their pages agree.
@@ -271,7 +271,7 @@ func TestDisagreement(t *testing.T) {
 	}
 }
 
-// A spelling that gives the same label is the same claim.
+// Spellings with the same label are the same claim.
 func TestDuplicateLabel(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1654")
@@ -302,7 +302,7 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// What stands for a missing serial number is no claim, and two dies share one.
+// A placeholder for a missing serial number is no claim, and two dies share a serial number.
 func TestNoClaim(t *testing.T) {
 	c := newCourt(t)
 	for _, node := range []string{"a", "b"} {
@@ -315,7 +315,7 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// Content of the annotation only is settled as well: a GPU of another UUID on the board.
+// Changes of the annotation alone also need two readings: a GPU with another UUID on the board.
 func TestAnnotationOnly(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -332,7 +332,7 @@ func TestAnnotationOnly(t *testing.T) {
 	}
 }
 
-// A Node that is forgotten bears nothing that is known, and has no finding.
+// A forgotten Node has no desired state and no finding.
 func TestForget(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
@@ -345,8 +345,8 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// A driver that is down leaves the exporter's claims: if another Node has the board by now, it is
-// unknown which is right. A page that is invalid by itself is reported first.
+// The claims of an exporter remain while its driver is down: if another Node reports the board, the
+// right one is unknown. An invalid page is reported first.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")

@@ -33,8 +33,8 @@ func TestServed(t *testing.T) {
 	away := errors.New("the server is currently unable to handle the request")
 	tests := []struct {
 		name  string
-		looks []*metav1.APIResourceList // what is served at each look; nil for no such group
-		fails int                       // looks before them that fail
+		looks []*metav1.APIResourceList // served resources at each check; nil if the group is missing
+		fails int                       // failed checks before them
 		took  time.Duration
 		said  int
 	}{
@@ -74,8 +74,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedEnds: neither a resource that is missing nor an API server that hangs holds
-// up the end of a term.
+// TestServedEnds checks that neither a missing resource nor a hanging API server delays the end of
+// a term.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))

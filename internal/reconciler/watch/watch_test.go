@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// informer lets a test play the errors of a watch.
+// informer lets a test inject errors of a watch.
 type informer struct {
 	cache.SharedIndexInformer
 	fail cache.WatchErrorHandlerWithContext
@@ -30,7 +30,7 @@ func (i *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWith
 	return nil
 }
 
-// Each failure is counted and logged once; the end of a watch is none.
+// Each failure is counted and logged once; the end of a watch is not a failure.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

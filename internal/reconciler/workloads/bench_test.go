@@ -42,7 +42,7 @@ func benchJob(i int) *metav1.PartialObjectMetadata {
 	return job
 }
 
-// benchPod is a pod as a busy cluster has it, with much in it that is not kept.
+// benchPod returns a pod like those of a busy cluster, with many fields that are not kept.
 func benchPod(i int) *corev1.Pod {
 	job := benchJob(i / podsOfJob)
 	p := gpuPod(fmt.Sprintf("%s-%d-x7k2p", job.Name, i%podsOfJob), "8", job)
@@ -58,7 +58,7 @@ func benchPod(i int) *corev1.Pod {
 	return p
 }
 
-// busy is a large cluster that is followed.
+// busy is a large cluster that the workloads follow.
 type busy struct {
 	*workloads.Workloads
 	heap uint64 // bytes that it added to the heap
@@ -111,8 +111,8 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 	return watch.NewFake(), nil
 }
 
-// benchOwners answers for every Job from its name: the tracker of the fakes would keep
-// each of them, and every read, in the heap that is measured.
+// benchOwners derives every Job from its name: the tracker of client-go's fakes would keep every
+// Job and every read in the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
@@ -132,7 +132,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// shown returns how many pods are on the page.
+// shown returns the number of pods on the page.
 func shown(b *testing.B, w *workloads.Workloads) int {
 	b.Helper()
 	families, done, err := w.Gather()
@@ -148,7 +148,7 @@ func shown(b *testing.B, w *workloads.Workloads) int {
 	return 0
 }
 
-// BenchmarkKeep is the cost of one change of a pod until it is stored.
+// BenchmarkKeep measures the reduction of a changed pod before it is stored.
 func BenchmarkKeep(b *testing.B) {
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
 	p := benchPod(1)
@@ -160,8 +160,7 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape is the cost of a scrape with 50,000 GPU pods, and what one of them
-// costs in memory for as long as it is there.
+// BenchmarkScrape measures a scrape with 50,000 GPU pods, and the memory of one pod.
 func BenchmarkScrape(b *testing.B) {
 	w := follow(b)
 	handler := serve.NewMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Main(w)

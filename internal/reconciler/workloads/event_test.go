@@ -238,7 +238,7 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// TestSnapshot: what may be secret is not in the log.
+// TestSnapshot checks that possible secrets are not in the log.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})

@@ -39,7 +39,8 @@ func FuzzPod(f *testing.F) {
 			w := newWorld(t, []string{"-snapshots=log", "-pod-labels=app", "-pod-annotations=note"})
 			w.lead()
 			defer w.stop()
-			// The tracker files objects by name and namespace, which the fuzzer must not spoil.
+			// The fake's tracker identifies objects by name and namespace, so the fuzzer must not
+			// change these.
 			p.Namespace, p.Name, c.Namespace, c.Name = "team-a", "p", "team-a", "c"
 			w.create("pods", &p)
 			w.create("resourceclaims", &c)

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestLookupForgets: what is remembered does not grow with the namespaces that come and go.
+// TestLookupForgets checks that the cache does not grow with namespaces that were deleted.
 func TestLookupForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLookup(nil, nil, nil, slog.New(slog.DiscardHandler))
@@ -34,8 +34,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed is the kinds of an API server, of which one was installed after they were
-// read. All who look at first do so before anybody has them read again.
+// installed returns the kinds of an API server; one of them was installed after the first request.
+// All callers see the old kinds before one of them requests the new ones.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup
@@ -70,7 +70,7 @@ func TestKindsReadAnewForAll(t *testing.T) {
 	looking.Wait()
 }
 
-// TestTermEndsUnderALookup: a look-up that the end of a term cuts off has no result.
+// TestTermEndsUnderALookup checks that a request that the end of a term interrupts has no result.
 func TestTermEndsUnderALookup(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
@@ -87,7 +87,7 @@ func TestTermEndsUnderALookup(t *testing.T) {
 	}
 }
 
-// resettable is kinds that do not change.
+// resettable is a list of kinds that does not change.
 type resettable struct{ *meta.DefaultRESTMapper }
 
 func (resettable) ResetWithContext(context.Context) {}

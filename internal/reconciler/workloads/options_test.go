@@ -17,7 +17,7 @@ import (
 func TestOptions(t *testing.T) {
 	tests := []struct {
 		args []string
-		want string // in the error; none if it is empty
+		want string // part of the error; empty for no error
 	}{
 		{nil, ""},
 		{[]string{"-pod-labels=app, team ,", "-snapshots=log", "-retention=1m"}, ""},
@@ -50,8 +50,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestCatalogueMatchesPage compares the catalogue with a page that has every metric,
-// both ways.
+// TestCatalogueMatchesPage checks that the catalogue and a page with every metric have the same
+// metrics.
 func TestCatalogueMatchesPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "unknown.example/v1 Gadget")
@@ -96,7 +96,7 @@ func labelsOf(line string) []string {
 	return names
 }
 
-// TestCatalogueLabels: every label is described, once, and no other is.
+// TestCatalogueLabels checks that exactly the labels of the metrics are described, each once.
 func TestCatalogueLabels(t *testing.T) {
 	used, described := make(map[string]bool), make(map[string]bool)
 	for _, m := range workloads.Catalogue() {
@@ -115,7 +115,7 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
-// TestKeepsOthers: of a pod that asks for nothing, nothing is kept.
+// TestKeepsOthers checks that nothing is kept of a pod that requests no GPU.
 func TestKeepsOthers(t *testing.T) {
 	w := workloads.New(options(t, nil), nil)
 	if kept, ok := w.Keep(new(corev1.Pod)); ok || kept != nil {

@@ -46,14 +46,14 @@ func (w *world) refuse(resource string, err error) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { return resource != "", nil, err })
 }
 
-// react has reads of a resource answered by a function.
+// react makes a function respond to reads of a resource.
 func (w *world) react(resource string, answer clienttesting.ReactionFunc) {
 	w.owners.Lock()
 	defer w.owners.Unlock()
 	w.owners.PrependReactor("get", resource, answer)
 }
 
-// allow takes back the last refusal.
+// allow undoes the last call of refuse.
 func (w *world) allow() {
 	w.owners.Lock()
 	defer w.owners.Unlock()
@@ -111,8 +111,8 @@ func TestOwnersThatNameNothing(t *testing.T) {
 	}
 }
 
-// TestReadsAreShared: a hundred pods of ten Jobs of one JobSet cost eleven reads, and
-// none again within the hour.
+// TestReadsAreShared checks that a hundred pods of ten Jobs of one JobSet cost eleven reads, and
+// none again within an hour.
 func TestReadsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := object("jobset.x-k8s.io/v1alpha2", "JobSet", "team-a", "train", nil)
@@ -146,8 +146,8 @@ func TestReadsAreShared(t *testing.T) {
 	})
 }
 
-// TestForbiddenIsRemembered: a right that is missing costs one read, not one for each
-// owner, and is noticed when it is given.
+// TestForbiddenIsRemembered checks that a missing permission costs one read, not one for each
+// owner, and that a new permission is noticed.
 func TestForbiddenIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []runtime.Object
@@ -159,7 +159,7 @@ func TestForbiddenIsRemembered(t *testing.T) {
 		w.refuse("jobs", apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "x", nil))
 		w.lead()
 		defer w.stop()
-		if got := w.gets(); got > 8 { // as many as read at the same time
+		if got := w.gets(); got > 8 { // the number of concurrent readers
 			t.Errorf("%d reads of Jobs that are forbidden", got)
 		}
 		want := []string{`gpuledger_workload_walks_stopped{kind="Job",reason="forbidden"} 50`}
@@ -218,8 +218,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner: what a walk found before it stopped stands when the next one
-// stops sooner.
+// TestWalksThatStopSooner checks that known owners are kept when the next walk stops earlier.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string
@@ -252,7 +251,7 @@ func TestWalksThatStopSooner(t *testing.T) {
 	}
 }
 
-// TestOwnerDeletedFirst: the root stays known after an owner on the way is deleted.
+// TestOwnerDeletedFirst checks that the root stays known after an owner in the chain is deleted.
 func TestOwnerDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -269,7 +268,7 @@ func TestOwnerDeletedFirst(t *testing.T) {
 	})
 }
 
-// TestKindInstalledLater: a kind that the server did not know is found when it does.
+// TestKindInstalledLater checks that a kind is found after it is installed.
 func TestKindInstalledLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("workload.example/v1 TrainJob")

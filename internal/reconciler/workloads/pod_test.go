@@ -32,7 +32,7 @@ func requestLine(resourceName, count string) string {
 	return `gpuledger_pod_gpu_requests{namespace="team-a",pod="p",pod_uid="uid-p",resource="` + resourceName + `"} ` + count
 }
 
-// TestRequests: what a pod asks for is what the scheduler counts.
+// TestRequests checks that requests are counted as the scheduler counts them.
 func TestRequests(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	tests := []struct {
@@ -103,7 +103,7 @@ func claiming(claim string) *corev1.Pod {
 	return p
 }
 
-// TestClaims: DRA claims count by their device class.
+// TestClaims checks that DRA claims are counted by device class.
 func TestClaims(t *testing.T) {
 	const class = "gpu.nvidia.com"
 	admin := exactly("r", class, 2)
@@ -116,7 +116,7 @@ func TestClaims(t *testing.T) {
 	tests := []struct {
 		name  string
 		claim *resourcev1.ResourceClaim
-		shown bool // the pod has series at all
+		shown bool // whether the pod has series
 		want  []string
 	}{
 		{"exact", claimOf("c", exactly("r", class, 2)), true, []string{requestLine(class, "2")}},
@@ -147,7 +147,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimReferredToTwice: a claim that a pod has two names for counts once.
+// TestClaimReferredToTwice checks that a claim that a pod refers to by two names counts once.
 func TestClaimReferredToTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claiming("c")
@@ -161,7 +161,7 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate: the pod is there before the claim, and its status names it.
+// TestClaimFromTemplate checks a claim that is created after its pod and named in the pod's status.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -249,7 +249,7 @@ func TestClaimMadeAgain(t *testing.T) {
 	})
 }
 
-// TestNoClaimsServed: an old API server without resource claims, one day updated.
+// TestNoClaimsServed checks an old API server without resource claims that is upgraded later.
 func TestNoClaimsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("q", "1", nil), claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)))

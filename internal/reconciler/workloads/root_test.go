@@ -64,8 +64,8 @@ func workloadLine(o *metav1.PartialObjectMetadata, parent string) string {
 	return fmt.Sprintf(`gpuledger_workload_info{kind=%q,name=%q,namespace=%q,parent_uid=%q,uid=%q} 1`, o.Kind, o.Name, o.Namespace, parent, o.UID)
 }
 
-// TestBarePod: a pod without a controller is its own workload, also where it is the
-// owner of others, as the driver of a Spark job is.
+// TestBarePod checks that a pod without a controller is its own workload, also if it owns other
+// pods, like the driver of a Spark job.
 func TestBarePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := gpuPod("driver", "1", nil)
@@ -85,8 +85,8 @@ func TestBarePod(t *testing.T) {
 	})
 }
 
-// TestOneParent: a workload that two references lead to differently has one parent, the
-// same at every scrape.
+// TestOneParent checks that a workload has one parent, the same at every scrape, if two references
+// to it disagree.
 func TestOneParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")
@@ -103,7 +103,7 @@ func TestOneParent(t *testing.T) {
 	})
 }
 
-// TestOtherOwners: an owner that is no controller is not followed.
+// TestOtherOwners checks that an owner that is not a controller is not followed.
 func TestOtherOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deployment := object("apps/v1", "Deployment", "team-a", "d", nil)

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestKeepsNothingOfPodsThatAreGone: what a tenant writes into pods is not held when
-// they are not.
+// TestKeepsNothingOfPodsThatAreGone checks that strings of deleted pods do not stay in memory.
 func TestKeepsNothingOfPodsThatAreGone(t *testing.T) {
 	w := workloads.New(options(t, nil), slog.New(slog.DiscardHandler))
 	before := int64(heap())

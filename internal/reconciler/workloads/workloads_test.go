@@ -23,7 +23,8 @@ import (
 
 const info = "gpuledger_pod_info"
 
-// TestPendingPod: a pod that no node was found for has series, and gets its node.
+// TestPendingPod checks that a pending pod has series, and gets the label node once it is
+// scheduled.
 func TestPendingPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -61,8 +62,8 @@ func ended(p *corev1.Pod, phase corev1.PodPhase, exitCode int32, at time.Time) *
 	return p
 }
 
-// TestRetention: the series of a pod that finished, was deleted, or both stay for the
-// retention and no longer.
+// TestRetention checks that the series of a finished or deleted pod stay exactly for the retention
+// time.
 func TestRetention(t *testing.T) {
 	tests := []struct {
 		name string
@@ -105,7 +106,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRecreatedPod: a pod under the name of another is another.
+// TestRecreatedPod checks that a recreated pod with the same name is another pod.
 func TestRecreatedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, gpuPod("p", "1", nil))
@@ -126,8 +127,8 @@ func TestRecreatedPod(t *testing.T) {
 	})
 }
 
-// TestMissedDeletion checks a pod that was deleted and replaced by another one of its name while
-// the watch was down.
+// TestMissedDeletion checks a pod that was deleted and replaced by another pod of the same name
+// while the watch was down.
 func TestMissedDeletion(t *testing.T) {
 	anew := next(gpuPod("p", "1", nil))
 	anew.UID = "uid-anew"
@@ -159,8 +160,8 @@ func TestMissedDeletion(t *testing.T) {
 	}
 }
 
-// TestHandOver: a replica shows nothing before it leads and after, and when it leads
-// again all is rebuilt from the list.
+// TestHandOver checks that a replica has no series before and after its term, and rebuilds them
+// from the list in its next term.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -187,7 +188,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestAllowedLabels: listed labels and annotations are shown, and no others.
+// TestAllowedLabels checks that only listed labels and annotations are shown.
 func TestAllowedLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "1", nil)
@@ -206,7 +207,7 @@ func TestAllowedLabels(t *testing.T) {
 	})
 }
 
-// TestAdopted: a pod that gets another controller belongs to it.
+// TestAdopted checks that a pod with a new controller belongs to the new controller.
 func TestAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("apps/v1 ReplicaSet", "apps/v1 Deployment")
@@ -258,7 +259,7 @@ func (w *world) stall(resource string, until <-chan struct{}) {
 	w.react(resource, func(clienttesting.Action) (bool, runtime.Object, error) { <-until; return false, nil, nil })
 }
 
-// TestStoppedInformer: an informer that has ended ends the term, and nothing hangs.
+// TestStoppedInformer checks that an informer that has ended ends the term, and that nothing hangs.
 func TestStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -28,8 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world is a cluster made of the fakes of client-go, and the workloads that follow it, in the
-// bubble of one synctest.
+// world is a cluster of client-go's fakes with the Workloads that follow it, in a synctest bubble.
 type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
@@ -40,7 +39,7 @@ type world struct {
 	stop        func()
 }
 
-// kinds is what the API server serves beside pods.
+// kinds are the kinds that the API server serves besides pods.
 var kinds = []struct {
 	groupVersion, kind, resource string
 	cluster                      bool
@@ -61,8 +60,8 @@ var kinds = []struct {
 	{"resource.k8s.io/v1", "ResourceClaim", "resourceclaims", false},
 }
 
-// newWorld returns a world with these objects: pods and claims, and owners as metadata. Nothing
-// follows it yet.
+// newWorld returns a world with the given pods, claims and, as metadata, owners. The Workloads do
+// not run yet.
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
@@ -116,7 +115,7 @@ func options(t testing.TB, events *bytes.Buffer, args ...string) workloads.Optio
 	return o
 }
 
-// lead begins a term and waits until all is settled.
+// lead begins a term and waits until all goroutines are idle.
 func (w *world) lead() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -146,10 +145,10 @@ func (w *world) lead() {
 	synctest.Wait()
 }
 
-// page returns the samples of the named metrics, sorted; of all if none is named.
+// page returns the samples of the named metrics, or of all metrics, sorted.
 func (w *world) page(names ...string) []string {
 	w.t.Helper()
-	// Gatherers check what is gathered: names, types, UTF-8, duplicates.
+	// Gatherers checks names, types, UTF-8 and duplicates.
 	families, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		families, done, err := w.Gather()
 		done()
@@ -177,7 +176,7 @@ func (w *world) page(names ...string) []string {
 	return lines
 }
 
-// gets returns how many owners were read.
+// gets returns the number of read owners.
 func (w *world) gets() int {
 	n := 0
 	for _, a := range w.owners.Actions() {
@@ -188,7 +187,7 @@ func (w *world) gets() int {
 	return n
 }
 
-// object returns the metadata of an owner; its UID is made of kind and name.
+// object returns the metadata of an owner, with a UID derived from kind and name.
 func object(apiVersion, kind, namespace, name string, controller *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
@@ -204,7 +203,7 @@ func ownedBy(o *metav1.PartialObjectMetadata) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(o, schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))}
 }
 
-// gpuPod returns a running pod that asks for some GPUs.
+// gpuPod returns a running pod that requests the given number of GPUs.
 func gpuPod(name string, gpus string, controller *metav1.PartialObjectMetadata) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
