@@ -106,8 +106,8 @@ var (
 	errDown = errors.New("down")
 )
 
-// TestGroup: a source that fails is missing from the report, and the others are not. Without
-// any there is an error, and the field page all the same.
+// TestGroup checks that only a failed source is missing from the report. If all fail there is an
+// error, and still a field page.
 func TestGroup(t *testing.T) {
 	tests := map[string]struct {
 		one, two, extra error
@@ -138,8 +138,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestHang: a source that hangs delays the others once. Its late report is returned, and no
-// second Read begins before.
+// TestHang checks that a source that hangs delays the others once. Its late report is returned, and
+// no second Read begins before that.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup()
@@ -170,7 +170,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded: a Read whose context has ended reports nothing, and blames no source.
+// TestEnded checks that a Read whose context has ended reports nothing, and no source as failed.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestTwice: a board that two sources report is reported once.
+// TestTwice checks that a board that two sources report is reported once.
 func TestTwice(t *testing.T) {
 	g := newGroup()
 	g.two.gpus = append(g.two.gpus, gputest.Plain(1))

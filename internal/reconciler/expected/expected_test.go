@@ -124,7 +124,7 @@ func TestList(t *testing.T) {
 		list := expected.New(folder, slog.New(slog.NewTextHandler(&logged, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		// The list is read at once, and once more after each step.
+		// The list is read at once, and again after each step.
 		steps[0].do()
 		go func() { ended <- list.Run(ctx) }()
 		for i, step := range steps {

@@ -125,8 +125,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// In the scheme of gpuid, fields of its field manager are kept. Fields of a manager with a similar
-// name and labels under a similar prefix are not.
+// TestTakesOver checks that in the scheme of gpuid exactly the fields of its field manager are
+// taken over, and that exactly the keys under our prefixes are ours.
 func TestTakesOver(t *testing.T) {
 	o := testOptions(nodelabel.GPUID, "gpuid.github.com")
 	if !o.takesOver(entry("gpuid", "Update", `{}`)) || o.takesOver(entry("gpuid", "Apply", `{}`)) || o.takesOver(entry("gpuidx", "Update", `{}`)) {

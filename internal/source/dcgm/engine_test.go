@@ -21,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// scratch is the folder of the fake client library, which is compiled when it is first
-// needed: a fuzzing worker does not need it.
+// scratch is the folder of the fake client library, which is compiled at its first use, since
+// fuzzing workers do not use it.
 var scratch string
 
 var library = sync.OnceValue(func() string {
@@ -53,12 +53,12 @@ type engine struct {
 	dir   string
 	clock *gputest.Clock
 	node  gputest.Node
-	// fields of the engine's record, and extra lines.
+	// Fields of the engine's record, and extra lines.
 	fields string
 	lines  []string
 	cfg    dcgm.Config
 
-	said bytes.Buffer // what the last source that was opened logs
+	said bytes.Buffer // log of the last opened source
 }
 
 func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
@@ -74,7 +74,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 	return e
 }
 
-// temperature is a file of fields with one row.
+// temperature is a field file with one row.
 const temperature = "DCGM_FI_DEV_GPU_TEMP, gauge, x"
 
 func pair() []gputest.GPU { return []gputest.GPU{gputest.Full(0), gputest.Full(1)} }
@@ -100,7 +100,7 @@ func (e *engine) add(format string, args ...any) {
 	e.write()
 }
 
-// fault adds a directive.
+// fault adds an injected fault.
 func (e *engine) fault(uuid, call, do string) { e.add("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do) }
 
 // healed removes the extra lines.
@@ -109,20 +109,21 @@ func (e *engine) healed() {
 	e.write()
 }
 
-// pass lets time pass, for the engine too.
+// pass advances the time, also for the engine.
 func (e *engine) pass(d time.Duration) {
 	e.clock.Advance(d)
 	e.write()
 }
 
-// enriched is a driver that reports the node, and an engine that adds to it.
+// enriched is the source under test: a driver that reports the node, and an engine that adds to the
+// report.
 type enriched struct {
 	*dcgm.Enricher
 	engine *engine
 }
 
-// open returns the node as the driver reports it with what the engine adds. The enricher is
-// closed with the test.
+// open returns a source with the driver's report and the engine's additions. The enricher is closed
+// with the test.
 func (e *engine) open() enriched {
 	e.write()
 	e.cfg.Log = slog.New(slog.NewTextHandler(&e.said, nil))
@@ -143,7 +144,8 @@ func (s enriched) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// driver returns the report of the node's driver, which measures no MIG instance.
+// driver returns the report of the node's driver, which does not measure the activity of MIG
+// instances.
 func (e *engine) driver() gpu.Report {
 	r := gpu.Report{Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml", Details: map[string]string{"nvml_version": "13"}}}}
 	for _, g := range e.node.GPUs {
@@ -164,7 +166,7 @@ func (e *engine) calls() (out []string) {
 	return out
 }
 
-// count returns how often a call came to a return code.
+// count returns how often a call returned the code.
 func (e *engine) count(call string) (n int) {
 	for _, c := range e.calls() {
 		if c == call {
@@ -174,8 +176,7 @@ func (e *engine) count(call string) (n int) {
 	return n
 }
 
-// watched returns the fields that the engine was last requested to watch, as kind/entity/field,
-// since there was a connection.
+// watched returns the fields that are watched in the present connection, as kind/entity/field.
 func (e *engine) watched() map[string]bool {
 	watched := make(map[string]bool)
 	log, _ := os.ReadFile(filepath.Join(e.dir, "log"))
@@ -192,8 +193,8 @@ func (e *engine) watched() map[string]bool {
 	return watched
 }
 
-// checkLeaks checks that everything taken from the engine was returned, nothing was called without
-// a connection, and no unwatched value was requested: the engine logs each as an error.
+// checkLeaks checks that all groups were removed, that no call was made without a connection, and
+// that no unwatched value was requested, which the engine would log as an error.
 func (e *engine) checkLeaks() {
 	e.t.Helper()
 	if n := e.count("dcgmNotWatched -16"); n > 0 {
@@ -234,7 +235,7 @@ func connects(call string) bool {
 	return strings.HasPrefix(call, "dcgmConnect") || call == "dcgmStartEmbedded"
 }
 
-// readAll reads a report, which must be of all GPUs as they are.
+// readAll reads a report, which must match the node.
 func (e *engine) readAll(s enriched) gpu.Report {
 	e.t.Helper()
 	report := gputest.Read(e.t, s)

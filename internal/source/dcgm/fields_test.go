@@ -67,7 +67,7 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestManyFields: no more fields are taken than an engine takes at once.
+// TestManyFields checks the maximum number of fields, which is the engine's limit for one request.
 func TestManyFields(t *testing.T) {
 	for n, want := range map[int]string{128: "", 129: "129 gauge and counter fields, a host engine accepts at most 128"} {
 		fields, err := dcgm.ParseFields(strings.NewReader("DCGM_FI_DRIVER_VERSION, label, x\n" + many(t, n)))
@@ -94,8 +94,8 @@ func many(t *testing.T, n int) string {
 	return strings.Join(rows[:n], ", gauge, x\n") + ", gauge, x\n"
 }
 
-// TestDefaultFields: the file that comes with the program is of use as a whole, also what
-// is only a comment in it.
+// TestDefaultFields checks that all rows of the built-in file are valid, including rows in
+// comments.
 func TestDefaultFields(t *testing.T) {
 	if n := len(parse(t, dcgm.DefaultFields)); n != 25 {
 		t.Errorf("%d fields, docs/dcgm.md has 25", n)
@@ -150,8 +150,8 @@ func page(t *testing.T, s enriched) map[string]map[string]float64 {
 	return out
 }
 
-// TestPage shows fields that are read for the books too, and fields that are not, of GPUs
-// and of MIG instances, and leaves out what there is not.
+// TestPage checks fields of GPUs and of MIG instances, including fields that the books also use.
+// Missing values are omitted.
 func TestPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_GPU_TEMP, gauge, x\ndcgm_pcie_replay_counter, counter, x\nDCGM_FI_DEV_PCIE_REPLAY_COUNTER, counter, x\nDCGM_FI_PROF_SM_ACTIVE, gauge, x\n"+
@@ -199,8 +199,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageXIDs: a GPU without an error has the XID 0, and one with an error keeps it, since
-// nothing renews it. Where the engine waits for none there is no series.
+// TestPageXIDs checks that a GPU without errors has the XID 0, and that the last XID of a GPU does
+// not expire. Without XID events there is no series.
 func TestPageXIDs(t *testing.T) {
 	e := newEngine(t, gputest.Full(0), gputest.Divided(1))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -224,8 +224,8 @@ func TestPageXIDs(t *testing.T) {
 	check("not watched", nil)
 }
 
-// TestPageXIDsOfMIG: the errors of a board in MIG mode are the GPU's, though DCGM declares the
-// field for instances. An instance has a series only after an error of its own.
+// TestPageXIDsOfMIG checks that errors of a board in MIG mode are on the GPU's series, although
+// DCGM declares the field for instances. An instance has a series only after an error of its own.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")
@@ -294,7 +294,7 @@ func TestLabelLater(t *testing.T) {
 	}
 }
 
-// TestPageRefused: one field that cannot be watched does not take the others along.
+// TestPageRefused checks that a field that cannot be watched does not affect the others.
 func TestPageRefused(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tprofiling=0"
@@ -315,7 +315,7 @@ func TestPageRefused(t *testing.T) {
 	}
 }
 
-// TestManyRefused: what the engine refuses is found out with one GPU, not with all.
+// TestManyRefused checks that rejected fields are found with one GPU, not with all.
 func TestManyRefused(t *testing.T) {
 	e := newEngine(t)
 	for i := range 8 {
@@ -333,7 +333,7 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
-// TestOldFields: an engine that does not know the newest fields gives the older ones.
+// TestOldFields checks that an engine without the newest fields returns the older ones.
 func TestOldFields(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tfields=500"
@@ -351,7 +351,7 @@ func TestOldFields(t *testing.T) {
 	}
 }
 
-// TestNoPage: without a file there is nothing to show, and nothing is watched for it.
+// TestNoPage checks that without a field file there is no page, and no field is watched for it.
 func TestNoPage(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	if p := gputest.Read(t, e.open()).Fields; p != nil {

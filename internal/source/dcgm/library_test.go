@@ -18,10 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/dcgm"
 )
 
-// otherLibrary names a library for this test binary, run again: a process can load one.
+// otherLibrary is the environment variable with a library for another process of this test binary,
+// because a process can load only one.
 const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 
-// printError prints why a library is unusable.
+// printError prints the error of an unusable library.
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
@@ -100,7 +101,7 @@ func TestPort(t *testing.T) {
 
 // TestAddresses checks what the library receives for each form of an address.
 func TestAddresses(t *testing.T) {
-	dir, err := os.MkdirTemp("", "d") // short: it contains a socket
+	dir, err := os.MkdirTemp("", "d") // a short path, because it contains a socket
 	if err != nil {
 		t.Fatal(err)
 	}

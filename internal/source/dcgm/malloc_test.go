@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestNativeMemory makes reads from many OS threads, over which the calls of a long life
-// wander. The library's messages of 4 MB must not stay allocated for each thread.
+// TestNativeMemory reads on many OS threads, like the calls of a long-running exporter. The
+// library's messages of 4 MB must not stay allocated for each thread.
 func TestNativeMemory(t *testing.T) {
 	const threads, most = 20, 24 // MiB
 	e := newEngine(t, gputest.Full(0))

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestActivity: the engine's activity of MIG instances is added to the readings of GPUs that
-// have none, if it is of the instances that the driver lists.
+// TestActivity checks that the engine's activity of MIG instances is added to readings without
+// activity if it covers the instances that the driver lists.
 func TestActivity(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Busy(1), gputest.Busy(2), gputest.Full(3))
 	e.cfg.Profiling = true
@@ -43,7 +43,7 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdActivity: an activity that cannot be counts as none.
+// TestAbsurdActivity checks that an impossible activity is ignored.
 func TestAbsurdActivity(t *testing.T) {
 	for _, absurd := range []string{"-inf", "inf", "nan", "-1", "2"} {
 		e := newEngine(t, gputest.Busy(0))
@@ -59,7 +59,7 @@ func TestAbsurdActivity(t *testing.T) {
 	}
 }
 
-// TestProfiling: an engine that may not measure instances serves everything else.
+// TestProfiling checks that an engine that cannot measure instances serves everything else.
 func TestProfiling(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
@@ -76,8 +76,8 @@ func TestProfiling(t *testing.T) {
 	}
 }
 
-// TestTicks: instances are measured from the second reading on, however far apart
-// readings are.
+// TestTicks checks that instances are measured from the second reading on, for any interval of
+// readings.
 func TestTicks(t *testing.T) {
 	for _, tick := range []time.Duration{200 * time.Millisecond, time.Second, 15 * time.Second, time.Minute} {
 		t.Run(tick.String(), func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestRepartitioned(t *testing.T) {
 	instances()
 }
 
-// TestRoom: while others have the engine's groups some things are done without. Once there
-// is room they are there, and no field was blamed.
+// TestRoom checks that without free groups of the engine some values are missing. They appear once
+// groups are free, and no field was rejected.
 func TestRoom(t *testing.T) {
 	for room := range 3 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -160,13 +160,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestProfilingLater: profiling that another program had is taken when it is free, and
-// stays when instances go, though the page had the same field before.
+// TestProfilingLater checks that profiling is used once another program releases it, and continues
+// after instances are removed, although the page watched the same field before.
 func TestProfilingLater(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true
 	e.cfg.Fields = parse(t, "DCGM_FI_PROF_SM_ACTIVE, gauge, x\nDCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x")
-	e.fields = "\tfield_groups=63" // beside the page
+	e.fields = "\tfield_groups=63" // besides the page
 	s := e.open()
 	gputest.Read(t, s)
 	e.fields = ""

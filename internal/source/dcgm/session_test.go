@@ -34,7 +34,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestVersions: the driver has the versions of engine and library while it is connected.
+// TestVersions checks that the driver has the versions of engine and library while the engine is
+// connected.
 func TestVersions(t *testing.T) {
 	e := newEngine(t, pair()...)
 	s := e.open()
@@ -50,7 +51,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestGPUsChange takes a GPU away and gives it back.
+// TestGPUsChange removes a GPU and adds it again.
 func TestGPUsChange(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -64,8 +65,8 @@ func TestGPUsChange(t *testing.T) {
 	}
 }
 
-// TestReconnect loses the engine: at once there is another attempt, and then there are
-// ever fewer. A new engine is read like the first one.
+// TestReconnect checks that a lost engine is retried at once and then at growing intervals. A new
+// engine is read like the first one.
 func TestReconnect(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -73,7 +74,7 @@ func TestReconnect(t *testing.T) {
 	e.readAll(s)
 	e.fields = "\tgeneration=1"
 	e.pass(10 * time.Second)
-	e.readAll(s) // it is there again
+	e.readAll(s) // the engine is back
 
 	e.fields = "\tup=0"
 	e.pass(10 * time.Second)
@@ -92,8 +93,8 @@ func TestReconnect(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestPageStays: the last page is served for half a minute after the engine was lost, and
-// while no driver answers.
+// TestPageStays checks that the last page is served for half a minute after the engine was lost,
+// also while no driver responds.
 func TestPageStays(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -104,14 +105,15 @@ func TestPageStays(t *testing.T) {
 		e.pass(time.Second)
 		var report gpu.Report
 		_ = s.Enrich(t.Context(), &report)
-		// The loss is found when the page is read again, after ten seconds.
+		// The loss is detected at the next reading of the page, after ten seconds.
 		if kept := report.Fields == first; kept != (passed+1 < 9+30) || report.Drivers != nil {
 			t.Errorf("after %d s the page is %v", passed+1, report.Fields)
 		}
 	}
 }
 
-// TestLateAnswer: a call that does not return delays nothing for long, and is not repeated.
+// TestLateAnswer checks that a call that does not return causes only one short delay and is not
+// repeated.
 func TestLateAnswer(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -137,8 +139,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestClockStep: the clock was set back, and the engine's newest values stay those of
-// before. They are served until they are old.
+// TestClockStep checks the values after the clock was set back: the engine's newest values are then
+// those from before. They are served until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -151,19 +153,19 @@ func TestClockStep(t *testing.T) {
 	s := e.open()
 	e.readAll(s)
 	back = time.Hour
-	for _, g := range e.node.GPUs { // the engine's values stay those of before
+	for _, g := range e.node.GPUs { // the engine's newest values are those from before
 		e.fault(g.Device.UUID, "*", "hang")
 	}
 	for passed := 0; passed < 60; passed += 10 {
 		e.pass(10 * time.Second)
-		// They are first seen after the step when the page is read for the second time.
+		// After the step they are first seen at the second reading of the page.
 		if n := len(page(t, s)["DCGM_FI_DEV_GPU_TEMP"]); (n == 2) != (passed <= 30) {
 			t.Errorf("%d s after the step there are %d values", passed, n)
 		}
 	}
 }
 
-// TestStuckClose leaves an engine that does not answer as it is.
+// TestStuckClose checks that Close makes no call of an engine that does not respond.
 func TestStuckClose(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -180,8 +182,8 @@ func TestStuckClose(t *testing.T) {
 	}
 }
 
-// TestSkew checks that a client that is newer than the engine gets no value, and that the reason is
-// logged.
+// TestSkew checks that a library that is newer than the engine gets no values, and that the reason
+// is logged.
 func TestSkew(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.fields = "\tversion=4.5.2"
@@ -206,8 +208,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestNoDriver: an engine that was started without a driver answers every call and has no
-// GPUs. It counts as down until there is a driver.
+// TestNoDriver checks an engine that was started without a driver: it responds to every call and
+// has no GPUs. It is down until the driver is loaded.
 func TestNoDriver(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.node.Down = true
@@ -220,7 +222,7 @@ func TestNoDriver(t *testing.T) {
 	e.readAll(s)
 }
 
-// TestNoGPUs: a driver without GPUs is no failure.
+// TestNoGPUs checks that a driver without GPUs is not a failure.
 func TestNoGPUs(t *testing.T) {
 	e := newEngine(t)
 	e.readAll(e.open())

@@ -16,15 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// kept is what accounting has of a process: when it began, the number of samples, and
-// sums of their percents. A row of these that has none is none.
+// kept is the accounting of a process: its start, the number of samples, and the sums of their
+// percentages. A zero row has no accounting.
 type kept struct {
 	began   time.Time
 	samples int
 	sm, mem int
 }
 
-// An office is a GPU with accounting, whose ring reports that PID 99 is active.
+// An office is a GPU with accounting whose ring reports PID 99 as active.
 type office struct {
 	t      *testing.T
 	clock  *gputest.Clock
@@ -33,8 +33,7 @@ type office struct {
 	uuid   string
 }
 
-// newOffice opens a driver that lists the processes of the accounts, and reads it
-// once.
+// newOffice opens a driver that lists the processes with accounts, and reads it once.
 func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	g := gputest.Full(0)
 	o := &office{t: t, clock: gputest.NewClock(), uuid: g.Device.UUID}
@@ -47,7 +46,7 @@ func newOffice(t *testing.T, accounts map[uint32]kept) *office {
 	return o
 }
 
-// list has the driver list processes.
+// list sets the processes that the driver lists.
 func (o *office) list(pids ...uint32) {
 	contexts := &o.driver.node.GPUs[0].Reading.Contexts
 	*contexts = nil
@@ -57,7 +56,7 @@ func (o *office) list(pids ...uint32) {
 	o.driver.write()
 }
 
-// keep makes the accounts those of the driver.
+// keep sets the driver's accounts.
 func (o *office) keep(accounts map[uint32]kept) {
 	o.driver.lines = nil
 	for pid, k := range accounts {
@@ -79,10 +78,10 @@ func (o *office) read() gpu.Reading {
 	return report.Readings[0]
 }
 
-// stale is how old the accounts are taken to be.
+// stale is the assumed age of the accounts.
 const stale = time.Second / 2
 
-// want reads and checks that the samples are the accounts', for a span of that length.
+// want reads and checks that the samples come from the accounts, for a span of the given length.
 func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	o.t.Helper()
 	r := o.read()
@@ -96,7 +95,7 @@ func (o *office) want(long time.Duration, samples ...gpu.Sample) {
 	}
 }
 
-// wantRing reads and checks that the samples are the ring's.
+// wantRing reads and checks that the samples come from the ring.
 func (o *office) wantRing() {
 	o.t.Helper()
 	r := o.read()
@@ -105,20 +104,19 @@ func (o *office) wantRing() {
 	}
 }
 
-// longAgo is before any reading.
+// longAgo is a time before any reading.
 var longAgo = time.Unix(1_700_000_000, 0)
 
-// ringLate is how much earlier the ring's samples end than the reading: the sample that newOffice
-// wrote has this age.
+// ringLate is the age of the ring's newest sample at a reading, as newOffice writes it.
 const ringLate = 100 * time.Millisecond
 
-// two are the accounts of two processes that are as old as each other.
+// two are the accounts of two processes of the same age.
 func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
 
-// TestAccounting reports the increase of sums since the end of the ring, and no samples of the
-// ring.
+// TestAccounting checks that the increase of the sums since the end of the ring is reported, and no
+// samples of the ring.
 func TestAccounting(t *testing.T) {
 	o := newOffice(t, two(1000, 5000, 70_000))
 	o.keep(two(1007, 5350, 70_175))
@@ -127,7 +125,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill waits for the driver's next update, up to a limit.
+// TestAccountingStandsStill checks that a reading without an update of the driver has no activity,
+// up to a limit.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -145,7 +144,7 @@ func TestAccountingStandsStill(t *testing.T) {
 	o.want(3 * time.Second) // no activity
 }
 
-// TestAccountingComesAndGoes has processes begin and end.
+// TestAccountingComesAndGoes checks processes that begin and end.
 func TestAccountingComesAndGoes(t *testing.T) {
 	o := newOffice(t, two(1000, 0, 0))
 	accounts := two(1010, 500, 0)
@@ -170,7 +169,7 @@ func TestAccountingComesAndGoes(t *testing.T) {
 		t.Errorf("%d accounts were read, want those of a present process, and once that of an ended one", again)
 	}
 	o.list()
-	for range 3 { // it ended; then there is no process
+	for range 3 { // it ended; after that there is no process
 		o.read()
 	}
 	o.keep(nil)
@@ -178,8 +177,8 @@ func TestAccountingComesAndGoes(t *testing.T) {
 	o.want(time.Second)
 }
 
-// TestAccountingOfWhoWasNotSeen reports the activity of a process that came and went between two
-// readings.
+// TestAccountingOfWhoWasNotSeen checks that the activity of a process that began and ended between
+// two readings is reported.
 func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	accounts := two(1000, 0, 0)
 	accounts[5] = kept{longAgo, 700, 90_000, 0} // it has ended long ago
@@ -195,7 +194,8 @@ func TestAccountingOfWhoWasNotSeen(t *testing.T) {
 	}
 }
 
-// TestAccountingPIDReuse gives a new process none of what an old one did.
+// TestAccountingPIDReuse checks that a new process gets no activity of an earlier process with its
+// PID.
 func TestAccountingPIDReuse(t *testing.T) {
 	o := newOffice(t, two(1000, 90_000, 0))
 	accounts := two(1010, 0, 1000)
@@ -204,8 +204,8 @@ func TestAccountingPIDReuse(t *testing.T) {
 	o.want(time.Second+ringLate-stale, gpu.Sample{PID: 7, SM: 0.5}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingFallsBack uses the ring while accounts are incomplete, and continues from there.
-// Without known values at the beginning, the next reading uses the ring too.
+// TestAccountingFallsBack checks that the ring is used while accounts are incomplete. The next
+// reading then also uses the ring, because it has no earlier accounts.
 func TestAccountingFallsBack(t *testing.T) {
 	failing := func(call, do string) func(*office) {
 		return func(o *office) { o.driver.fault(o.uuid, call, do) }
@@ -223,7 +223,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}{
 		{"a process that is older than its account", func(o *office) {
 			o.keep(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo, 10, 600, 0}, 9: {longAgo, 500, 5000, 0}})
-			o.list(7, 8, 9) // and then its account is gone
+			o.list(7, 8, 9) // and then its account is removed
 		}, true},
 		{"another process that is old", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}, 8: {longAgo.Add(time.Second), 10, 600, 0}}), true},
 		{"no account", keeping(map[uint32]kept{7: {longAgo, 10, 1000, 500}}), true},
@@ -269,7 +269,7 @@ func TestAccountingFallsBack(t *testing.T) {
 	}
 }
 
-// TestAccountingHasNoNumbers ignores a sum that the driver fills with ones.
+// TestAccountingHasNoNumbers checks that a sum that the driver fills with ones is ignored.
 func TestAccountingHasNoNumbers(t *testing.T) {
 	o := newOffice(t, nil)
 	for n := range 3 {
@@ -281,7 +281,8 @@ func TestAccountingHasNoNumbers(t *testing.T) {
 	}
 }
 
-// TestAccountingWithoutARing begins with the second reading.
+// TestAccountingWithoutARing checks that without a ring activity is known from the second reading
+// on.
 func TestAccountingWithoutARing(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -292,7 +293,7 @@ func TestAccountingWithoutARing(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7, SM: 1, Memory: 0.5}, gpu.Sample{PID: 8})
 }
 
-// TestAccountingAfterReload believes no account of the driver's last life.
+// TestAccountingAfterReload checks that accounts from before a driver reload are ignored.
 func TestAccountingAfterReload(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.driver.node.Loads++
@@ -304,7 +305,7 @@ func TestAccountingAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleAccounts drops a reading that came too late, and reports its content in the next one.
+// TestStaleAccounts checks that the content of a reading that was too late is in the next one.
 func TestStaleAccounts(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))
@@ -326,8 +327,8 @@ func TestStaleAccounts(t *testing.T) {
 	}
 }
 
-// TestAccountingIsNotAsked of a GPU that is divided, nor are there accounts while the
-// mode is off. It is never switched on.
+// TestAccountingIsNotAsked checks that accounts are not read in MIG mode or while accounting mode
+// is off. The mode is never switched on.
 func TestAccountingIsNotAsked(t *testing.T) {
 	n := working()
 	d := newDriver(t, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// Three of the eight GPUs differ, so that between them they take every call.
+// Three of the eight GPUs differ, so that all calls are made.
 const (
 	plain  = 0 // whole, with the older energy counter
 	parted = 1 // in MIG mode
@@ -24,7 +24,7 @@ const (
 	none   = -1
 )
 
-// eight is the node whose driver misbehaves.
+// eight is the node with the faulty driver.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {
@@ -35,26 +35,25 @@ func eight() gputest.Node {
 	return n
 }
 
-// An effect takes away from a GPU what is not known while a call fails.
+// An effect removes the values of a GPU that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
-// nothing is the effect of a call that fails and is not missed.
+// nothing is the effect of a failing call whose values are not needed.
 func nothing(*gputest.GPU) {}
 
-// A call is a function of the driver, with what is missing while it fails.
+// A call is a function of the driver, with the values that are missing while it fails.
 type call struct {
-	// gpu is a GPU for the call, none if the call is not about a GPU.
+	// gpu is a GPU for the call, empty if the call does not concern a GPU.
 	gpu int
 	// first is the effect on a new GPU, nil if the call is not made then; later is the effect on a
 	// known one, nil if the call is not repeated.
 	first, later effect
 }
 
-// calls is every function of the driver that the program calls, but for four that
-// cannot be broken here: nvmlErrorString, nvmlDeviceGetGpuFabricInfo, which is called
-// on an older library only (TestOldDriver), nvmlDeviceGetAccountingPids and
-// nvmlDeviceGetAccountingStats, which are where accounting is on
-// (TestAccountingFallsBack).
+// calls lists every function of the driver that the program calls, except four that cannot be
+// broken here: nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called on older libraries only
+// (TestOldDriver); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
+// in accounting mode only (TestAccountingFallsBack).
 var calls = withGauges(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -121,14 +120,13 @@ func lost(g *gputest.GPU) { g.Lost = true }
 
 func unlisted(g *gputest.GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false }
 
-// unmetered is a GPU whose best energy counter failed for now.
+// unmetered is the effect of a temporary failure of a GPU's best energy counter.
 func unmetered(g *gputest.GPU) {
 	g.Device.EnergySource, g.Device.EnergyScope, g.Reading.Energy = gpu.EnergyNone, "", nil
 }
 
-// TestCallsAreKnown runs everything that calls the driver, and holds the table
-// against the calls that were made, and these against the functions that the source
-// names. A call that is new must get its row.
+// TestCallsAreKnown runs all code that calls the driver, and compares the table with the calls that
+// were made, and these with the functions in the source code. A new call needs a row.
 func TestCallsAreKnown(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, eight())
@@ -163,7 +161,7 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// named returns the driver's functions that the source names, without versions.
+// named returns the driver's functions in the source code, without versions.
 func named(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

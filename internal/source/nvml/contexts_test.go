@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestContexts merges the lists: one entry per process.
+// TestContexts checks that the merged lists have one entry per process.
 func TestContexts(t *testing.T) {
 	g := gputest.Full(0)
 	g.Reading.Contexts = nil
@@ -28,7 +28,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextsKnown needs one list out of three.
+// TestContextsKnown checks that one of the three lists is enough.
 func TestContextsKnown(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -38,11 +38,11 @@ type driver struct {
 	lines  []string
 	fields map[string]string // by UUID, tab separated
 
-	said   bytes.Buffer // what the last source that was opened logs
-	stages *stage.Set   // the states of its stages
+	said   bytes.Buffer // log of the last opened source
+	stages *stage.Set   // its stages
 }
 
-// newDriver makes the fake library that this process loads be the node.
+// newDriver configures the fake library of this process as the node.
 func newDriver(t *testing.T, n gputest.Node) *driver {
 	dir := t.TempDir()
 	d := &driver{t: t, path: filepath.Join(dir, "state"), node: n, fields: map[string]string{}}
@@ -52,8 +52,8 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 	return d
 }
 
-// open returns a source that reads the driver, and closes it with the test. It waits for
-// calls as long as they take; [gputest.Hasty] is for tests in which some hang.
+// open returns a source that reads the driver, and closes it with the test. It waits for slow
+// calls; [gputest.Hasty] is for tests with calls that hang.
 func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Patience, now) }
 
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
@@ -63,7 +63,7 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 		Log: slog.New(slog.NewTextHandler(&d.said, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
-		d.change(gputest.Node{Loads: d.node.Loads}) // no call is stuck, no driver is gone
+		d.change(gputest.Node{Loads: d.node.Loads}) // no call is stuck, and the driver is loaded
 		if err := s.Close(time.Minute); err != nil && !strings.Contains(err.Error(), "nvmlShutdown: ") {
 			d.t.Error(err)
 		}
@@ -74,13 +74,13 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 	return s
 }
 
-// change makes the driver another node, without anything extra.
+// change replaces the node, without extra lines.
 func (d *driver) change(n gputest.Node) {
 	d.node, d.lines, d.fields = n, nil, map[string]string{}
 	d.write()
 }
 
-// fault adds a directive.
+// fault adds an injected fault.
 func (d *driver) fault(uuid, call, do string) {
 	d.lines = append(d.lines, fmt.Sprintf("fault\tgpu=%s\tcall=%s\tdo=%s", uuid, call, do))
 	d.write()
@@ -137,7 +137,7 @@ func (d *driver) log() string {
 	return string(log)
 }
 
-// await waits until a function was called that often.
+// await waits until a function was called the given number of times.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
 	deadline := time.After(gputest.Patience)

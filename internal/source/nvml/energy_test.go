@@ -18,7 +18,7 @@ func readFields(t *testing.T, fields string) gpu.Report {
 	return gputest.Read(t, d.open(gputest.NewClock().Now))
 }
 
-// TestEnergySource offers several meters and looks which is taken.
+// TestEnergySource checks which of several meters is chosen.
 func TestEnergySource(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -48,8 +48,8 @@ func TestEnergySource(t *testing.T) {
 	}
 }
 
-// TestEnergyFailsAtFirst keeps to the counter if it works at the second try, and
-// to the next best after three.
+// TestEnergyFailsAtFirst checks that a counter that works at the second attempt is used, and the
+// next best one after three failures.
 func TestEnergyFailsAtFirst(t *testing.T) {
 	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
 	s := d.open(gputest.NewClock().Now)
@@ -72,7 +72,7 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	}
 }
 
-// TestIntegral integrates power. The sums are exact to the millijoule.
+// TestIntegral checks the integral of power. The sums are exact to the millijoule.
 func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
 	g := gputest.Plain(0)
@@ -115,8 +115,8 @@ func TestIntegral(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesRenumbering keeps a made-up counter through a change of the
-// number of GPUs.
+// TestIntegralOutlivesRenumbering checks that an integral continues after the number of GPUs
+// changed.
 func TestIntegralOutlivesRenumbering(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
@@ -133,7 +133,7 @@ func TestIntegralOutlivesRenumbering(t *testing.T) {
 	}
 }
 
-// TestIntegralOutlivesLoss does not begin again at zero.
+// TestIntegralOutlivesLoss checks that an integral does not restart at zero when a GPU returns.
 func TestIntegralOutlivesLoss(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}}
@@ -154,7 +154,8 @@ func TestIntegralOutlivesLoss(t *testing.T) {
 	}
 }
 
-// TestMeterOutlivesRenumbering keeps to a counter that fails at the wrong moment.
+// TestMeterOutlivesRenumbering checks that a counter is kept if it fails once while GPUs are
+// renumbered.
 func TestMeterOutlivesRenumbering(t *testing.T) {
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0), gputest.Plain(1)}}
 	d := newDriver(t, n)

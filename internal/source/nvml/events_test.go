@@ -46,7 +46,7 @@ func wantXIDs(t *testing.T, s *nvml.Source, want ...gpu.DriverEvent) {
 func TestXIDs(t *testing.T) {
 	d := newDriver(t, pair())
 	one, two := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
-	d.add("xid\tgpu=%s\tseq=1\tcode=13", one) // before anybody was listening
+	d.add("xid\tgpu=%s\tseq=1\tcode=13", one) // before the wait for events started
 	s := d.open(gputest.NewClock().Now)
 	watch(t, s)
 	gputest.Read(t, s)
@@ -61,7 +61,7 @@ func TestXIDs(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 31})
 }
 
-// TestXIDRefused has one GPU that gives no events.
+// TestXIDRefused checks a node with one GPU without events.
 func TestXIDRefused(t *testing.T) {
 	d := newDriver(t, pair())
 	one, two := d.node.GPUs[0].Device.UUID, d.node.GPUs[1].Device.UUID
@@ -74,7 +74,7 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// up reports whether waiting for events went well the last time.
+// up reports whether the last wait for events succeeded.
 func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
 }
@@ -84,7 +84,7 @@ func TestXIDStage(t *testing.T) {
 	for _, fault := range []string{"fail:999", "hang"} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDriver(t, pair())
-			s := d.openWith(time.Second, gputest.NewClock().Now) // which bounds a wait for events
+			s := d.openWith(time.Second, gputest.NewClock().Now) // which limits a wait for events
 			watch(t, s)
 			gputest.Eventually(t, s, "the stage is up", func(gpu.Report, error) bool { return up(d) })
 			d.fault(anyGPU, "nvmlEventSetWait", fault)
@@ -102,7 +102,8 @@ func TestXIDStage(t *testing.T) {
 	}
 }
 
-// TestXIDOfTheOthers loses a GPU, of which waiting for all of them then complains.
+// TestXIDOfTheOthers checks the events of other GPUs after a GPU is lost, which makes the wait for
+// all of them fail.
 func TestXIDOfTheOthers(t *testing.T) {
 	const register = "nvmlDeviceRegisterEvents"
 	d := newDriver(t, pair())
@@ -125,7 +126,7 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestXIDTimeoutAtOnce must not spin with a driver that does not wait.
+// TestXIDTimeoutAtOnce checks that the loop does not spin with a driver whose waits return at once.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -183,7 +184,7 @@ func TestXIDEvents(t *testing.T) {
 	}
 }
 
-// TestXIDSetFailsAtFirst gets events once the driver makes a set of them.
+// TestXIDSetFailsAtFirst checks that events arrive once the driver can create an event set.
 func TestXIDSetFailsAtFirst(t *testing.T) {
 	d := newDriver(t, pair())
 	one := d.node.GPUs[0].Device.UUID
@@ -199,7 +200,7 @@ func TestXIDSetFailsAtFirst(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: one, Code: 79})
 }
 
-// TestRunEndsWhileAWaitHangs does not wait for the driver.
+// TestRunEndsWhileAWaitHangs checks that Run ends without the driver's response.
 func TestRunEndsWhileAWaitHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

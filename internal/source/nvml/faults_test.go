@@ -38,8 +38,8 @@ func TestCallFails(t *testing.T) {
 	}
 }
 
-// wantEight reads the eight GPUs, of which one is affected, once each was given the
-// time to answer.
+// wantEight reads until every one of the eight GPUs had time to respond, and checks the report, in
+// which one GPU is affected.
 func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect) {
 	t.Helper()
 	n := eight()
@@ -70,8 +70,8 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 	}
 }
 
-// TestDriverCallFails breaks the calls that are about no GPU. A driver that opens although one call
-// fails has all GPUs; any other driver is opened as soon as possible.
+// TestDriverCallFails breaks the calls that do not concern a single GPU. A driver that opens
+// although one call fails has all GPUs; any other driver is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu != none {
@@ -111,9 +111,9 @@ func complete(r gpu.Report, err error) bool {
 	return err == nil && len(r.Readings) == 8 && !slices.ContainsFunc(r.Devices, silent)
 }
 
-// TestOthersAreUnharmed gives one GPU of eight every kind of answer that is no good,
-// call by call: codes that are for good, empty answers and lists, wrong energy. The
-// seven others are read exactly, and with the driver's next life so is the one.
+// TestOthersAreUnharmed breaks each call on one GPU of eight in every way: permanent error codes,
+// empty responses and lists, wrong energy. The seven others are read exactly, and after a driver
+// reload also the broken one.
 func TestOthersAreUnharmed(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -152,7 +152,7 @@ func TestOthersAreUnharmed(t *testing.T) {
 	}
 }
 
-// answered returns a test for readings of all GPUs but one, which may have one too.
+// answered returns a function that reports whether all GPUs, possibly except one, have a reading.
 func answered(one string) func(gpu.Report, error) bool {
 	return func(r gpu.Report, err error) bool {
 		others := slices.DeleteFunc(slices.Clone(r.Readings), func(r gpu.Reading) bool { return r.UUID == one })
@@ -160,8 +160,7 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs but one. Their index depends on whether the driver counts
-// that one.
+// others checks all GPUs except one. Their index depends on whether the driver counts that one.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

@@ -7,8 +7,8 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// TestGate is, as the next one, inside the package: what is closed right before a call
-// begins cannot be arranged from outside.
+// TestGate, like the next test, is inside the package, because a gate that closes right before a
+// call cannot be arranged from outside.
 func TestGate(t *testing.T) {
 	var g gate
 	first, second := new(session), new(session)

@@ -16,8 +16,8 @@ func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }
 
-// readWorking reads a second later, and reports whether the instances are known. The
-// rest of the report is as ever.
+// readWorking reads a second later, and reports whether the instances are known. The rest of the
+// report must match the node.
 func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest.Node) bool {
 	t.Helper()
 	clock.Advance(time.Second)
@@ -26,7 +26,7 @@ func readWorking(t *testing.T, s gputest.Source, clock *gputest.Clock, n gputest
 	return report.Readings[0].InstancesKnown
 }
 
-// TestInstancesUnknown lets GPM fail or return impossible values. Then no instance has activity,
+// TestInstancesUnknown makes GPM fail or return impossible values. Then no instance has activity,
 // until there are two valid samples.
 func TestInstancesUnknown(t *testing.T) {
 	n := working()
@@ -69,7 +69,7 @@ func TestInstancesUnknown(t *testing.T) {
 	}
 }
 
-// replace puts other words into the state until it is next written.
+// replace replaces text in the state file until it is written again.
 func (d *driver) replace(words, others string) {
 	d.t.Helper()
 	d.rewrite(func(state string) string {
@@ -80,7 +80,7 @@ func (d *driver) replace(words, others string) {
 	})
 }
 
-// TestRounding takes a little more than all for all.
+// TestRounding checks that an activity just above 100 % counts as 100 %.
 func TestRounding(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -92,8 +92,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestGPMIsAskedOnce asks GPUs that are divided, once, and never again for samples
-// where there is no GPM.
+// TestGPMIsAskedOnce checks that GPUs in MIG mode are queried for GPM once, and that no samples are
+// requested from GPUs without GPM.
 func TestGPMIsAskedOnce(t *testing.T) {
 	for name, calls := range map[string]map[string]int{
 		"":       {"nvmlGpmQueryDeviceSupport": 1, "nvmlGpmSampleAlloc": 4, "nvmlGpmMigSampleGet": 10, "nvmlGpmMetricsGet": 8},
@@ -123,8 +123,8 @@ func TestGPMIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestBuffersAreFreed changes everything that buffers depend on. As many are freed as
-// were allocated, each once, and none after the driver was shut down.
+// TestBuffersAreFreed checks the sample buffers while everything that they depend on changes. Every
+// allocated buffer is freed once, and none after the driver was shut down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},
@@ -165,7 +165,7 @@ func TestBuffersAreFreed(t *testing.T) {
 	}
 }
 
-// wantNoLeak checks that every buffer in the log was freed, in a life of the driver.
+// wantNoLeak checks that every buffer in the log was freed in the same session of the driver.
 func (d *driver) wantNoLeak() {
 	d.t.Helper()
 	held, allocated := 0, 0
@@ -191,7 +191,7 @@ func (d *driver) wantNoLeak() {
 	}
 }
 
-// TestOneBufferOnly frees the one it got.
+// TestOneBufferOnly checks that a single buffer is freed if the second one cannot be allocated.
 func TestOneBufferOnly(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -216,7 +216,8 @@ func TestOneBufferOnly(t *testing.T) {
 	}
 }
 
-// TestBuffersOfAStuckCall are left alone, with the driver.
+// TestBuffersOfAStuckCall checks that buffers of a stuck call are not freed, and that the driver is
+// not shut down.
 func TestBuffersOfAStuckCall(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)
@@ -264,8 +265,8 @@ func TestInstancesAfterReload(t *testing.T) {
 	}
 }
 
-// TestStaleInstances drops a reading that came too late, and reports its content in the next one,
-// if any.
+// TestStaleInstances checks that the content of a reading that was too late is in the next one, if
+// there is one.
 func TestStaleInstances(t *testing.T) {
 	for _, call := range []string{"nvmlGpmMetricsGet", "nvmlDeviceGetMaxMigDeviceCount"} {
 		t.Run("after "+call, func(t *testing.T) {
@@ -296,8 +297,8 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances reports the content of a late reading with the next one, also if that follows
-// too soon to have samples of its own.
+// TestLateInstances checks that the content of a late reading is reported with the next one, also
+// if that one is too early for samples of its own.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {
@@ -330,8 +331,7 @@ func TestLateInstances(t *testing.T) {
 	}
 }
 
-// readLate reads a second later while the first GPU hangs, after a call that comes
-// after all that is to be done before.
+// readLate reads a second later while the first GPU hangs in a late call of its reading.
 func readLate(t *testing.T, d *driver, s gputest.Source, clock *gputest.Clock, call string) {
 	t.Helper()
 	calls := d.calls(call)

@@ -9,9 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestCallHangs lets each call on one GPU of eight hang, first and later. The seven
-// others are read on, the one has no reading, and it has one again when the call
-// returns.
+// TestCallHangs makes each call on one GPU of eight hang, at first and later. The seven others are
+// still read. The hung GPU has no reading until the call returns.
 func TestCallHangs(t *testing.T) {
 	for name, call := range calls {
 		if call.gpu == none {
@@ -40,7 +39,7 @@ func TestCallHangs(t *testing.T) {
 	}
 }
 
-// TestCallHangsEverywhere lets each call hang on all GPUs. No reading waits for them, responses in
+// TestCallHangsEverywhere makes each call hang on all GPUs. No reading waits for them, responses in
 // time are correct, and all values are back when the calls return.
 func TestCallHangsEverywhere(t *testing.T) {
 	for name, call := range calls {

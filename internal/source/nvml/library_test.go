@@ -18,11 +18,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// oldLibrary names the environment variable that turns the test's executable
-// into a program that reads the library it names.
+// oldLibrary is the environment variable with a library. If it is set, this test binary reads that
+// library and exits.
 const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 
-// printReport reads twice, waits for an event once, and prints what it read last.
+// printReport reads twice, waits for an event once, and prints the last report.
 func printReport(path string) {
 	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
 	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.Patience, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
@@ -39,8 +39,8 @@ func printReport(path string) {
 	}
 }
 
-// TestOldDriver reads libraries that lack functions, each in a process of its own:
-// to call what is not there would end it.
+// TestOldDriver reads libraries that lack functions, each in its own process, because a call of a
+// missing function would end the process.
 func TestOldDriver(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -75,7 +75,7 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo",
 			"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
 		}, func(g *gputest.GPU) {
-			if g.Device.MIG != nil { // the lists of the whole GPU are all there is, and empty
+			if g.Device.MIG != nil { // only the lists of the whole GPU exist, and they are empty
 				g.Device.MIG, g.Reading.Contexts = nil, nil
 			}
 		}},
@@ -140,7 +140,7 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// undivided is a GPU in MIG mode of which nothing is known but that.
+// undivided is a GPU in MIG mode with unknown partitions.
 func undivided(g *gputest.GPU) {
 	if g.Device.MIG != nil {
 		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false

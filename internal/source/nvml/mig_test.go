@@ -15,8 +15,8 @@ func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }
 
-// TestMIGCallFails breaks one function after the other. Neither GPU may get lost
-// over it, no process may seem to have ended, and an instance is true or missing.
+// TestMIGCallFails breaks each function in turn. Neither GPU is lost, no process seems to have
+// ended, and every reported instance is correct.
 func TestMIGCallFails(t *testing.T) {
 	calls := []string{
 		"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
@@ -32,7 +32,7 @@ func TestMIGCallFails(t *testing.T) {
 				wantDivided(t, gputest.Read(t, s))
 				d.healed()
 				report := gputest.Read(t, s)
-				if code != "fail:3" && code != "fail:4" { // which are for good
+				if code != "fail:3" && code != "fail:4" { // permanent errors
 					gputest.Check(t, report, divided())
 				}
 				d.fault(anyGPU, call, code)
@@ -71,8 +71,8 @@ func wantDivided(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestMIGModeUnknown does not take the lists of a whole GPU, which are empty in MIG
-// mode, for the truth.
+// TestMIGModeUnknown checks that the lists of a whole GPU, which are empty in MIG mode, are not
+// used while the mode is unknown.
 func TestMIGModeUnknown(t *testing.T) {
 	d := newDriver(t, divided())
 	d.fault(anyGPU, "nvmlDeviceGetMigMode", "fail:999")
@@ -97,7 +97,7 @@ func TestMIGDeviceFails(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), n)
 }
 
-// TestMIGHole leaves an index out.
+// TestMIGHole checks an unused index of MIG devices.
 func TestMIGHole(t *testing.T) {
 	d, want := newDriver(t, divided()), divided()
 	first := &want.GPUs[0].Device.MIG.Instances[0]
@@ -110,7 +110,7 @@ func TestMIGHole(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), divided())
 }
 
-// TestMIGIsReadOnce counts calls: while nothing changes, a reading makes only the calls that detect
+// TestMIGIsReadOnce checks that a reading makes only the calls that detect changes while nothing
 // changes.
 func TestMIGIsReadOnce(t *testing.T) {
 	d := newDriver(t, divided())
@@ -141,8 +141,7 @@ func TestMIGIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestMIGAfterReload does not believe the instances from before: a driver forgets
-// them.
+// TestMIGAfterReload checks that instances from before a driver reload are read again.
 func TestMIGAfterReload(t *testing.T) {
 	clock := gputest.NewClock()
 	n := divided()

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestGarbageSamples drops rows that cannot be true.
+// TestGarbageSamples checks that impossible rows are dropped.
 func TestGarbageSamples(t *testing.T) {
 	clock := gputest.NewClock()
 	now := clock.Now().Wall
@@ -25,7 +25,7 @@ func TestGarbageSamples(t *testing.T) {
 		nodestate.Row(uuid, now.Add(-time.Hour), 7, 0.5, 0),                            // long ago
 		nodestate.Row(uuid, now.Add(time.Hour), 7, 0.5, 0),                             // not yet
 		nodestate.Row(uuid, now, 0, 0.5, 0),                                            // no process
-		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than all of it
+		nodestate.Row(uuid, now, 7, 371, 0),                                            // more than 100 %
 		nodestate.Row(uuid, now, 7, 0, 42),                                             //
 		fmt.Sprintf("row\tgpu=%s\ttime=%d\tpid=7\tsm=1", uuid, uint64(math.MaxUint64)), // never
 	}
@@ -42,8 +42,8 @@ func TestGarbageSamples(t *testing.T) {
 	}
 }
 
-// TestClockSetForward continues with samples after the wall clock was set forward, which makes the
-// newest sample old.
+// TestClockSetForward checks that samples are read after the wall clock was set forward, which
+// makes the newest sample old.
 func TestClockSetForward(t *testing.T) {
 	clock := gputest.NewClock()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -89,9 +89,9 @@ func (r *ring) lines(now time.Duration) (lines []string) {
 	return lines
 }
 
-// TestClockSetBack: while the ring holds samples from before the wall clock was set back, a
-// reading covers no time. The first one after that covers all of it, and divides it by what
-// processes did since.
+// TestClockSetBack checks that a reading covers no time while the ring has samples from before the
+// wall clock was set back. The first reading after that covers the whole time, and divides it by
+// the activity since then.
 func TestClockSetBack(t *testing.T) {
 	for _, by := range []time.Duration{-2 * time.Second, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -140,7 +140,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetBackWithoutSamples: a driver that gives no samples gives none then either.
+// TestClockSetBackWithoutSamples checks that a driver without samples still has none after the
+// clock was set back.
 func TestClockSetBackWithoutSamples(t *testing.T) {
 	clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}
 	var set time.Duration
@@ -154,8 +155,8 @@ func TestClockSetBackWithoutSamples(t *testing.T) {
 	}
 }
 
-// TestToldOnce reads the two clocks of an instant at different moments. The newest sample is still
-// reported once.
+// TestToldOnce checks that the newest sample is reported once although the two clocks of an instant
+// are read at different moments.
 func TestToldOnce(t *testing.T) {
 	for _, noise := range []time.Duration{-time.Millisecond, -200 * time.Nanosecond, 200 * time.Nanosecond, time.Millisecond} {
 		clock, n := gputest.NewClock(), gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
@@ -178,7 +179,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestLostSamples comes so late that the driver's ring wrapped: what is known is of
+// TestLostSamples checks a reading that is so late that the driver's ring has wrapped: it covers
 // the last ten seconds.
 func TestLostSamples(t *testing.T) {
 	clock := gputest.NewClock()

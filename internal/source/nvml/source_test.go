@@ -13,15 +13,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// pair is the node most tests read.
+// pair is the node of most tests.
 func pair() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1)}}
 }
 
 const anyGPU = "*"
 
-// TestOneCallFails breaks one function after the other, before and after the
-// driver was opened. No GPU may get lost over it, and what is read must be true.
+// TestOneCallFails breaks each function in turn, before and after the driver was opened. No GPU is
+// lost, and every reported value is correct.
 func TestOneCallFails(t *testing.T) {
 	identity := []string{
 		"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlEventSetCreate",
@@ -79,7 +79,7 @@ func wantPair(t *testing.T, report gpu.Report) {
 	}
 }
 
-// TestBlank reads a driver whose calls succeed without values.
+// TestBlank checks a driver whose calls succeed without values.
 func TestBlank(t *testing.T) {
 	d := newDriver(t, pair())
 	for _, call := range []string{"nvmlDeviceGetSerial", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetGpuFabricInfoV"} {
@@ -90,7 +90,7 @@ func TestBlank(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), d.node)
 }
 
-// TestIdentityIsReadOnce counts calls: a tick must not ask for what cannot change.
+// TestIdentityIsReadOnce checks that a tick makes no calls for constant values.
 func TestIdentityIsReadOnce(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -109,8 +109,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen leaves a lost GPU alone for a while, and the others
-// out of it.
+// TestLostIsTriedNowAndThen checks that a lost GPU is retried after a pause, without an effect on
+// the others.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -130,8 +130,8 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestIdentityIsCompleted asks again for a serial that could not be read at
-// first, and for a fabric that the GPU was still joining.
+// TestIdentityIsCompleted checks that a serial number that could not be read at first and a fabric
+// that the GPU was still joining are read again.
 func TestIdentityIsCompleted(t *testing.T) {
 	clock := gputest.NewClock()
 	n := pair()
@@ -156,7 +156,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestNoLibrary reads a node without a driver: a repeated error with the remedy, and no crash.
+// TestNoLibrary checks that a node without a driver causes a repeated error with the remedy, and no
+// crash.
 func TestNoLibrary(t *testing.T) {
 	missing := t.TempDir() + "/libnvidia-ml.so.1"
 	notALibrary := t.TempDir() + "/libnvidia-ml.so.1"
@@ -177,8 +178,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// TestNotLoaded opens a library that is there without a driver below it. To shut
-// that down would end the process.
+// TestNotLoaded checks a library without a loaded kernel driver. Shutting it down would end the
+// process.
 func TestNotLoaded(t *testing.T) {
 	n := pair()
 	n.Down = true
@@ -199,8 +200,7 @@ func TestNotLoaded(t *testing.T) {
 	}
 }
 
-// TestGPUFails answers nothing, except that something is not supported. That is
-// no reading.
+// TestGPUFails checks that a GPU that returns only errors and NOT_SUPPORTED has no reading.
 func TestGPUFails(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -243,9 +243,9 @@ func TestCountChanges(t *testing.T) {
 	}
 }
 
-// TestNoGPUTwice shortens the driver's list while a GPU hangs, so that the slots
-// keep the old numbers. By these the lost GPU's slot finds a GPU that another slot
-// serves, which must not get a second call.
+// TestNoGPUTwice shortens the driver's list while a GPU hangs, so that the slots keep the old
+// numbers. Then the slot of the lost GPU finds a GPU of another slot, which must not get a second
+// call.
 func TestNoGPUTwice(t *testing.T) {
 	for name, counted := range map[string]bool{"before the GPUs are counted": false, "afterwards": true} {
 		t.Run(name, func(t *testing.T) {
@@ -283,8 +283,8 @@ func TestNoGPUTwice(t *testing.T) {
 	}
 }
 
-// TestNothingIsForgotten renumbers the GPUs, or reloads the driver, while a healthy GPU cannot be
-// identified. Its earlier identity is kept.
+// TestNothingIsForgotten checks the identity of a healthy GPU that cannot be read again while the
+// GPUs are renumbered or the driver is reloaded. The earlier identity is kept.
 func TestNothingIsForgotten(t *testing.T) {
 	tests := map[string]func(*driver){
 		"renumbered": func(d *driver) { d.fault(d.node.GPUs[0].Device.UUID, "*", "drop") },

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes/nodestate"
 )
 
-// TestLateReading reads a GPU whose call always returns after the end of Read. Its late result is
+// TestLateReading checks a GPU whose call always returns after the end of Read. Its late result is
 // the reading of the next Read.
 func TestLateReading(t *testing.T) {
 	const call = "nvmlDeviceGetTemperature"
@@ -51,8 +51,8 @@ func TestLateReading(t *testing.T) {
 	}
 }
 
-// TestStaleReading lets a reading hang for too long to be of one moment. It is dropped, although
-// the next one is late too, which then has its samples.
+// TestStaleReading checks a reading that takes too long to describe one moment. It is dropped,
+// although the next one is late too, which then has its samples.
 func TestStaleReading(t *testing.T) {
 	for _, age := range []time.Duration{3 * time.Second, time.Hour} {
 		t.Run(age.String(), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestStaleReading(t *testing.T) {
 	}
 }
 
-// TestLateSamples gives the samples of a late reading together with those of the
+// TestLateSamples checks that the samples of a late reading are reported together with those of the
 // next one.
 func TestLateSamples(t *testing.T) {
 	const call = "nvmlDeviceGetProcessUtilization"
@@ -111,7 +111,7 @@ func TestLateSamples(t *testing.T) {
 	}
 }
 
-// TestOpeningHangs lets the calls hang that concern no single GPU.
+// TestOpeningHangs makes the calls hang that do not concern a single GPU.
 func TestOpeningHangs(t *testing.T) {
 	for _, call := range []string{"nvmlInit", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"} {
 		t.Run(call, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestOpeningHangs(t *testing.T) {
 	}
 }
 
-// TestStuckFromTheStart hides a GPU that hangs before it was identified.
+// TestStuckFromTheStart checks that a GPU that hangs before it is identified is not reported.
 func TestStuckFromTheStart(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Stuck = true
@@ -152,7 +152,7 @@ func TestStuckFromTheStart(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the GPU answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), pair())
 }
 
-// TestEverythingHangs is the one case in which GPUs that are late are an error.
+// TestEverythingHangs checks that late GPUs are an error if all of them are late.
 func TestEverythingHangs(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -165,8 +165,9 @@ func TestEverythingHangs(t *testing.T) {
 	gputest.Check(t, gputest.Eventually(t, s, "the driver answers", func(r gpu.Report, err error) bool { return len(r.Readings) == 2 }), d.node)
 }
 
-// TestReloadUnderAStuckCall must not shut the driver down during the call, nor open it over the
-// old, invalid session. It logs this, and continues when the call returns.
+// TestReloadUnderAStuckCall checks that the driver is neither shut down during a stuck call nor
+// opened again beside the old session. The log reports this, and reading continues when the call
+// returns.
 func TestReloadUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
@@ -204,7 +205,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseUnderAStuckCall leaves the driver as it is.
+// TestCloseUnderAStuckCall checks that Close does not shut the driver down during a stuck call.
 func TestCloseUnderAStuckCall(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)
