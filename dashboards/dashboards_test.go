@@ -41,7 +41,7 @@ type variable struct {
 	Datasource source
 }
 
-// expression is the variable's query, empty for the default of a text box.
+// expression returns the variable's query, empty for the default of a text box.
 func (v variable) expression() string {
 	var query struct{ Query string }
 	if v.Type != "query" || json.Unmarshal(v.Query, &query) != nil {

@@ -66,7 +66,7 @@ func ask(t *testing.T, c net.Conn, path string) {
 	}
 }
 
-// withLimits is the environment of the exporter's container.
+// withLimits returns an environment with the limits of the exporter's container.
 func withLimits(env []string) []string { return append(slices.Clone(env), "GOMEMLIMIT=100MiB") }
 
 // TestIdleConnections checks that a scraper, connected or not, gets its page at once beside a

@@ -36,8 +36,8 @@ func newDay(hours int) day {
 	return d
 }
 
-// scenario is a machine of eight GPUs: five have a new pod every second, two serve all day, and the
-// last one has short storms of processes.
+// scenario returns a machine of eight GPUs: five have a new pod every second, two serve all day,
+// and the last one has short storms of processes.
 func (d day) scenario(t *testing.T) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup("idle")

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// length is a fifth of what the table in docs/energy.md is about, so that every test
-// run can afford it. Samples are fewer and what a gap takes is a larger part.
+// length is a fifth of the time of the table in docs/energy.md, to keep the test short. There are
+// fewer samples, and a gap is a larger part of the time.
 const length = 2 * time.Minute
 
 func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
@@ -43,9 +43,9 @@ func run(t *testing.T, c accuracy.Case, length time.Duration) accuracy.Result {
 	return r
 }
 
-// TestCases: the books balance to the millijoule, and the signal is as good as samples
-// can be: within three standard errors, and a percent and a half for what changes within a
-// tick and for an idle power that is not known yet.
+// TestCases checks that the books balance to the millijoule, and that the signal's error is within
+// three standard errors of the samples plus 1.5 % for changes within a tick and for idle power that
+// is not learned yet.
 func TestCases(t *testing.T) {
 	for _, c := range accuracy.Cases(length) {
 		t.Run(c.Name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func checkRules(t *testing.T, r accuracy.Result) {
 	}
 }
 
-// contexts counts the processes of a pod that are charged for: MPS servers are not.
+// contexts counts the charged processes of a pod, which excludes MPS servers.
 func contexts(p simnode.Pod) (n float64) {
 	for _, q := range p.Containers[0].Processes {
 		if len(q.Work) > 0 && q.Work[0].Context != simnode.MPSServer {
@@ -95,7 +95,7 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
-// TestUnseen checks that hidden activity costs what docs/energy.md states.
+// TestUnseen checks that the error of hidden activity is the one in docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)
 	for _, c := range accuracy.Cases(length) {
@@ -117,8 +117,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestCompare: with idle time far less energy is in wrong accounts than by the first edition's
-// rule, on saturated GPUs no more, and the other ways to take samples do not turn that round.
+// TestCompare checks that less energy is in wrong accounts than by the first edition's rule with
+// idle time, not more on saturated GPUs, and the same under other ways to take samples.
 func TestCompare(t *testing.T) {
 	for i, how := range accuracy.Samplings()[:3] {
 		t.Run(how.Name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestSameEveryTime: nothing depends on the machine on which the bench runs.
+// TestSameEveryTime checks that the result does not depend on the machine.
 func TestSameEveryTime(t *testing.T) {
 	c := accuracy.Cases(length)[3]
 	if diff := cmp.Diff(run(t, c, 20*time.Second), run(t, c, 20*time.Second)); diff != "" {

@@ -11,9 +11,9 @@ type rule int
 
 const (
 	truth    rule = iota // the model's
-	perfect              // gpuledger's, if it saw every moment
-	charged              // gpuledger's, as it did charge
-	previous             // gpuledger's first edition's
+	perfect              // gpuledger's, with perfect samples
+	charged              // gpuledger's, as charged
+	previous             // that of gpuledger's first edition
 	smShare              // share of SM utilisation, without idle power
 	scraped              // share of SM utilisation at every scrape
 	pidInfo              // DCGM's process statistics

@@ -21,7 +21,7 @@ const (
 	address  = "https://github.com/gpuledger/gpuledger/blob/main/docs/runbooks/"
 )
 
-// foreign lists the metrics of other programs that alerts and runbooks may ask for.
+// foreign lists the metrics of other programs that alerts and runbooks may query.
 var foreign = []string{
 	"up", "ALERTS", "scrape_samples_scraped", "scrape_samples_post_metric_relabeling",
 	"kube_node_status_condition", "kube_node_status_allocatable", "kube_node_spec_unschedulable", "kube_pod_container_status_restarts_total",
@@ -44,8 +44,8 @@ func read(t *testing.T) (all []alerts.Alert, recorded []string) {
 // named matches a label in an annotation.
 var named = regexp.MustCompile(`\$labels\.(\w+)`)
 
-// TestAlerts: every alert has what the notifications and the runbooks' addresses rely
-// on, and asks for metrics that exist.
+// TestAlerts checks that every alert has the labels and annotations that notifications and runbook
+// addresses need, and queries existing metrics.
 func TestAlerts(t *testing.T) {
 	all, recorded := read(t)
 	exists := promql.Known(slices.Concat(foreign, recorded)...)
@@ -97,7 +97,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestCases: every alert has a case in which it fires and one in which it does not.
+// TestCases checks that every alert has a case in which it fires and one in which it does not.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")
 	if err != nil || len(files) == 0 {
@@ -130,11 +130,11 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// headings are what a runbook consists of.
+// headings are the sections of a runbook.
 var headings = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
 
-// TestRunbooks: every alert has its runbook, every runbook its alert, and what they all
-// ask for exists.
+// TestRunbooks checks that every alert has a runbook and every runbook an alert, and that they
+// query existing metrics.
 func TestRunbooks(t *testing.T) {
 	files, err := filepath.Glob(runbooks + "/gpuledger-*.md")
 	if err != nil {

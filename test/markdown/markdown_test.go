@@ -25,7 +25,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPut: what stands around the markers stays, and a file without them is not touched.
+// TestPut checks that the text around the markers is unchanged, and that a file without markers is
+// not written.
 func TestPut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "doc.md")
 	write := func(text string) {

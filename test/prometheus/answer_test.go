@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDifferences: nothing that is wrong with an answer is passed over.
+// TestDifferences checks that every difference is reported.
 func TestDifferences(t *testing.T) {
 	of := func(pod string, value float64) prometheus.Sample {
 		return prometheus.Sample{Labels: map[string]string{"namespace": "ml", "pod": pod}, Value: value}

@@ -36,7 +36,7 @@ import (
 // The page of an exporter of another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects are a Node with GPUs according to all sources, and the pod of its exporter.
+// objects returns a Node with GPUs according to all sources, and the pod of its exporter.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)

@@ -34,8 +34,8 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// installed returns the kinds of an API server; one of them was installed after the first request.
-// All callers see the old kinds before one of them requests the new ones.
+// installed has the kinds of an API server; one of them is installed after the first request. All
+// callers see the old kinds before one of them requests the new ones.
 type installed struct {
 	meta.ResettableRESTMapperWithContext
 	first sync.WaitGroup

@@ -110,7 +110,7 @@ var longAgo = time.Unix(1_700_000_000, 0)
 // ringLate is the age of the ring's newest sample at a reading, as newOffice writes it.
 const ringLate = 100 * time.Millisecond
 
-// two are the accounts of two processes of the same age.
+// two returns the accounts of two processes of the same age.
 func two(samples, sm7, sm8 int) map[uint32]kept {
 	return map[uint32]kept{7: {longAgo, samples, sm7, sm7 / 2}, 8: {longAgo, samples, sm8, 0}}
 }
@@ -125,8 +125,8 @@ func TestAccounting(t *testing.T) {
 	o.want(time.Second, gpu.Sample{PID: 7}, gpu.Sample{PID: 8, SM: 1})
 }
 
-// TestAccountingStandsStill checks that a reading without an update of the driver has no activity,
-// up to a limit.
+// TestAccountingStandsStill checks that readings cover no time until the driver's next update, up
+// to a limit.
 func TestAccountingStandsStill(t *testing.T) {
 	o := newOffice(t, two(10, 0, 0))
 	o.keep(two(17, 700, 0))

@@ -24,7 +24,7 @@ const (
 	none   = -1
 )
 
-// eight is the node with the faulty driver.
+// eight returns the node with the faulty driver.
 func eight() gputest.Node {
 	var n gputest.Node
 	for i := range 8 {
@@ -113,7 +113,7 @@ func withGauges(calls map[string]call) map[string]call {
 	return calls
 }
 
-// always is a call on a GPU that has the same effect first and later.
+// always returns a call on a GPU that has the same effect at first and later.
 func always(i int, e effect) call { return call{i, e, e} }
 
 func lost(g *gputest.GPU) { g.Lost = true }

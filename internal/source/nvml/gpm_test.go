@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// working is a node with a GPU whose instances are active, and an undivided GPU.
+// working returns a node with a GPU whose instances are active, and an undivided GPU.
 func working() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Busy(0), gputest.Full(1)}}
 }

@@ -140,17 +140,17 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// undivided is a GPU in MIG mode with unknown partitions.
+// undivided changes a GPU to one in MIG mode with unknown partitions.
 func undivided(g *gputest.GPU) {
 	if g.Device.MIG != nil {
 		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
 
-// unmonitored is a GPU in MIG mode that does not report the activity of its instances.
+// unmonitored changes a GPU to one that does not report the activity of its instances.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced is a GPU in MIG mode that reports the place of no instance.
+// unplaced changes a GPU to one that does not report the place of its instances.
 func unplaced(g *gputest.GPU) {
 	if g.Device.MIG == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided is a node with a GPU in MIG mode and one without.
+// divided returns a node with a GPU in MIG mode and one without.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// pair is the node of most tests.
+// pair returns the node of most tests.
 func pair() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Full(0), gputest.Full(1)}}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The windows that the questions ask about, back from the end.
+// The windows of the questions, which end at the end of the tape.
 var (
 	lastHour   = window{end - 60, end}
 	lastDay    = window{end - day, end}
@@ -17,8 +17,7 @@ var (
 	everything = window{end - 90*day, end}
 )
 
-// answers are the answers at the end of the tape. Windows that may be chosen are a
-// day.
+// answers returns the expected results at the end of the tape. The variable $window is a day.
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
@@ -58,7 +57,7 @@ func (p *tape) placements(serial, chassis string) map[string]prometheus.Answer {
 
 func one(n int) prometheus.Answer { return prometheus.Answer{Want: map[string]float64{"": float64(n)}} }
 
-// moments returns when a board was seen first, or last, in seconds since 1970.
+// moments returns the first or the last time of a board, in seconds since the epoch.
 func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {
@@ -76,8 +75,7 @@ func (p *tape) moments(w window, k key, last bool) map[string]float64 {
 	return found
 }
 
-// several counts for each board how many values of a label it had, where it had more
-// than one.
+// several returns, for each board with more than one value of a label, the number of values.
 func (p *tape) several(boards map[string]float64, label string) map[string]float64 {
 	counts := make(map[string]float64)
 	for serial := range boards {
@@ -88,13 +86,13 @@ func (p *tape) several(boards map[string]float64, label string) map[string]float
 	return counts
 }
 
-// without returns what the first has and the second has not.
+// without returns the elements of the first that the second lacks.
 func without(a, b map[string]float64) map[string]float64 {
 	maps.DeleteFunc(a, func(k string, _ float64) bool { _, there := b[k]; return there })
 	return a
 }
 
-// The keys by what others report of a pod, and the labels that they are made of.
+// Keys by the labels that other programs report for a pod.
 func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }
@@ -109,7 +107,7 @@ var byNamespace = []string{"cluster", "namespace"}
 
 var byWorkload = []string{"cluster", "namespace", "workload_kind", "workload_name"}
 
-// price is that of a kilowatt hour.
+// price is the price of a kilowatt hour.
 const price = 0.25
 
 func (p *tape) statements(serial string) map[string]prometheus.Answer {
@@ -151,7 +149,7 @@ func scaled(values map[string]float64, factor float64) map[string]float64 {
 	return values
 }
 
-// hours counts the hours of the last day in which each rule had something to add up.
+// hours counts the hours of the last day in which each rule had samples.
 func (p *tape) hours() map[string]float64 {
 	counts := make(map[string]float64)
 	for _, of := range []struct{ rule, metric string }{
@@ -166,7 +164,7 @@ func (p *tape) hours() map[string]float64 {
 	return counts
 }
 
-// waste are estimates: increase() guesses what is beyond the first and the last sample.
+// waste returns estimates, because increase() extrapolates beyond the first and the last sample.
 func (p *tape) waste() map[string]prometheus.Answer {
 	const idle, allocated, active = "gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total"
 	seconds := func(k key) map[string]float64 {

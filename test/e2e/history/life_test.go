@@ -18,26 +18,26 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The nodes, and the position in which the board that moves sits in each of them.
+// The nodes, and the position of the moving board in each of them.
 const (
 	nodeA, nodeB, nodeC = 0, 1, 2 // A and B in the east, C in the west
 	traveller           = 0
 	spare               = 9 // the machine whose boards replace the moved ones
 )
 
-// scrape is the interval of every scrape, and retention how long the ended are shown.
+// scrape is the interval of all scrapes, retention that of ended pods.
 const (
 	scrape    = time.Second
 	retention = 3 * time.Second
 )
 
-// life is a fleet and what happens to it.
+// life is a fleet with its history so far.
 type life struct {
 	t        *testing.T
 	fleet    *fleet.Fleet
 	nodes    []fleet.Node
 	booted   []*program.Program
-	legs     map[int][]*leg     // of each node, one for each boot
+	legs     map[int][]*leg     // of each node, one per boot
 	servers  map[string]*server // by cluster
 	receive  fleet.Receive
 	thanos   *program.Program // the Receive
@@ -96,7 +96,7 @@ func (l *life) boot(i int) {
 	l.legs[i] = append(l.legs[i], first)
 }
 
-// remember keeps what a node served last in this boot.
+// remember stores the last pages of a node in this boot.
 func (l *life) remember(i int) {
 	l.t.Helper()
 	newest := l.legs[i][len(l.legs[i])-1]
@@ -119,7 +119,7 @@ func (l *life) startPrometheus(cluster string) {
 	p, err := l.fleet.StartPrometheus(l.t.Context(), s.Prometheus)
 	check(l.t, err)
 	s.program = p
-	// A server discovers its targets for some seconds.
+	// A server needs some seconds to discover its targets.
 	eventually(l.t, cluster+" is scraped", func() error {
 		now := time.Now()
 		scraped, err := prometheus.Query(l.t.Context(), s.URL(), fmt.Sprintf("timestamp(up) > %d and up == 1", began.Unix()), now)
@@ -130,8 +130,7 @@ func (l *life) startPrometheus(cluster string) {
 	})
 }
 
-// move takes the traveller from one node to another, with both powered off. The
-// first gets a new board.
+// move moves the traveller from one node to another while both are off. The first gets a new board.
 func (l *life) move(from, to int) {
 	l.t.Helper()
 	for _, i := range []int{from, to} {
@@ -160,7 +159,7 @@ func (l *life) serial(i, position int) string {
 	return sc.GPUs[position].Serial
 }
 
-// pod returns the full name of a pod of a node.
+// pod returns the namespace and name of a pod of a node.
 func (l *life) pod(i int, name string) string {
 	sc, err := l.nodes[i].Simulated()
 	check(l.t, err)
@@ -173,7 +172,7 @@ func (l *life) pod(i int, name string) string {
 	return ""
 }
 
-// ask asks Thanos.
+// ask queries Thanos.
 func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	l.t.Helper()
 	samples, err := prometheus.Query(l.t.Context(), l.query, promql, at)
@@ -181,7 +180,7 @@ func (l *life) ask(promql string, at time.Time) []prometheus.Sample {
 	return samples
 }
 
-// pass lets time go by in which nothing but ordinary life happens.
+// pass lets time pass with ordinary events only.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -191,17 +190,18 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
-// observer reads the record of every node all the time, and keeps the highest value of each counter.
+// observer reads the record of every node continuously, and keeps the highest value of each
+// counter.
 type observer struct {
 	mu      sync.Mutex
 	highest map[series]float64
-	newest  map[series]bool // what the last page of its node had
+	newest  map[series]bool // series on the last page of its node
 }
 
-// series is a series of the record, by the labels that the tests look at.
+// series identifies a series of the record by the labels that the tests use.
 type series struct{ Name, Node, Serial, Pod string }
 
-// watch runs a observer until the test ends.
+// watch runs an observer until the test ends.
 func watch(t *testing.T, nodes []fleet.Node) *observer {
 	w := &observer{highest: make(map[series]float64), newest: make(map[series]bool)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -229,7 +229,7 @@ func (w *observer) read(ctx context.Context, n fleet.Node) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sc, _ := n.Simulated() // the name is always the same
+	sc, _ := n.Simulated() // the metric name is always the same
 	maps.DeleteFunc(w.newest, func(s series, _ bool) bool { return s.Node == sc.Node })
 	for name, mf := range page {
 		for _, m := range mf.Metric {
@@ -257,7 +257,7 @@ func (w *observer) shows(s series) bool {
 	return w.newest[s]
 }
 
-// pages reads both pages of a node as one, when there are so many allocations or more.
+// pages reads both pages of a node as one, once there is at least the given number of allocations.
 func pages(ctx context.Context, n fleet.Node, allocations int) (exposition.Page, error) {
 	page, err := exposition.Scrape(ctx, "http://"+n.Address+"/metrics")
 	if err != nil {

@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package history_test holds the long-term record against what happened: simulated
-// nodes with the real exporter, a real Prometheus in each of two clusters, which
-// write to a real Thanos. A board is moved to another node and to another cluster,
-// pods end, a node dies, and each server is down for a while.
+// Package history_test compares the long-term record with the events of a fleet: simulated nodes
+// with the real exporter, and a real Prometheus in each of two clusters, which write to a real
+// Thanos. A board is moved to another node and to another cluster, pods end, a node dies, and each
+// server is down for a while.
 package history_test
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// patience is how long something may take that takes a second on an idle machine.
+// patience is the timeout of steps that take a second on an idle machine.
 const patience = 2 * time.Minute
 
-// eventually waits until there is no error.
+// eventually repeats a check until it returns no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()

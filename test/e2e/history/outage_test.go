@@ -16,12 +16,12 @@ const (
 	board      = "gpuledger_board_energy_joules_total"
 )
 
-// lag bounds what a counter can gain after the last scrape before its end: two
-// intervals at the limit of an H100.
+// lag is the maximum increase of a counter after its last scrape: two intervals at the power limit
+// of an H100.
 const lag = float64(2*scrape/time.Second) * 700
 
-// TestLife runs through the outages, the moves and the death of a node, and compares Thanos'
-// answers with it.
+// TestLife causes outages, moves and the death of a node, and compares the results of Thanos with
+// them.
 func TestLife(t *testing.T) {
 	l := begin(t)
 	pass(t, 2*scrape)
@@ -47,7 +47,7 @@ func TestLife(t *testing.T) {
 	t.Run("questions", func(t *testing.T) { l.askHistory(t) })
 }
 
-// askHistory asks the questions of the docs about this life, played slowly.
+// askHistory runs the documented queries on this life, slowed down.
 func (l *life) askHistory(t *testing.T) {
 	for _, s := range l.servers {
 		s.program.Stop()
@@ -62,7 +62,7 @@ func (l *life) askHistory(t *testing.T) {
 	})
 }
 
-// thanosDown: what is scraped while Thanos is down comes when it is up again.
+// thanosDown checks that samples scraped while Thanos is down arrive when it is up again.
 func (l *life) thanosDown(t *testing.T) {
 	l.thanos.Stop()
 	down := time.Now()
@@ -85,8 +85,8 @@ func (l *life) thanosDown(t *testing.T) {
 	})
 }
 
-// prometheusDown takes down the Prometheus of the east until a pod of each of its
-// nodes has ended and its account is retired. It returns the series of these pods.
+// prometheusDown stops the Prometheus of the cluster east until a pod of each of its nodes has
+// ended and its account is retired. It returns the series of these pods.
 func (l *life) prometheusDown() map[series]bool {
 	l.t.Helper()
 	ending := make(map[series]bool)
@@ -110,7 +110,7 @@ func (l *life) prometheusDown() map[series]bool {
 	return ending
 }
 
-// arrived waits until Thanos has what was scraped until a moment.
+// arrived waits until Thanos has all samples up to a moment.
 func (l *life) arrived(at time.Time) {
 	l.t.Helper()
 	eventually(l.t, "Thanos has everything", func() error {
@@ -124,7 +124,7 @@ func (l *life) arrived(at time.Time) {
 	})
 }
 
-// checkMoves: the board that moved, and no other, was in three nodes and two clusters.
+// checkMoves checks that only the moved board was in three nodes and two clusters.
 func (l *life) checkMoves(t *testing.T, now time.Time) {
 	moved := l.serial(nodeC, traveller)
 	for by, want := range map[string]float64{"node": 3, "cluster": 2, "system_uuid": 3} {
@@ -135,8 +135,8 @@ func (l *life) checkMoves(t *testing.T, now time.Time) {
 	}
 }
 
-// checkMissed: of a pod that ended while Prometheus was down, Thanos has what it used until
-// then; of its board it has everything, so that the rest is known to be missing.
+// checkMissed checks that Thanos has the energy of a pod that ended while Prometheus was down only
+// up to the outage, and all energy of its board, which shows that the rest is missing.
 func (l *life) checkMissed(t *testing.T, missed map[series]bool, at time.Time) {
 	value := func(s series) float64 {
 		found := l.ask(fmt.Sprintf("max_over_time(%s{node=%q,serial=%q,pod=%q}[1h])", s.Name, s.Node, s.Serial, s.Pod), at)
@@ -179,7 +179,7 @@ func (l *life) checkStatement(t *testing.T, missed map[series]bool, now time.Tim
 	}
 }
 
-// checkDead: a node that died is where it was, in the past, and nowhere now.
+// checkDead checks that a dead node has its place in the past and none now.
 func (l *life) checkDead(t *testing.T, now time.Time) {
 	dead := l.name(nodeA)
 	if found := l.ask(fmt.Sprintf("%s{node=%q}", placement, dead), now); len(found) != 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// The minutes of the tape. A tray was there for an hour, nine days before everything
-// else; a node needs ten minutes to boot.
+// The minutes of the tape. A tray was present for an hour, nine days before the rest; a node takes
+// ten minutes to boot.
 const (
 	oldTray    = -9 * 24 * 60
 	firstMove  = 20 * 60
@@ -26,12 +26,12 @@ const (
 	day        = 24 * 60
 )
 
-// record puts the legs of a life on a tape.
+// record writes the legs of a life to a tape.
 func (l *life) record(old *leg) *tape {
 	p := &tape{began: time.Now().Truncate(time.Hour).Add(-(end + 120) * time.Minute), lines: make(map[string]*line)}
 	old.from, old.to = oldTray, oldTray+60
 	p.play(l.t, old)
-	boots := map[int][][2]int{ // of each node
+	boots := map[int][][2]int{ // previous end of each node
 		nodeA: {{0, firstMove}, {firstMove + booting, death}},
 		nodeB: {{0, firstMove}, {firstMove + booting, secondMove}, {secondMove + booting, end + 60}},
 		nodeC: {{0, secondMove}, {secondMove + booting, end + 60}},
@@ -46,7 +46,7 @@ func (l *life) record(old *leg) *tape {
 	return p
 }
 
-// tray is a tray of a rack that served for a while.
+// tray returns a tray of a rack that was present for a while.
 func tray(t *testing.T, f *fleet.Fleet) *leg {
 	t.Helper()
 	n := fleet.Node{Cluster: "west", Scenario: "gb200", Machine: simnode.Machine{Number: 3}, Address: program.AddressFor(t)}
@@ -64,8 +64,8 @@ func tray(t *testing.T, f *fleet.Fleet) *leg {
 	return l
 }
 
-// store has a Prometheus of each cluster evaluate the rules over the tape, and puts
-// both into a bucket. It returns the URL of a Query over it.
+// store lets a Prometheus of each cluster evaluate the rules over the tape, and uploads both to a
+// bucket. It returns the URL of a Query over it.
 func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	t.Helper()
 	blocks := make(map[string]string)
@@ -75,7 +75,7 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 		check(t, s.Load(t.Context(), p.openMetrics(cluster)))
 		p.evaluate(t, s, "placement.yaml", oldTray)
 		p.evaluate(t, s, "energy.yaml", 0)
-		// A rule that reads another finds it in the blocks, the second time.
+		// A rule that reads another rule finds its results in the blocks at the second evaluation.
 		p.evaluate(t, s, "energy.yaml", 0)
 	}
 	grpc, err := f.StartStore(t.Context(), blocks)
@@ -89,8 +89,8 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	return url
 }
 
-// evaluate lets the Prometheus of a cluster evaluate rules over its history, from a minute
-// on, and keep the results.
+// evaluate lets the Prometheus of a cluster evaluate rules over its history from a minute on, and
+// store the results.
 func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "..", "dashboards", "rules", rules))
@@ -98,10 +98,10 @@ func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from in
 	check(t, s.Evaluate(t.Context(), file, p.at(from), p.at(end+60)))
 }
 
-// nothing is the question that a sound record answers with nothing.
+// nothing is the title of the query that returns nothing for a correct record.
 const nothing = "Pods with several series on a GPU"
 
-// askAll asks every question of the history, and every answer is to a question.
+// askAll runs every query about the history, and checks that every expected result has a query.
 func (p *tape) askAll(t *testing.T, url string, variables map[string]string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)

@@ -16,15 +16,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/fleet"
 )
 
-// leg is one boot of a node in real time: what it served first and last.
+// leg is one boot of a node in real time, with its first and last page.
 type leg struct {
 	node        fleet.Node
 	first, last exposition.Page
-	from, to    int // the minutes of the tape for which it stands
+	from, to    int // its minutes on the tape
 }
 
-// tape is the legs played slowly: the seconds of each are its hours, and its counters
-// grow evenly. So there are days to ask about, and every answer is known.
+// tape contains the legs in slow motion: a second becomes an hour, and counters grow evenly. So
+// queries can cover days, and every result is known.
 type tape struct {
 	began time.Time // minute 0
 	lines map[string]*line
@@ -46,8 +46,8 @@ var families = []string{
 	"gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total",
 }
 
-// play puts a leg on the tape. What the last page does not have stands as it was on
-// the first, and ends halfway.
+// play writes a leg to the tape. A series that the last page lacks keeps its first value and ends
+// halfway.
 func (p *tape) play(t *testing.T, l *leg) {
 	t.Helper()
 	sc, err := l.node.Simulated()
@@ -93,7 +93,7 @@ func (s *line) add(minute int, value float64) {
 	s.minutes, s.values = append(s.minutes, minute), append(s.values, value)
 }
 
-// beside adds series of pods from other sources: the reconciler, and kube-state-metrics.
+// beside adds series of pods from other sources: the reconciler and kube-state-metrics.
 func (p *tape) beside() {
 	for _, s := range slices.Collect(maps.Values(p.lines)) {
 		if s.name != "gpuledger_allocation_seconds_total" {
@@ -118,7 +118,7 @@ func (p *tape) beside() {
 	}
 }
 
-// base is the name of the workload that the series' pod is of.
+// base returns the name of the workload of the series' pod.
 func (s *line) base() string {
 	base, _, _ := strings.Cut(s.labels["pod"], "-")
 	return base
@@ -126,7 +126,7 @@ func (s *line) base() string {
 
 func teamOfNamespace(namespace string) string { return "the-team-of-" + namespace }
 
-// teamOfWorkload gives one team to all workloads but one.
+// teamOfWorkload returns the same team for all workloads except one.
 func teamOfWorkload(name string) string {
 	if name == "chat" {
 		return "chatters"
@@ -137,7 +137,7 @@ func teamOfWorkload(name string) string {
 // at returns a moment of the tape.
 func (p *tape) at(minute int) time.Time { return p.began.Add(time.Duration(minute) * time.Minute) }
 
-// openMetrics writes what is known in a cluster as text.
+// openMetrics writes the series of a cluster as text.
 func (p *tape) openMetrics(cluster string) []byte {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(p.lines)) {
@@ -186,10 +186,10 @@ func (s *line) grown(w window, first bool) (sum float64) {
 	return sum
 }
 
-// key returns the element of an answer that a series belongs to, false for none.
+// key returns the element of a result to which a series belongs, false for none.
 type key func(*line) (key string, ok bool)
 
-// by is a key made of labels.
+// by returns a key of the given labels.
 func by(names ...string) key {
 	return func(s *line) (string, bool) { return s.key(names), true }
 }
@@ -207,7 +207,7 @@ func (s *line) key(names []string) string {
 	return strings.Join(values, " ")
 }
 
-// where limits a key to the series that have a label.
+// where restricts a key to series with a label.
 func (k key) where(name, value string) key {
 	return func(s *line) (string, bool) {
 		if s.labels[name] != value {
@@ -217,7 +217,7 @@ func (k key) where(name, value string) key {
 	}
 }
 
-// sum adds up a counter of the tape, as grown does.
+// sum adds up the increases of a counter on the tape by key.
 func (p *tape) sum(name string, w window, first bool, k key) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, s := range p.lines {
@@ -228,7 +228,7 @@ func (p *tape) sum(name string, w window, first bool, k key) map[string]float64 
 	return sums
 }
 
-// present lists which keys a metric had in a window, as a query by group does.
+// present returns the keys of a metric in a window, like a query with group.
 func (p *tape) present(name string, w window, k key) map[string]float64 {
 	found := make(map[string]float64)
 	for _, s := range p.lines {

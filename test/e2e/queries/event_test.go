@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// event is a line of the reconciler's events, as far as it is looked at.
+// event has the compared fields of a line of the reconciler's events.
 type event struct {
 	Event, ID, Pod    string
 	From, To          string

@@ -25,7 +25,7 @@ type history struct {
 }
 
 // stand adds a page that is valid from one minute to another, the last one included. The programs'
-// metrics of themselves are left out.
+// own runtime metrics are omitted.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {
@@ -49,7 +49,7 @@ func (h *history) add(mf *dto.MetricFamily, m *dto.Metric, minute int) {
 	all.Metric = append(all.Metric, &dto.Metric{Label: m.Label, Gauge: m.Gauge, Counter: m.Counter, Untyped: m.Untyped, TimestampMs: &ms})
 }
 
-// openMetrics writes the history as text, where all samples of a series stand together.
+// openMetrics writes the history as text, in which the samples of a series are together.
 func (h *history) openMetrics(t *testing.T) []byte {
 	t.Helper()
 	var text strings.Builder
@@ -67,7 +67,7 @@ func (h *history) openMetrics(t *testing.T) []byte {
 }
 
 // serve starts a Prometheus with the history, and returns its URL. Its queries look back for one
-// interval only, so that a page ends at its end.
+// interval only, so that no page is visible after its end.
 func (h *history) serve(t *testing.T) string {
 	t.Helper()
 	s := server(t)
@@ -78,7 +78,7 @@ func (h *history) serve(t *testing.T) string {
 	return s.URL()
 }
 
-// server returns a Prometheus that has nothing and does nothing, to be started.
+// server returns an empty Prometheus that does not run yet.
 func server(t *testing.T) prometheus.Server {
 	t.Helper()
 	programs, err := prometheus.FromEnv()

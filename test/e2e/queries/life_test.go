@@ -19,9 +19,9 @@ import (
 
 const team = "research"
 
-// life is what happens in the cluster: a CronJob's Job with two pods of eight GPUs
-// that runs for two hours, a Deployment's pod of two GPUs that is killed once, and a
-// pod that no node has four GPUs for.
+// life has the events in the cluster: a CronJob's Job with two pods of eight GPUs that runs for two
+// hours, a Deployment's pod of two GPUs that is killed once, and a pod of four GPUs that fits on no
+// node.
 type life struct {
 	*watched
 	t     *testing.T
@@ -31,9 +31,9 @@ type life struct {
 	pods                            map[string]*corev1.Pod
 }
 
-// The minutes at which something happens.
+// The minutes of the events.
 const (
-	atStart    = 10  // all that can run does
+	atStart    = 10  // all pods run, except the pending one
 	atKill     = 70  // the Deployment's pod is killed and runs again
 	atEnd      = 130 // the Job ends
 	lastMoment = 139
@@ -45,7 +45,7 @@ func newLife(t *testing.T, w *watched) *life {
 	ctx, client := t.Context(), w.Client
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
 	check(t, err)
-	// Without a controller for it, a namespace has no account for its pods.
+	// No controller creates the service account for the pods of a namespace.
 	_, err = client.CoreV1().ServiceAccounts(team).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	check(t, err)
 	l.makeJob()
@@ -104,7 +104,7 @@ func template(restart corev1.RestartPolicy) corev1.PodTemplateSpec {
 	}
 }
 
-// makePod makes a pod, bound to a node from the start: there is no scheduler.
+// makePod creates a pod that is bound to a node, since there is no scheduler.
 func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, kind schema.GroupVersionKind) {
 	l.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "serving"}}, Spec: template(corev1.RestartPolicyAlways).Spec}
@@ -118,7 +118,7 @@ func (l *life) makePod(name string, gpus int, node string, owner metav1.Object, 
 	l.pods[name] = p
 }
 
-// set writes a pod's status, as its kubelet would.
+// set writes a pod's status like its kubelet.
 func (l *life) set(name string, change func(*corev1.PodStatus)) {
 	l.t.Helper()
 	pods := l.Client.CoreV1().Pods(team)
@@ -144,7 +144,7 @@ func (l *life) wait() {
 	})
 }
 
-// run has a pod run.
+// run sets a pod to running.
 func (l *life) run(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Phase, s.StartTime, s.PodIP, s.PodIPs = corev1.PodRunning, new(l.at(atStart)), "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
@@ -156,7 +156,7 @@ func (l *life) run(name string) {
 	})
 }
 
-// kill has a pod's container killed and started again.
+// kill sets a pod's container to killed and restarted.
 func (l *life) kill(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Conditions = conditions(corev1.ConditionFalse, l.at(atStart), l.at(atKill))
@@ -167,7 +167,7 @@ func (l *life) kill(name string) {
 	})
 }
 
-// end has a pod succeed.
+// end sets a pod to succeeded.
 func (l *life) end(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodSucceeded
@@ -178,7 +178,7 @@ func (l *life) end(name string) {
 	})
 }
 
-// endJob has the Job end, by the rules that the API server has for it.
+// endJob sets the Job to complete, with the status that the API server requires.
 func (l *life) endJob() {
 	l.t.Helper()
 	jobs := l.Client.BatchV1().Jobs(team)
@@ -196,8 +196,8 @@ func (l *life) endJob() {
 	check(l.t, err)
 }
 
-// pages returns what both programs serve, once kube-state-metrics shows what was
-// written last and the reconciler shows all pods.
+// pages returns the pages of both programs, once kube-state-metrics shows the last write and the
+// reconciler shows all pods.
 func (l *life) pages(metric string, labels map[string]string, value float64) []exposition.Page {
 	l.t.Helper()
 	var pages []exposition.Page

@@ -3,7 +3,7 @@
 // Package queries_test evaluates the queries of docs/queries.md on pages of a real
 // kube-state-metrics and a real reconciler, taken at a few moments in the life of some pods of a
 // real API server. A real Prometheus gets each page as if it had been valid for a while, so that
-// every answer is known to the last digit.
+// every result is known exactly.
 package queries_test
 
 import (
@@ -20,14 +20,14 @@ import (
 // stateMetricsEnv names the folder with kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// patience is how long a program may need until it answers.
+// patience is the timeout of a program's start.
 const patience = 2 * time.Minute
 
 // watched is a cluster and the two programs that watch it.
 type watched struct {
 	*cluster.Cluster
 	stateMetrics, reconciler string // URLs of their pages
-	log                      string // the file with what the reconciler writes
+	log                      string // the file with the reconciler's output
 }
 
 // watch starts a cluster and the two programs. They end with the test.
@@ -56,8 +56,8 @@ func startStateMetrics(t *testing.T, kubeconfig string) (url string) {
 	return "http://" + address + "/metrics"
 }
 
-// startReconciler runs the reconciler as one replica, with all rights: what it may do
-// is tested elsewhere.
+// startReconciler runs one replica of the reconciler with all rights; its own rights are tested
+// elsewhere.
 func startReconciler(t *testing.T, kubeconfig string) (url, log string) {
 	t.Helper()
 	dir, address := t.TempDir(), program.AddressFor(t)
@@ -75,7 +75,7 @@ func start(t *testing.T, path string, args ...string) *program.Program {
 	return p
 }
 
-// scrape returns a page, once it is served.
+// scrape returns a page once it is served.
 func scrape(t *testing.T, url string) exposition.Page {
 	t.Helper()
 	var page exposition.Page
@@ -86,7 +86,7 @@ func scrape(t *testing.T, url string) exposition.Page {
 	return page
 }
 
-// eventually waits until there is no error.
+// eventually repeats a check until it returns no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()

@@ -19,7 +19,8 @@ import (
 // part is the heading of the tested queries.
 const part = "Workloads and pods"
 
-// TestQueries: every query of the part gives the answer, and every answer is of a query.
+// TestQueries checks that every query of the part returns the expected result, and that every
+// expected result has a query.
 func TestQueries(t *testing.T) {
 	l := newLife(t, watch(t))
 	url := l.record().serve(t)
@@ -52,7 +53,7 @@ func TestQueries(t *testing.T) {
 	t.Run("events", l.checkEvents)
 }
 
-// record takes the pages and lets each stand for its time.
+// record repeats the pages for their time.
 func (l *life) record() *history {
 	h := &history{families: make(map[string]*dto.MetricFamily), began: l.began}
 	stand := func(pages []exposition.Page, from, to int) {
@@ -80,7 +81,7 @@ func (l *life) record() *history {
 	return h
 }
 
-// running waits until so many pods are shown running.
+// running waits until the given number of pods is shown as running.
 func (l *life) running(want int) (pages []exposition.Page) {
 	eventually(l.t, "the pods are shown running", func() error {
 		pages = l.pages("kube_pod_status_phase", map[string]string{"phase": "Running"}, 1)
@@ -94,7 +95,7 @@ func (l *life) running(want int) (pages []exposition.Page) {
 	return pages
 }
 
-// addExporter adds the exporter's series: there are no devices.
+// addExporter adds the exporter's series, since there are no devices.
 func (l *life) addExporter(h *history) {
 	for name, pod := range l.pods {
 		gpus := map[string]int{"chat-6f-x": 2, "nightly-1-a": 8, "nightly-1-b": 8}[name]
@@ -138,7 +139,7 @@ func (h *history) device(t *testing.T, name string, labels map[string]string, va
 	h.add(&dto.MetricFamily{Name: &name, Type: all[i].Type.ToDTO()}, m, minute)
 }
 
-// variables are what a query looks for.
+// variables returns the variables of a query.
 func (l *life) variables(title string) map[string]string {
 	workload := l.cron
 	if title == "When was it first seen" || title == "When was it last seen" {
@@ -149,7 +150,7 @@ func (l *life) variables(title string) map[string]string {
 	}
 }
 
-// answers are the answers, at the last moment.
+// answers returns the expected results at the last moment.
 func (l *life) answers() map[string]prometheus.Answer {
 	const hour = 3600.0
 	begun := float64(l.at(0).Unix())

@@ -22,10 +22,10 @@ import (
 
 const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 
-// zeros is the feature by which Prometheus counts what came before its first scrape.
+// zeros is the feature with which Prometheus counts the increase before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
-// TestScrapeConfig: the scrape configuration is good for a server and for an agent.
+// TestScrapeConfig checks that the scrape configuration is valid for a server and for an agent.
 func TestScrapeConfig(t *testing.T) {
 	for _, flags := range [][]string{{"--lint=all", "--lint-fatal"}, {"--agent"}} {
 		if err := server(t).Promtool(t.Context(), append([]string{"check", "config", scrapeConfig}, flags...)...); err != nil {
@@ -34,8 +34,8 @@ func TestScrapeConfig(t *testing.T) {
 	}
 }
 
-// beside are series of the reconciler and kube-state-metrics, by the paths of their pages here.
-// Only series of teams and workloads are sent.
+// beside has series of the reconciler and kube-state-metrics, by the paths of their pages in the
+// test. Only series of teams and workloads are sent.
 var beside = map[string]string{
 	"/metrics": `gpuledger_pod_info{pod_uid="u1"} 1
 gpuledger_pod_labels{pod_uid="u1",label_team="red"} 1
@@ -47,8 +47,7 @@ kube_pod_info{pod="a"} 1
 `,
 }
 
-// hours are rules that give a sample at once, where those of dashboards/rules need an
-// hour.
+// hours are rules with a sample at once, in place of those of dashboards/rules, which need an hour.
 const hours = `groups:
 - name: hours
   interval: 1s
@@ -126,7 +125,7 @@ func checkRecord(t *testing.T, url string) {
 	}
 }
 
-// eventuallyHas waits until the server has as many series of each name, and no others.
+// eventuallyHas waits until the server has exactly the given number of series of each name.
 func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
@@ -144,9 +143,8 @@ func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Fatalf("series (-want +got):\n%s", cmp.Diff(want, got))
 }
 
-// shipped returns the scrape configuration for one exporter, one server of what
-// is beside it, and one archive. Scrapes are so far apart that the
-// first one finds counters that have moved.
+// shipped returns the scrape configuration for one exporter, one server of the other series, and
+// one archive. Scrapes are so far apart that counters have increased before the first one.
 func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)

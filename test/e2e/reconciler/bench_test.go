@@ -18,24 +18,24 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// The size of the benchmark's cluster, and how long it is watched doing nothing.
+// The size of the benchmark's cluster, and the time for which it is watched without changes.
 var (
 	benchNodes  = flag.Int("nodes", 500, "nodes of the benchmark, each with an exporter of 8 GPUs")
 	benchPods   = flag.Int("pods", 5000, "GPU pods of the benchmark")
 	benchSteady = flag.Duration("steady", time.Minute, "time of the benchmark's steady state")
 )
 
-// What the figures may be.
+// The limits of the measurements.
 const (
 	maxColdStart = 6 * time.Minute // at 20 writes a second, for 5,000 nodes
-	maxWriteRate = 20.0 * 1.05     // a second, as they arrive within ten
+	maxWriteRate = 20.0 * 1.05     // per second, over ten seconds
 	maxResident  = 300.0           // MiB
 	maxRepair    = 5 * time.Second
 	maxScrape    = time.Second // 99 of 100
 )
 
-// BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails
-// where a figure is not what it should be.
+// BenchmarkReconciler runs the reconciler on a cluster of the given size, and fails if a
+// measurement exceeds its limit.
 func BenchmarkReconciler(b *testing.B) {
 	for b.Loop() {
 		bench(b)
@@ -63,10 +63,11 @@ func bench(b *testing.B) {
 	report(b, "peak-MiB", r.status("VmHWM")/1024, maxResident)
 }
 
-// printLine prints a line at once; the log of a benchmark is shown at its end, and cut.
+// printLine prints a line at once, because the log of a benchmark is shown at its end and
+// truncated.
 func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// report shows a figure, and fails if it is more than it may be.
+// report prints a measurement, and fails if it exceeds its limit.
 func report(b *testing.B, name string, value, limit float64) {
 	b.ReportMetric(value, name)
 	verdict := "ok"
@@ -97,7 +98,7 @@ func awaitWrites(b *testing.B, since *cluster.Audit, nodes int) []cluster.Reques
 	}
 }
 
-// maxRate is the highest rate of writes in any ten seconds.
+// maxRate returns the highest rate of writes in any ten seconds.
 func maxRate(writes []cluster.Request) float64 {
 	const window = 10 * time.Second
 	most, first := 0, 0
@@ -110,7 +111,7 @@ func maxRate(writes []cluster.Request) float64 {
 	return float64(most) / window.Seconds()
 }
 
-// benchScrapes scrapes as Prometheus does, compressed.
+// benchScrapes scrapes like Prometheus, compressed.
 func benchScrapes(b *testing.B, r *replica) {
 	const scrapes = 100
 	var took []time.Duration
@@ -127,11 +128,11 @@ func benchScrapes(b *testing.B, r *replica) {
 	report(b, "scrape-p99-s", took[scrapes*99/100].Seconds(), maxScrape.Seconds())
 }
 
-// scrapeCompressed returns the size of the page as it is sent, and as it is.
+// scrapeCompressed returns the compressed and the uncompressed size of the page.
 func (r *replica) scrapeCompressed() (compressed, plain int64) {
 	r.t.Helper()
 	request := must(http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.url+"/metrics", http.NoBody))(r.t)
-	request.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not undone by itself
+	request.Header.Set("Accept-Encoding", "gzip") // a header that is set explicitly is not decompressed automatically
 	response, err := http.DefaultClient.Do(request)
 	check(r.t, err)
 	defer response.Body.Close()
@@ -141,7 +142,7 @@ func (r *replica) scrapeCompressed() (compressed, plain int64) {
 	return sent.bytes, plain
 }
 
-// counter counts what is read.
+// counter counts the bytes read.
 type counter struct {
 	reader io.Reader
 	bytes  int64
@@ -169,7 +170,7 @@ func benchRepair(b *testing.B) {
 func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	printLine("steady for %v, from %s", *benchSteady, r.process())
 	since := now(b)
-	<-time.After(*benchSteady) // what is proven is that nothing happens in this time
+	<-time.After(*benchSteady) // the absence of requests is only shown for this time
 	writes := allWrites(b, since)
 	for _, w := range writes[:min(len(writes), 5)] {
 		printLine("a write: %v", w)
@@ -184,7 +185,7 @@ func benchSteadyState(b *testing.B, r *replica, start *cluster.Audit) {
 	report(b, "watches", float64(most), 1)
 }
 
-// openWatches counts the account's watches that have begun and not ended, by resource.
+// openWatches counts the account's open watches by resource.
 func openWatches(b *testing.B, since *cluster.Audit) map[string]int {
 	open := make(map[string]string)
 	must(since.Requests(func(r *cluster.Request) bool {
@@ -212,7 +213,7 @@ func (r *replica) process() string {
 		r.status("VmRSS")/1024, r.status("VmHWM")/1024, r.value("go_memstats_heap_alloc_bytes", nil)/(1<<20), r.cpu())
 }
 
-// cpu is the time that the process has run, in seconds.
+// cpu returns the CPU time of the process, in seconds.
 func (r *replica) cpu() float64 {
 	r.t.Helper()
 	stat := strings.Fields(string(must(os.ReadFile(r.proc("stat")))(r.t)))

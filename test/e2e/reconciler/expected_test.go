@@ -15,7 +15,7 @@ import (
 // each source.
 func TestExpected(t *testing.T) {
 	n := newNode(t, "a", "1")
-	n.deletePod() // it has GPUs, and nothing was injected
+	n.deletePod() // a node with GPUs and without an exporter
 	nodes := world.Client.CoreV1().Nodes()
 	for name, labels := range map[string]map[string]string{
 		"b": nil, "c": {"nvidia.com/gpu.present": "true"}, "d": {"nvidia.com/gpu.present": "false"},
@@ -47,7 +47,7 @@ func TestExpected(t *testing.T) {
 	})
 }
 
-// TestClaims: a pod that asks for GPUs by a claim is a GPU pod too.
+// TestClaims checks that a pod that requests GPUs by a claim is a GPU pod.
 func TestClaims(t *testing.T) {
 	newTeam(t)
 	claims := world.Client.ResourceV1().ResourceClaims(team)

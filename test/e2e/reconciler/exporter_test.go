@@ -45,14 +45,14 @@ func newExporter(t testing.TB) *exporter {
 	return e
 }
 
-// answers replaces what the exporter answers from now on.
+// answers replaces the exporter's handler.
 func (e *exporter) answers(answer http.HandlerFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = answer
 }
 
-// serves replaces the page from now on.
+// serves replaces the page.
 func (e *exporter) serves(page inventory.Page) { e.answers(serves(page)) }
 
 // serves returns a handler of a page with the current time.
@@ -65,14 +65,14 @@ func serves(page inventory.Page) http.HandlerFunc {
 	}
 }
 
-// awaitReads waits until the exporter was read so many times more.
+// awaitReads waits until the exporter was read n more times.
 func (e *exporter) awaitReads(t testing.TB, more int64) {
 	t.Helper()
 	until := e.reads.Load() + more
 	eventually(t, fmt.Sprintf("the exporter is read %d times more", more), func() bool { return e.reads.Load() >= until })
 }
 
-// awaitAllReads waits until each exporter was read so many times more.
+// awaitAllReads waits until each exporter was read n more times.
 func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	t.Helper()
 	until := make(map[*node]int64)
@@ -84,12 +84,12 @@ func awaitAllReads(t testing.TB, nodes []*node, more int64) {
 	}
 }
 
-// away is an answer of an exporter that is starting.
+// away responds like an exporter that is starting.
 func away(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "not ready: no reading yet", http.StatusServiceUnavailable)
 }
 
-// page is the page of a healthy exporter of the node.
+// page returns the page of a healthy exporter of the node.
 func page(node string, gpus ...inventory.GPU) inventory.Page {
 	return inventory.Page{
 		Version: inventory.Version, DriverUp: true,
@@ -99,7 +99,7 @@ func page(node string, gpus ...inventory.GPU) inventory.Page {
 	}
 }
 
-// boards returns a present GPU for each serial number, with UUIDs made of those.
+// boards returns a present GPU for each serial number, with a UUID derived from it.
 func boards(serials ...string) []inventory.GPU {
 	var gpus []inventory.GPU
 	for i, serial := range serials {

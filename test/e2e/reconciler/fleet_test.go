@@ -34,8 +34,8 @@ type fleet struct {
 
 func nodeName(i int) string { return fmt.Sprintf("gpu-%05d", i) }
 
-// newFleet makes nodes with exporters, and GPU pods that run on them: one half of
-// ReplicaSets of Deployments, the other of Jobs of CronJobs. No controller touches them.
+// newFleet creates nodes with exporters, and running GPU pods: one half of ReplicaSets of
+// Deployments, the other half of Jobs of CronJobs. No controller changes them.
 func newFleet(b *testing.B, nodes, pods int) {
 	b.Helper()
 	f := &fleet{ports: serveExporters(b, nodes)}
@@ -90,7 +90,7 @@ func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	return ports
 }
 
-// fleetPage is the inventory of a node of an NVL72 rack's kind: 18 trays in a chassis.
+// fleetPage returns the inventory of a node like those of an NVL72 rack: 18 trays in a chassis.
 func fleetPage(i int) inventory.Page {
 	p := page(nodeName(i))
 	for n := range gpusPerNode {
@@ -104,7 +104,7 @@ func fleetPage(i int) inventory.Page {
 	return p
 }
 
-// createWorkload makes a workload of two levels, and returns the owner reference for its pods.
+// createWorkload creates a workload of two levels, and returns the owner reference for its pods.
 func createWorkload(ctx context.Context, i int) (meta.OwnerReference, error) {
 	name := fmt.Sprintf("training-%05d", i)
 	if i%2 == 0 {
@@ -151,7 +151,7 @@ func createCronJob(ctx context.Context, name string) (meta.OwnerReference, error
 	return *meta.NewControllerRef(job, batch.SchemeGroupVersion.WithKind("Job")), nil
 }
 
-// createNode makes a node and its exporter's pod.
+// createNode creates a node and its exporter's pod.
 func (f *fleet) createNode(ctx context.Context, i int) error {
 	name := nodeName(i)
 	node, err := world.Client.CoreV1().Nodes().Create(ctx, &core.Node{
@@ -163,7 +163,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	}
 	node.Status.Allocatable = core.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpusPerNode, resource.DecimalSI)}
 	node.Status.Capacity = node.Status.Allocatable
-	for i := range 50 { // as many as a kubelet reports
+	for i := range 50 { // the maximum number that a kubelet reports
 		node.Status.Images = append(node.Status.Images, core.ContainerImage{
 			Names: []string{fmt.Sprintf("registry.example.com/image-%d@sha256:%s", i, strings.Repeat("0", 64))}, SizeBytes: 1 << 30,
 		})
@@ -174,7 +174,7 @@ func (f *fleet) createNode(ctx context.Context, i int) error {
 	return createPod(ctx, exporterPod("nvidia-device-plugin-"+name, name, f.ports[i]), exporterStatus())
 }
 
-// createPod makes a pod and sets its status like its kubelet.
+// createPod creates a pod and sets its status like a kubelet.
 func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error {
 	created, err := world.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, meta.CreateOptions{})
 	if err != nil {
@@ -185,7 +185,7 @@ func createPod(ctx context.Context, pod *core.Pod, status core.PodStatus) error 
 	return err
 }
 
-// trainingPod is a GPU pod of the size that real ones have.
+// trainingPod returns a GPU pod of realistic size.
 func trainingPod(i int, node string, owner meta.OwnerReference) *core.Pod {
 	pod := &core.Pod{
 		ObjectMeta: meta.ObjectMeta{
@@ -216,7 +216,7 @@ func runningStatus() core.PodStatus {
 	return status
 }
 
-// filler is labels or annotations as others write them.
+// filler returns labels or annotations like those of other programs.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

@@ -23,8 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// nodeWrites returns the requests of the account since then that wrote or could have
-// written a Node, refused ones included.
+// nodeWrites returns the account's requests since then that wrote a Node or tried to.
 func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -32,8 +31,8 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns every request of the account since then that could have written anything,
-// except for the Lease, which its holder renews.
+// allWrites returns all write requests of the account since then, except those for the Lease, which
+// its holder renews.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {
@@ -46,15 +45,15 @@ func now(t testing.TB) *cluster.Audit {
 	return must(world.Audit())(t)
 }
 
-// TestLabels: a node gets its labels and its annotation, by server-side apply as
-// gpuledger, and what others wrote stays.
+// TestLabels checks that a node gets its labels and its annotation by server-side apply as
+// gpuledger, and keeps the labels of others.
 func TestLabels(t *testing.T) {
 	n := newNode(t, "a", "1654", "1655")
 	n.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
 	lead(t, "--enable=labels")
 
 	want := serials("1654", "1655")
-	want["team"] = "ours" // somebody else's, under our prefix
+	want["team"] = "ours" // a foreign label under our prefix
 	n.awaitLabels(want)
 	object := n.object()
 	if got := object.Labels["zone"]; got != "one" {
@@ -69,7 +68,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestSteady: while nothing changes, nothing is written.
+// TestSteady checks that nothing is written while nothing changes.
 func TestSteady(t *testing.T) {
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c")}
 	since := now(t)
@@ -148,7 +147,7 @@ func TestLabelTTL(t *testing.T) {
 	}
 }
 
-// TestCleanup: the command takes away what the reconciler wrote, nothing else, and ends.
+// TestCleanup checks that the command removes exactly the reconciler's labels, and ends.
 func TestCleanup(t *testing.T) {
 	a, b := newNode(t, "a", "1"), newNode(t, "b", "2")
 	a.patch(`{"metadata":{"labels":{"zone":"one","gpuledger.io/team":"ours"}}}`)
@@ -175,7 +174,7 @@ func TestCleanup(t *testing.T) {
 	}
 }
 
-// TestDeletedNode: a Node that is deleted under its exporter is not made again.
+// TestDeletedNode checks that a deleted Node with a running exporter is not created again.
 func TestDeletedNode(t *testing.T) {
 	gone, stays := newNode(t, "gone", "1"), newNode(t, "stays", "2")
 	lead(t, "--enable=labels")
@@ -187,13 +186,13 @@ func TestDeletedNode(t *testing.T) {
 	if gone.object() != nil {
 		t.Error("the Node is there again")
 	}
-	// A Node that comes back under its name is another one, and gets its labels.
+	// A Node that is created again under its name is a new Node, and gets its labels.
 	gone.create(nil)
 	gone.awaitLabels(serials("3"))
 }
 
-// TestRegisteredAgain: a Node that is registered again under its exporter gets its labels
-// at once, though the exporter is not read again for an hour.
+// TestRegisteredAgain checks that a Node that is registered again while its exporter runs gets its
+// labels at once, although the next regular reading is in an hour.
 func TestRegisteredAgain(t *testing.T) {
 	n := newNode(t, "a", "1")
 	lead(t, "--enable=labels", "--resync=1h")
@@ -249,7 +248,7 @@ func TestChangeBudget(t *testing.T) {
 		return r.value("gpuledger_reconciler_changes_held", nil) == fleet-budget
 	})
 
-	// Another leader finds the budget spent, and an administrator's approval.
+	// Another leader reads the spent budget and an administrator's approval.
 	r.stop()
 	second := lead(t, "--enable=labels", "--leader-election.identity=second")
 	awaitAllReads(t, nodes, 3)
@@ -305,7 +304,7 @@ func TestSameGPUTwice(t *testing.T) {
 	if r.value("gpuledger_reconciler_nodes", map[string]string{"state": "duplicate_uuid"}) != 2 {
 		t.Errorf("the metrics do not name two nodes")
 	}
-	b.serves(page("b", boards("3")...)) // it was b's mistake
+	b.serves(page("b", boards("3")...)) // b was wrong
 	a.awaitLabels(serials("1", "2"))
 	b.awaitLabels(serials("3"))
 }
@@ -319,7 +318,7 @@ func events(t *testing.T, n *node) []core.Event {
 	return all.Items
 }
 
-// TestBadPages: of a page that cannot be true or cannot be read, nothing is written.
+// TestBadPages checks that nothing is written for an invalid or unreadable page.
 func TestBadPages(t *testing.T) {
 	n := newNode(t, "a", "1", "2")
 	r := lead(t, "--enable=labels", "--exporter.timeout=500ms")
@@ -332,8 +331,8 @@ func TestBadPages(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer http.HandlerFunc
-		result string // of reading the exporter
-		state  string // what is thought of it, if it could be read
+		result string // result of reading the exporter
+		state  string // state of the inventory, if it could be read
 	}{
 		{"garbage", text("\x00\x01 no JSON {"), "garbage", ""},
 		{"HTML", text("<html>hello</html>"), "garbage", ""},
@@ -378,13 +377,13 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }
 }
 
-// huge begins as a page does, and does not end.
+// huge serves a page that begins correctly and does not end.
 func huge(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(`{"version":1,"driver_up":true,"gpus":[`))
 	gpus := []byte(strings.Repeat(`{"uuid":"GPU-9","serial":"9","present":true},`, 1000))
 	for range 100 << 20 / len(gpus) {
 		if _, err := w.Write(gpus); err != nil {
-			return // the reader has read enough
+			return // the reader has stopped
 		}
 	}
 }

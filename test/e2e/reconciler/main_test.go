@@ -18,21 +18,20 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The folders with the policy and the roles: of what reads, and of what writes.
+// The folders with the policy and the roles for reading, and with those for writing.
 const (
 	manifests = "../../../manifests/base/reconciler"
 	writes    = "../../../manifests/components/labels"
 )
 
-// The account that the manifests make.
+// The service account of the manifests.
 const (
 	namespace = "gpuledger"
 	account   = "gpuledger-reconciler"
 	username  = "system:serviceaccount:" + namespace + ":" + account
 )
 
-// world is what all tests share: they run one after the other, and leave no node and
-// no pod behind.
+// world is shared by all tests. They run one after the other, and leave no node and no pod behind.
 var world struct {
 	*cluster.Cluster
 	binary    string    // gpuledger-reconciler
@@ -41,8 +40,7 @@ var world struct {
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, prepare)) }
 
-// prepare builds the reconciler, applies the manifests and starts what a cluster's
-// controllers do for them.
+// prepare builds the reconciler, applies the manifests and starts the controllers that they need.
 func prepare(ctx context.Context, c *cluster.Cluster, dir string) error {
 	world.Cluster, world.binary = c, filepath.Join(dir, "gpuledger-reconciler")
 	if err := program.Build(ctx, dir, "gpuledger-reconciler"); err != nil {

@@ -47,8 +47,8 @@ type node struct {
 	uid  types.UID
 }
 
-// newNode makes a Node with GPUs of the given serial numbers, an exporter of them, and the
-// exporter's pod. They are removed after the test.
+// newNode creates a Node with GPUs of the given serial numbers, its exporter, and the exporter's
+// pod. They are removed after the test.
 func newNode(t testing.TB, name string, serials ...string) *node {
 	t.Helper()
 	n := &node{exporter: newExporter(t), t: t, name: name}
@@ -58,7 +58,7 @@ func newNode(t testing.TB, name string, serials ...string) *node {
 	return n
 }
 
-// create makes the Node.
+// create creates the Node.
 func (n *node) create(labels map[string]string) {
 	n.t.Helper()
 	object := &core.Node{
@@ -76,7 +76,7 @@ func (n *node) create(labels map[string]string) {
 
 func (n *node) podName() string { return "nvidia-device-plugin-" + n.name }
 
-// createPod makes the pod of the exporter, ready.
+// createPod creates the exporter's pod and sets it to ready.
 func (n *node) createPod() {
 	n.t.Helper()
 	pods := world.Client.CoreV1().Pods(exporterNamespace)
@@ -86,7 +86,7 @@ func (n *node) createPod() {
 	must(pods.UpdateStatus(n.t.Context(), pod, meta.UpdateOptions{}))(n.t)
 }
 
-// deletePod removes the exporter's pod, if it is there.
+// deletePod removes the exporter's pod, if it exists.
 func (n *node) deletePod() {
 	pods := world.Client.CoreV1().Pods(exporterNamespace)
 	err := pods.Delete(context.Background(), n.podName(), meta.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -95,7 +95,7 @@ func (n *node) deletePod() {
 	}
 }
 
-// exporterPod is a device plugin's pod with the exporter as a sidecar.
+// exporterPod returns a device plugin's pod with the exporter as a sidecar.
 func exporterPod(name, node string, port int32) *core.Pod {
 	return &core.Pod{
 		ObjectMeta: meta.ObjectMeta{
@@ -115,7 +115,7 @@ func exporterPod(name, node string, port int32) *core.Pod {
 	}
 }
 
-// exporterStatus is a kubelet's status of such a pod once it is ready.
+// exporterStatus returns the status of such a pod once it is ready.
 func exporterStatus() core.PodStatus {
 	started := meta.Now()
 	running := core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: started}}
@@ -132,7 +132,7 @@ func exporterStatus() core.PodStatus {
 	}
 }
 
-// object returns the Node, and nil if there is none.
+// object returns the Node, or nil if there is none.
 func (n *node) object() *core.Node {
 	n.t.Helper()
 	object, err := world.Client.CoreV1().Nodes().Get(n.t.Context(), n.name, meta.GetOptions{})
@@ -143,7 +143,7 @@ func (n *node) object() *core.Node {
 	return object
 }
 
-// labels returns the Node's labels under our prefix, without it.
+// labels returns the Node's labels under our prefix, without the prefix.
 func (n *node) labels() map[string]string {
 	n.t.Helper()
 	labels := map[string]string{}
@@ -157,13 +157,13 @@ func (n *node) labels() map[string]string {
 	return labels
 }
 
-// patch changes the Node as somebody else.
+// patch changes the Node as another client.
 func (n *node) patch(body string) {
 	n.t.Helper()
 	must(world.Client.CoreV1().Nodes().Patch(n.t.Context(), n.name, types.MergePatchType, []byte(body), meta.PatchOptions{FieldManager: "somebody"}))(n.t)
 }
 
-// awaitLabels waits until the Node has exactly these labels of ours.
+// awaitLabels waits until the Node has exactly these labels under our prefix.
 func (n *node) awaitLabels(want map[string]string) {
 	n.t.Helper()
 	got := map[string]string{}
@@ -178,7 +178,7 @@ func (n *node) awaitLabels(want map[string]string) {
 	})
 }
 
-// serials are the labels of a node whose boards have these serial numbers, by PCI address.
+// serials returns the labels of a node whose boards have these serial numbers, by PCI address.
 func serials(serials ...string) map[string]string { return labelsOf(boards(serials...)) }
 
 func labelsOf(gpus []inventory.GPU) map[string]string {

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxy is in front of the API server and answers some requests in its place.
+// proxy is in front of the API server and responds to some requests in its place.
 type proxy struct {
 	access *rest.Config // as the reconciler, through the proxy
 
 	mu    sync.Mutex
-	fault func(*http.Request) *meta.Status // nil, or what it returns is nil: the API server answers
+	fault func(*http.Request) *meta.Status // if it is nil or returns nil, the API server responds
 }
 
 func newProxy(t testing.TB) *proxy {
@@ -31,7 +31,7 @@ func newProxy(t testing.TB) *proxy {
 	// The token is passed on; the transport has the API server's certificate.
 	transport := must(rest.TransportFor(rest.AnonymousClientConfig(access)))(t)
 	behind := httputil.NewSingleHostReverseProxy(must(url.Parse(access.Host))(t))
-	behind.Transport, behind.FlushInterval = transport, -1 // a watch is sent as it comes
+	behind.Transport, behind.FlushInterval = transport, -1 // events of a watch are forwarded at once
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status := p.faultOf(r); status != nil {
 			answerStatus(w, status)
@@ -50,7 +50,7 @@ func newProxy(t testing.TB) *proxy {
 	return p
 }
 
-// fails replaces the answers from now on.
+// fails replaces the proxy's responses.
 func (p *proxy) fails(fault func(*http.Request) *meta.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type replica struct {
 	err    error // of Wait, once exited
 }
 
-// lead starts a replica with the account's own token, and waits until it leads.
+// lead starts a replica with the account's own token, and waits until it is the leader.
 func lead(t testing.TB, flags ...string) *replica {
 	t.Helper()
 	r := start(t, must(world.ServiceAccount(t.Context(), namespace, account))(t), flags...)
@@ -42,9 +42,9 @@ func lead(t testing.TB, flags ...string) *replica {
 	return r
 }
 
-// start starts a replica that reaches the API server by the given access, and does in
-// a second what takes minutes elsewhere. Flags that come later win. The next test begins
-// with another change budget.
+// start starts a replica with the given access to the API server and with intervals of a second in
+// place of minutes. Later flags override earlier ones. The next test begins with a new change
+// budget.
 func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	t.Helper()
 	t.Cleanup(func() { annotateLease(t, "null") })
@@ -59,7 +59,7 @@ func start(t testing.TB, access *rest.Config, flags ...string) *replica {
 	return r
 }
 
-// execute runs the program with the given arguments and nothing in its environment.
+// execute runs the program with the given arguments and an empty environment.
 func execute(t testing.TB, args ...string) *replica {
 	t.Helper()
 	r := &replica{t: t, exited: make(chan struct{})}
@@ -74,7 +74,7 @@ func execute(t testing.TB, args ...string) *replica {
 	check(t, r.cmd.Start())
 	go r.follow(stderr)
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM) // so that it gives up the Lease; it may have ended
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // so that it releases the Lease; it may have ended
 		r.ended()
 		if t.Failed() {
 			t.Logf("log of gpuledger-reconciler %v:\n%s", args, strings.Join(r.logged(), "\n"))
@@ -83,12 +83,12 @@ func execute(t testing.TB, args ...string) *replica {
 	return r
 }
 
-// follow reads the log, where the address is found, and then waits for the process.
+// follow reads the log until the address is found, and then waits for the process.
 func (r *replica) follow(stderr io.Reader) {
 	lines := bufio.NewScanner(stderr)
 	for lines.Buffer(nil, 1<<20); lines.Scan(); {
 		var line struct{ Msg, Address string }
-		_ = json.Unmarshal(lines.Bytes(), &line) // other lines are not ours
+		_ = json.Unmarshal(lines.Bytes(), &line) // ignore lines of other programs
 		r.mu.Lock()
 		r.log = append(r.log, lines.Text())
 		if line.Msg == "Listening on" {
@@ -125,7 +125,7 @@ func (r *replica) await(message string) {
 	})
 }
 
-// stop asks the replica to end, and returns how long that took.
+// stop sends SIGTERM to the replica, and returns the time until it ended.
 func (r *replica) stop() time.Duration {
 	r.t.Helper()
 	begun := time.Now()

@@ -28,7 +28,7 @@ func asReconciler(t *testing.T) kubernetes.Interface {
 	return must(kubernetes.NewForConfig(config))(t)
 }
 
-// TestRights: what RBAC lets the account do, and what it does not.
+// TestRights checks the account's rights by RBAC.
 func TestRights(t *testing.T) {
 	client := asReconciler(t)
 	tests := []struct {
@@ -78,7 +78,7 @@ func TestRights(t *testing.T) {
 					return must(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, meta.CreateOptions{}))(t).Status.Allowed
 				}
 				if tt.want {
-					eventually(t, "it is allowed", allowed) // the aggregated role is filled in after a moment
+					eventually(t, "it is allowed", allowed) // the aggregated role gets its rules after a moment
 				} else if allowed() {
 					t.Error("it is allowed")
 				}
@@ -87,7 +87,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// fence applies the policy with other prefixes, for the rest of the test.
+// fence applies the policy with other prefixes until the end of the test.
 func fence(t *testing.T, prefixes string) {
 	t.Helper()
 	shipped := filepath.Join(manifests, "fence.yaml")
@@ -102,8 +102,8 @@ func fence(t *testing.T, prefixes string) {
 	t.Cleanup(func() { check(t, world.ApplyFile(context.Background(), shipped)) })
 }
 
-// TestFence: of a node the account may change labels and annotations under its own
-// prefix, and nothing else, however it asks.
+// TestFence checks that the account can change only labels and annotations of a Node under its own
+// prefix, by any kind of request.
 func TestFence(t *testing.T) {
 	client := asReconciler(t)
 	nodes := world.Client.CoreV1().Nodes()
@@ -117,7 +117,7 @@ func TestFence(t *testing.T) {
 
 	tests := []struct {
 		name, patch string
-		refused     string // part of the message; empty if it is allowed
+		refused     string // part of the error; empty if it is allowed
 	}{
 		{"own label set", `{"metadata":{"labels":{"gpuledger.io/gpu-1":"2"}}}`, ""},
 		{"own label changed", `{"metadata":{"labels":{"gpuledger.io/gpu-0":"3"}}}`, ""},
@@ -139,7 +139,8 @@ func TestFence(t *testing.T) {
 		_, err := client.CoreV1().Nodes().Patch(t.Context(), "fenced", types.MergePatchType, []byte(body), options)
 		return err
 	}
-	// A policy acts a moment after it was made. Until then nothing may be changed.
+	// A policy takes effect a moment after its creation. Until then the requests must not change
+	// anything.
 	dryRun := meta.PatchOptions{DryRun: []string{meta.DryRunAll}}
 	eventually(t, "the policy acts", func() bool { return patch(`{"spec":{"unschedulable":true}}`, dryRun) != nil })
 	for _, tt := range tests {
@@ -158,15 +159,14 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// TestOneMode: each mode works with the roles of its own only, and asks for nothing
-// that they do not give.
+// TestOneMode checks that each mode works with its own roles only, and makes no other requests.
 func TestOneMode(t *testing.T) {
 	newTeam(t)
 	n := newNode(t, "a", "1")
 	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "one"}, Spec: asksForGPU("1", core.RestartPolicyNever).Spec}
 	must(world.Client.CoreV1().Pods(team).Create(t.Context(), pod, meta.CreateOptions{}))(t)
 	tests := []struct {
-		mode, without string // other modes' file of roles
+		mode, without string // file with the roles of the other mode
 		works         func(*replica)
 	}{
 		{"labels", "workloads.yaml", func(*replica) { n.awaitLabels(serials("1")) }},

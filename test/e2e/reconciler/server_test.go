@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 	tests := []struct {
 		name    string
 		status  meta.Status
-		failure string // as it is counted
+		failure string // label value of the counter
 	}{
 		{"conflict", meta.Status{Code: http.StatusConflict, Reason: meta.StatusReasonConflict, Message: "somebody else was faster"}, "conflict"},
 		{"forbidden", meta.Status{Code: http.StatusForbidden, Reason: meta.StatusReasonForbidden, Message: "denied by a policy"}, "forbidden"},
@@ -59,8 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites: writes that the API server does not answer end, as many as are made at
-// once, and all Nodes are written.
+// TestHangingWrites checks that hanging writes time out, also if all concurrent ones hang, and that
+// all Nodes are written afterwards.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}
@@ -69,7 +69,7 @@ func TestHangingWrites(t *testing.T) {
 		if r.Method != http.MethodPatch || writes.Add(1) > 4 {
 			return nil
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client gives up
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not detect a cancelled request
 		<-r.Context().Done()
 		return &meta.Status{Code: http.StatusGatewayTimeout}
 	})
@@ -80,8 +80,8 @@ func TestHangingWrites(t *testing.T) {
 	}
 }
 
-// TestOutage: an API server that is away for a while harms nothing, and there is no
-// storm when it is back.
+// TestOutage checks that an outage of the API server causes no change, and no burst of requests
+// afterwards.
 func TestOutage(t *testing.T) {
 	n, p := newNode(t, "a", "1"), newProxy(t)
 	r := start(t, p.access, "--enable=labels")
@@ -130,7 +130,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// TestKubeconfig: a kubeconfig that is missing may come late.
+// TestKubeconfig checks that the program waits for a missing kubeconfig.
 func TestKubeconfig(t *testing.T) {
 	n := newNode(t, "a", "1")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

@@ -51,14 +51,14 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%v take-overs, want 1", got)
 	}
 
-	// From now on they come and go like our own.
+	// From now on they are added and removed like our own.
 	n.serves(page("a", boards("10")...))
 	delete(want, "gpuid.github.com/gpu-1")
 	eventually(t, "a board that is gone has no label", func() bool { return maps.Equal(labels(), want) })
 }
 
-// TestOtherRules: another prefix moves the labels of a whole fleet, though the budget
-// has no room: the GPUs are the same.
+// TestOtherRules checks that another prefix moves the labels of a whole fleet although the budget
+// is spent, because the GPUs are the same.
 func TestOtherRules(t *testing.T) {
 	var nodes []*node
 	for i := range 12 {
@@ -80,8 +80,9 @@ func TestOtherRules(t *testing.T) {
 	}
 }
 
-// TestNeverCreates: what an API server does with an apply that names a UID, even for who
-// has the right to create. That the program's body names it is a test beside its code.
+// TestNeverCreates checks that the API server rejects an apply with a UID for a missing Node, even
+// for an account with the right to create Nodes. A test in package nodes checks that the program
+// sends the UID.
 func TestNeverCreates(t *testing.T) {
 	n := newNode(t, "a", "1")
 	r := start(t, world.Admin, "--enable=labels")

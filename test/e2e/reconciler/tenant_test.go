@@ -72,8 +72,8 @@ func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node
 	return n
 }
 
-// TestTenant: a user with the rights on pods in one namespace gets no label written, by
-// default and where the DaemonSet of that namespace is listed.
+// TestTenant checks that a user with rights on the pods of one namespace cannot cause a label, by
+// default and where a DaemonSet of that namespace is listed.
 func TestTenant(t *testing.T) {
 	flags, _ := reconciler.Flags(os.Getenv)
 	shipped := flags.Lookup("exporter.daemonsets").DefValue

@@ -26,8 +26,8 @@ import (
 // team is the namespace of the workloads.
 const team = "team"
 
-// asksForGPU is a pod template whose container asks for GPUs. There is no scheduler,
-// so its pods stay pending.
+// asksForGPU returns a pod template whose container requests GPUs. There is no scheduler, so its
+// pods stay pending.
 func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	return core.PodTemplateSpec{
 		ObjectMeta: meta.ObjectMeta{Labels: map[string]string{"app": "training"}},
@@ -39,8 +39,8 @@ func asksForGPU(count string, restart core.RestartPolicy) core.PodTemplateSpec {
 	}
 }
 
-// newTeam makes the namespace, once for all tests: without its controller a namespace
-// cannot be deleted. What is in it goes with the test.
+// newTeam creates the namespace once for all tests, because without its controller a namespace
+// cannot be deleted. Its content is deleted after the test.
 func newTeam(t *testing.T) {
 	t.Helper()
 	namespaces := world.Client.CoreV1().Namespaces()
@@ -57,7 +57,7 @@ func newTeam(t *testing.T) {
 		check(t, world.Client.AppsV1().ReplicaSets(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().CronJobs(team).DeleteCollection(ctx, now, all))
 		check(t, world.Client.BatchV1().Jobs(team).DeleteCollection(ctx, now, all))
-		// The Job's controller may create another pod, and has to release the last ones.
+		// The Job's controller may create another pod, and must remove its finalizers.
 		eventually(t, "no pods are left", func() bool {
 			check(t, world.Client.CoreV1().Pods(team).DeleteCollection(ctx, now, all))
 			pods, err := world.Client.CoreV1().Pods(team).List(ctx, all)
@@ -66,7 +66,7 @@ func newTeam(t *testing.T) {
 	})
 }
 
-// podsOf are the samples of gpuledger_pod_info for the pods of a workload.
+// podsOf returns the samples of gpuledger_pod_info for the pods of a workload.
 func podsOf(p exposition.Page, kind, name string) []map[string]string {
 	var pods []map[string]string
 	for _, m := range p.Matches("gpuledger_pod_info", map[string]string{"namespace": team, "workload_kind": kind, "workload_name": name}) {
@@ -75,7 +75,7 @@ func podsOf(p exposition.Page, kind, name string) []map[string]string {
 	return pods
 }
 
-// awaitPods waits until so many pods of a workload are shown, and returns them.
+// awaitPods waits until n pods of a workload are shown, and returns them.
 func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	r.t.Helper()
 	var pods []map[string]string
@@ -86,9 +86,9 @@ func (r *replica) awaitPods(kind, name string, want int) []map[string]string {
 	return pods
 }
 
-// TestWorkloads: the pods of a Deployment and of a CronJob, made by the real
-// controllers, are shown with their roots and every level between, pending as they
-// are; a pod that asks for no GPU is not. Nothing is written.
+// TestWorkloads checks that pending pods of a Deployment and of a CronJob, created by the real
+// controllers, are shown with their roots and every level between. A pod without a GPU request is
+// not shown. Nothing is written.
 func TestWorkloads(t *testing.T) {
 	stop := must(world.StartControllers("deployment-controller", "replicaset-controller", "job-controller"))(t)
 	t.Cleanup(stop)
@@ -102,7 +102,7 @@ func TestWorkloads(t *testing.T) {
 		Schedule: "0 3 * * *", JobTemplate: batch.JobTemplateSpec{Spec: job},
 	}}
 	cron = must(world.Client.BatchV1().CronJobs(team).Create(t.Context(), cron, meta.CreateOptions{}))(t)
-	// The controller of CronJobs makes such a Job at three o'clock.
+	// The controller of CronJobs creates such a Job at three o'clock.
 	night := &batch.Job{ObjectMeta: meta.ObjectMeta{Name: "nightly-1", OwnerReferences: []meta.OwnerReference{*meta.NewControllerRef(cron, batch.SchemeGroupVersion.WithKind("CronJob"))}}, Spec: job}
 	night = must(world.Client.BatchV1().Jobs(team).Create(t.Context(), night, meta.CreateOptions{}))(t)
 	bare := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "bare"}, Spec: asksForGPU("1", core.RestartPolicyNever).Spec}
@@ -178,13 +178,13 @@ func TestPodOwner(t *testing.T) {
 	}
 }
 
-// The kinds of TestCustomOwners: an Experiment makes Trials, and a Trial makes pods.
+// The kinds of TestCustomOwners: an Experiment owns Trials, and a Trial owns pods.
 var (
 	experiments = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "experiments"}
 	trials      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "trials"}
 )
 
-// newOwned makes an object of a kind of example.com, with a controller if one is given.
+// newOwned creates an object of a kind of example.com, with a controller if one is given.
 func newOwned(t *testing.T, client dynamic.Interface, of schema.GroupVersionResource, kind, name string, owner *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind}}
@@ -248,8 +248,7 @@ func TestCustomOwners(t *testing.T) {
 	}
 }
 
-// TestWorkloadsHandover: a new leader shows the same series as the one before, built
-// from a list.
+// TestWorkloadsHandover checks that a new leader shows the same series as the previous one.
 func TestWorkloadsHandover(t *testing.T) {
 	newTeam(t)
 	for _, name := range []string{"one", "two"} {
@@ -272,7 +271,7 @@ func TestWorkloadsHandover(t *testing.T) {
 	}
 }
 
-// series are the names and labels of all series of pods and workloads.
+// series returns the names and labels of all series of pods and workloads.
 func series(p exposition.Page) []string {
 	var all []string
 	for _, name := range []string{"gpuledger_pod_info", "gpuledger_pod_gpu_requests", "gpuledger_workload_info"} {

@@ -31,7 +31,8 @@ inhibit_rules:
 - {source_matchers: [alertname = InfoInhibitor], target_matchers: [severity = info], equal: [namespace]}
 `
 
-// TestAlertmanager: no alert is inhibited while InfoInhibitor fires. An info alert of somebody else is.
+// TestAlertmanager checks that no alert of ours is inhibited while InfoInhibitor fires. A foreign
+// info alert is inhibited.
 func TestAlertmanager(t *testing.T) {
 	g := program.OpenFor(t)
 	config := g.Path("alertmanager.yaml")

@@ -18,7 +18,8 @@ import (
 
 const folder = "../../../dashboards/rules"
 
-// TestHours: both rulers make the sums of namespaces, workloads and the fleet out of the hours that they stored before.
+// TestHours checks that both rulers compute the sums of namespaces, workloads and the fleet from
+// hours that they stored earlier.
 func TestHours(t *testing.T) {
 	rulers := map[string]func(g *program.Group, rules, store string) (path string, args []string){
 		"vmalert": func(_ *program.Group, rules, store string) (string, []string) {
@@ -71,7 +72,8 @@ func TestHours(t *testing.T) {
 	}
 }
 
-// quick returns the rules with an evaluation every ten seconds in place of fifteen minutes, and windows to match.
+// quick returns the rules with an evaluation interval of ten seconds in place of fifteen minutes,
+// and shorter windows.
 func quick(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "energy.yaml"))
@@ -118,7 +120,7 @@ func record(t *testing.T, g *program.Group) string {
 	return s.URL()
 }
 
-// env returns the folder of programs that the Makefile gave.
+// env returns the folder of programs from the Makefile.
 func env(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv(name)

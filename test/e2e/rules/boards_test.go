@@ -13,7 +13,7 @@ const (
 	rollup    = "gpuledger:placement_info:present1h"
 )
 
-// place is a GPU in a slot.
+// place returns the labels of a GPU in a slot.
 func place(node, machine, uuid, serial, chassis, slot string) map[string]string {
 	return map[string]string{
 		"node": node, "system_uuid": machine, "UUID": uuid, "serial": serial, "chassis_serial": chassis, "chassis_slot": slot,
@@ -21,7 +21,7 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
-// with returns the labels and some more; an empty one is taken away.
+// with returns the labels with changes; an empty value removes a label.
 func with(labels map[string]string, more ...string) map[string]string {
 	all := maps.Clone(labels)
 	for i := 0; i < len(more); i += 2 {
@@ -30,7 +30,7 @@ func with(labels map[string]string, more ...string) map[string]string {
 	return all
 }
 
-// some returns the labels of those names, as promtool writes them.
+// some returns the named labels as promtool writes them.
 func some(labels map[string]string, names ...string) string { return by(names...)(labels) }
 
 var (
@@ -46,7 +46,7 @@ var (
 	s8  = place("c", "machine-c", "GPU-8", "S8", "C1", "1")
 )
 
-// boards is the record of ten days.
+// boards returns the record of ten days.
 func boards() world {
 	const end = 10*daily + time.Hour
 	h := newHistory(time.Minute)
@@ -85,7 +85,7 @@ func allocation(metric string, labels map[string]string) string {
 	return series(metric, parse(some(labels, "node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid")))
 }
 
-// charge adds what pods had of the boards. One of them is not scraped for two days.
+// charge adds the energy of pods on the boards. One of them is not scraped for two days.
 func (h *history) charge(end time.Duration) {
 	for _, p := range []struct {
 		labels   map[string]string
@@ -96,7 +96,7 @@ func (h *history) charge(end time.Duration) {
 	h.forget(`pod="old"`, 4*daily, 6*daily)
 }
 
-// whereabouts is the questions about places.
+// whereabouts returns the queries about places.
 func whereabouts() []question {
 	const end = 10 * daily
 	stamp := func(at time.Duration) float64 { return float64(began.Add(at).Unix()) }
@@ -137,7 +137,7 @@ func whereabouts() []question {
 	}
 }
 
-// hosted is the questions about pods.
+// hosted returns the queries about pods.
 func hosted() []question {
 	return []question{
 		{"Which pods did a chassis host", 10 * daily, map[string]string{"chassis": "C2"}, map[string]float64{
@@ -147,7 +147,7 @@ func hosted() []question {
 	}
 }
 
-// clusters is the hourly roll-up of two clusters in one store.
+// clusters returns the hourly roll-up of two clusters in one store.
 func clusters() world {
 	const end = 48 * time.Hour
 	h := newHistory(time.Hour)
@@ -163,8 +163,8 @@ func clusters() world {
 	}}
 }
 
-// clusterStatements is two clusters in one store, with namespaces, nodes and a pod of the same names. The rules are evaluated
-// on both.
+// clusterStatements returns two clusters in one store, with namespaces, nodes and a pod of the same
+// names. The rules are evaluated on both.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := newHistory(time.Minute)
@@ -197,7 +197,7 @@ func clusterStatements() world {
 	}}
 }
 
-// waste is two pods, one of which the reconciler does not know.
+// waste returns two pods, one of which the reconciler does not list.
 func waste() world {
 	const end = 3 * time.Hour
 	h := newHistory(time.Minute)

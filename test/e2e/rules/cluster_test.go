@@ -32,7 +32,7 @@ var (
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )
 
-// inCluster puts the label cluster into promtool's tests of a folder, where they have none.
+// inCluster adds the label cluster to promtool's tests of a folder where it is missing.
 func inCluster(text, folder string) string {
 	text = ruleFile.ReplaceAllString(text, filepath.Join(filepath.Dir(folder), "$1"))
 	lines := strings.SplitAfter(text, "\n")

@@ -24,7 +24,7 @@ type fleet struct {
 	off     map[string][]span // nodes that are down: their counters restart
 	silent  map[string][]span // nodes whose exporter is unreachable; it continues to count
 	blind   []span            // without scrapes
-	second  []span            // the other one of two scrapers, which scrapes at another moment
+	second  []span            // the second of two scrapers, which scrapes at another moment
 
 	meters map[account]*meter
 	truth  truth
@@ -41,7 +41,7 @@ func within(spans []span, at time.Duration) bool {
 	return false
 }
 
-// board is on one node after the other.
+// board is a board, which can move between nodes.
 type board struct {
 	uuid, serial string
 	stays        map[string]span
@@ -53,17 +53,17 @@ type pod struct {
 	span
 	share float64       // of the board
 	age   time.Duration // before the history begins
-	bare  bool          // uses the GPU without an allocation
+	bare  bool          // whether it uses the GPU without an allocation
 }
 
-// account is what a counter is of: a board on a node, or a pod on it.
+// account identifies a counter: a board on a node, or a pod on it.
 type account struct{ node, board, pod string }
 
-// meter is what the record counts of a board or a pod.
+// meter has the counters of a board or a pod in the record.
 type meter struct {
 	energy  string // the series of the energy
-	gpu     string // the series of the GPU time, of a pod
-	created string // the series of the time of creation
+	gpu     string // the series of a pod's GPU time
+	created string // the series of the created timestamp
 	joules  float64
 	seconds float64 // of GPU time
 	born    time.Duration
@@ -71,7 +71,7 @@ type meter struct {
 	scraped bool
 }
 
-// truth is what was drawn, in joules.
+// truth has the drawn energy in joules.
 type truth struct {
 	board      float64
 	namespaces map[string]float64
@@ -126,7 +126,7 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 	}
 }
 
-// meter returns that of a pod on a board, or without a pod that of the board.
+// meter returns the meter of a pod on a board or, without a pod, that of the board.
 func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	a := account{node, b.uuid, p.uid}
 	if f.meters[a] == nil {
@@ -138,7 +138,7 @@ func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 			m.energy, m.gpu = series(allocationEnergy, labels), series(allocationGPU, labels)
 			m.created = series(createdOf(allocationEnergy), labels)
 		}
-		if at == 0 { // an old pod, or an old board, which counts for as long
+		if at == 0 { // the age of an old pod or board
 			m.born = -p.age
 			m.joules, m.seconds = 100*p.age.Seconds(), p.age.Seconds()
 			if p.bare {
@@ -150,13 +150,13 @@ func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	return f.meters[a]
 }
 
-// createdOf returns the metric with the time of creation of a counter of the record.
+// createdOf returns the metric with the created timestamp of a counter of the record.
 func createdOf(metric string) string {
 	return "gpuledger_" + strings.Split(metric, "_")[1] + "_created_timestamp_seconds"
 }
 
-// retire ends the series of pods that ended a while ago, of boards that left, and of
-// nodes that are down. A scraper that looks writes a marker.
+// retire ends the series of pods that ended a while ago, of boards that left, and of nodes that are
+// down. An active scraper writes a staleness marker.
 func (f *fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
 		over := m.ended > 0 && at >= m.ended+retention
@@ -169,7 +169,7 @@ func (f *fleet) retire(at time.Duration) {
 	}
 }
 
-// sits reports whether the board is on the node.
+// sits reports whether the board is in the node.
 func (f *fleet) sits(a account, at time.Duration) bool {
 	for _, b := range f.boards {
 		if b.uuid == a.board {
@@ -179,8 +179,8 @@ func (f *fleet) sits(a account, at time.Duration) bool {
 	return false
 }
 
-// scrape writes a sample of each counter. Each node has a moment in the minute, and so
-// has each of the two scrapers.
+// scrape writes a sample of each counter. Each node and each of the two scrapers has its own moment
+// in the minute.
 func (f *fleet) scrape(at time.Duration) {
 	if within(f.blind, at) {
 		return
@@ -210,7 +210,7 @@ func (f *fleet) scrape(at time.Duration) {
 	}
 }
 
-// vanish marks the end of a meter's series.
+// vanish writes staleness markers to a meter's series.
 func (f *fleet) vanish(m *meter, at time.Duration) {
 	f.end(m.energy, at)
 	f.end(m.created, at)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// history is what a Prometheus has scraped: series with a sample, a marker of
-// staleness or nothing at each multiple of an interval.
+// history has the scraped series of a Prometheus, with a sample, a staleness marker or nothing at
+// each multiple of an interval.
 type history struct {
 	interval time.Duration
 	series   map[string]map[int]string // by name and labels, then by slot
@@ -29,7 +29,7 @@ func (h *history) add(series string, at time.Duration, value float64) {
 	h.write(series, at, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-// end writes a marker of staleness.
+// end writes a staleness marker.
 func (h *history) end(series string, at time.Duration) {
 	h.write(series, at, stale)
 }
@@ -44,13 +44,13 @@ func (h *history) write(series string, at time.Duration, value string) {
 	h.series[series][int(at/h.interval)] = value
 }
 
-// constant writes a sample each interval from one moment to another, which is left
-// out, and a marker of staleness there.
+// constant writes a sample at each interval from one moment until before another one, and a
+// staleness marker there.
 func (h *history) constant(series string, from, to time.Duration, value float64) {
 	h.linear(series, from, to, value, 0)
 }
 
-// linear is constant with a value that grows by so much a second.
+// linear is constant with a value that grows at a rate per second.
 func (h *history) linear(series string, from, to time.Duration, value, slope float64) {
 	for at := from; at < to; at += h.interval {
 		h.add(series, at, value+slope*(at-from).Seconds())
@@ -58,8 +58,7 @@ func (h *history) linear(series string, from, to time.Duration, value, slope flo
 	h.end(series, to)
 }
 
-// forget takes away what would have been scraped from one moment to another, markers
-// too: the scraper was away.
+// forget removes samples and markers from one moment to another, as if the scraper had been down.
 func (h *history) forget(match string, from, to time.Duration) {
 	for name, slots := range h.series {
 		if strings.Contains(name, match) {
@@ -71,7 +70,7 @@ func (h *history) forget(match string, from, to time.Duration) {
 	}
 }
 
-// render writes the series as promtool reads them, from a moment on.
+// render writes the series from a moment on in promtool's format.
 func (h *history) render(from time.Duration) []map[string]string {
 	first := int(from / h.interval)
 	var all []map[string]string
@@ -93,7 +92,7 @@ func (h *history) render(from time.Duration) []map[string]string {
 	return all
 }
 
-// series writes a name and labels as promtool does, in their order.
+// series formats a name and its sorted labels like promtool.
 func series(name string, labels map[string]string) string {
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

@@ -4,15 +4,15 @@ package rules_test
 
 import "time"
 
-// move is a GPU that goes from node a to node b: lost at one moment, there at another.
+// move is the move of a GPU from node a to node b: it is lost at one moment and present at another.
 const (
 	lostAt   = 15 * time.Minute
 	backAt   = 20 * time.Minute
 	moveOver = 40 * time.Minute
 )
 
-// joins is the metrics of all exporters while a GPU moves, with two replicas of the
-// reconciler and of kube-state-metrics, and without honorLabels for dcgm-exporter.
+// joins returns the metrics of all exporters while a GPU moves, with two replicas of the reconciler
+// and of kube-state-metrics, and without honorLabels for dcgm-exporter.
 func joins() world {
 	h := newHistory(30 * time.Second)
 	h.gpus()
@@ -88,7 +88,7 @@ func (h *history) pods() {
 	}), 0, moveOver, 0, 50)
 }
 
-// onBoards is what does not depend on pods, at any moment of the move.
+// onBoards returns the queries that do not depend on pods, at any moment of the move.
 func onBoards(at time.Duration) []question {
 	gpu1, gpu2 := map[string]string{"node": "a", "serial": "S1", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-1"},
 		map[string]string{"node": "a", "serial": "S2", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-2"}
@@ -125,7 +125,7 @@ func onBoards(at time.Duration) []question {
 
 var all = []string{"node", "serial", "chassis_serial", "chassis_slot", "UUID"}
 
-// onPods is what is known of pods at the end.
+// onPods returns the queries about pods, at the end.
 func onPods() []question {
 	const at = 35 * time.Minute
 	job := func(name string) string { return `workload_kind="Job",workload_name="` + name + `"` }
@@ -155,7 +155,7 @@ func onPods() []question {
 	}
 }
 
-// globalJoins is a store in which a GPU was in one cluster and is in another.
+// globalJoins returns a store in which a GPU was in one cluster and is now in another.
 func globalJoins() world {
 	const at = 10 * time.Minute
 	h := newHistory(30 * time.Second)

@@ -4,9 +4,9 @@ package rules_test
 
 import "time"
 
-// late is counters whose start was not scraped, all of 100 W: of nodes that join late, are
-// not scraped for more than a day, reboot meanwhile, or reboot again soon after, and of pods whose
-// GPU has no serial number at first.
+// late returns counters of 100 W whose start was not scraped: of nodes that join late, are not
+// scraped for more than a day, reboot meanwhile, or reboot again soon after, and of pods whose GPU
+// has no serial number at first.
 func late() world {
 	const (
 		end = 32 * time.Hour
@@ -14,8 +14,8 @@ func late() world {
 	)
 	hm := func(hours, minutes time.Duration) time.Duration { return hours*time.Hour + minutes*time.Minute }
 	h := newHistory(time.Minute)
-	// A pod of an age at its first sample, and its board, which counts for as long. Without an age it continues counters
-	// with other labels.
+	// A pod with an age at its first sample, and its board of the same age. Without an age it
+	// continues counters with other labels.
 	put := func(name, serial string, from, to time.Duration, age *time.Duration, counted time.Duration) {
 		gpu := map[string]string{"node": name, "UUID": "GPU-" + name, "serial": serial}
 		pod := with(gpu, "namespace", name, "pod", name, "pod_uid", "u-"+name)
@@ -43,7 +43,8 @@ func late() world {
 	return world{name: "late", history: h, evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
-// lateQuestions are about the 29 hours before the 30th, and one of them. Their answers are minutes of 100 W.
+// lateQuestions cover the 29 hours before the 30th hour, and one of them. Their results are minutes
+// of 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, to time.Duration, window string, minutes map[string]float64) question {
@@ -88,7 +89,7 @@ func lateQuestions() []question {
 	}
 }
 
-// everyRule is the number of hours for which each of the rules of energy has joules.
+// everyRule returns the number of hours for which each energy rule has joules.
 func everyRule(hours float64) map[string]float64 {
 	want := make(map[string]float64)
 	for _, of := range []string{"fleet", "namespace"} {

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package rules_test asks the queries of the documents that need no server, and checks
-// the recording rules and alerts. promtool evaluates both on histories that the tests
-// make up: boards that move, nodes that reboot, scrapers that look away.
+// Package rules_test runs the documented queries that need no server, and checks the recording
+// rules and alerts. promtool evaluates both on simulated histories: boards that move, nodes that
+// reboot, scrapers that are down.
 package rules_test
 
 import (
@@ -48,7 +48,7 @@ func glob(t *testing.T, pattern string) []string {
 	return files
 }
 
-// rules is the path of a file of rules.
+// rules returns the path of a rule file.
 func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
 
 // TestRules checks that promtool accepts the rules, and that their unit tests pass.
@@ -57,19 +57,19 @@ func TestRules(t *testing.T) {
 	promtool(t, append([]string{"test", "rules"}, glob(t, ruleTests)...)...)
 }
 
-// world is a history and its questions: for promtool, which evaluates the rules along the history,
-// or, if that is too much for its engine, for a server with the rules of some files back-filled.
+// world is a history and its queries. promtool evaluates them with the rules along the history or,
+// if its engine cannot handle that, a server with backfilled rules.
 type world struct {
 	name      string
 	history   *history
 	evaluate  time.Duration // how often promtool evaluates the rules
 	phase     time.Duration // after the beginning of the history, the first time
 	rules     []string      // of the server
-	record    bool          // what asks the roll-up can ask the record as well
+	record    bool          // queries of the roll-up are also run on the record
 	questions []question
 }
 
-// question is a query at a moment, counted from the beginning of the history.
+// question is a query at a time since the beginning of the history.
 type question struct {
 	title     string // of the query in the document
 	at        time.Duration
@@ -77,7 +77,7 @@ type question struct {
 	want      map[string]float64 // by the labels of a sample, as promtool writes them
 }
 
-// TestQueries checks that every query of the documents, unchanged, gives the right answer.
+// TestQueries checks that every documented query returns the expected result.
 func TestQueries(t *testing.T) {
 	boards, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
@@ -126,7 +126,7 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 	}
 }
 
-// expressionTest is promtool's: an expression, and the samples it gives.
+// expressionTest is promtool's type: an expression and its samples.
 type expressionTest struct {
 	Expr     string           `json:"expr"`
 	EvalTime string           `json:"eval_time"`
@@ -146,17 +146,18 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 	return test
 }
 
-// test lets promtool evaluate the rules along the history, from a phase on, and then the expressions, whose moments are
-// counted from there.
+// test lets promtool evaluate the rules along the history from a phase on, and then the
+// expressions, whose times count from there.
 func (h *history) test(t *testing.T, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	promtoolTest(t, evaluate, []testGroup{h.group(phase, tests)})
 }
 
-// testGroup is promtool's: a history and the expressions on it.
+// testGroup is promtool's type: a history and the expressions on it.
 type testGroup map[string]any
 
-// group returns a test that evaluates the rules until an hour after the last expression, whose joules they have then.
+// group returns a test that evaluates the rules until an hour after the last expression, because
+// rules have the joules of an hour in the next one.
 func (h *history) group(phase time.Duration, tests []expressionTest) testGroup {
 	last := time.Duration(0)
 	for _, t := range tests {

@@ -14,12 +14,11 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// began is when histories begin, for a server.
+// began is the start of histories on a server.
 var began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
 
-// serve starts a Prometheus that has the history, and what rules made of it, and returns
-// its URL. The files are evaluated one after the other, so that one may read what another
-// recorded.
+// serve starts a Prometheus with the history and the results of rules, and returns its URL. The
+// files are evaluated one after the other, so that a file can read the results of earlier ones.
 func (h *history) serve(t *testing.T, rules []string) string {
 	t.Helper()
 	s := prometheus.Server{
@@ -35,7 +34,7 @@ func (h *history) serve(t *testing.T, rules []string) string {
 	return s.URL()
 }
 
-// openMetrics writes the history as text. It has no markers of staleness.
+// openMetrics writes the history as text. It has no staleness markers.
 func (h *history) openMetrics() []byte {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(h.series)) {
@@ -48,7 +47,7 @@ func (h *history) openMetrics() []byte {
 	return []byte(text.String() + "# EOF\n")
 }
 
-// length is the moment of the last sample.
+// length returns the time of the last sample.
 func (h *history) length() time.Duration {
 	last := 0
 	for _, slots := range h.series {
@@ -59,8 +58,7 @@ func (h *history) length() time.Duration {
 	return time.Duration(last) * h.interval
 }
 
-// ask asks a server a question. Sums of floating-point numbers may be off in their last
-// digits.
+// ask runs a query on a server. Sums of floating-point numbers may be off in their last digits.
 func ask(t *testing.T, url, text string, q question) {
 	t.Helper()
 	samples, err := prometheus.Query(t.Context(), url, text, began.Add(q.at))

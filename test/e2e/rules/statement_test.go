@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// The day that statements are made of: the 24 hours after the first one.
+// The day of the statements: the 24 hours after the first one.
 var day = span{time.Hour, 25 * time.Hour}
 
-// statements is a day in which all happens that makes counters hard to add up.
+// statements returns a day with all events that make counters hard to add up.
 var statements = sync.OnceValue(func() *fleet {
 	hm := func(hours, minutes int) time.Duration {
 		return time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
@@ -28,32 +28,32 @@ var statements = sync.OnceValue(func() *fleet {
 		history: newHistory(15 * time.Second),
 		boards: []board{
 			{uuid: "GPU-1", serial: "S1", watts: 500, stays: map[string]span{"a": all}},
-			// It moves from one node to the other.
+			// This board moves from one node to the other.
 			{uuid: "GPU-2", serial: "S2", watts: 600, stays: map[string]span{"a": {0, hm(10, 10)}, "b": {hm(13, 5), hm(48, 0)}}},
 			{uuid: "GPU-3", serial: "S3", watts: 300, stays: map[string]span{"b": all}},
 		},
 		pods: []pod{
-			// It ends before its hour does.
+			// This pod ends before its hour.
 			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1, 0, false},
-			// It continues after its node's reboots.
+			// This pod continues after reboots of its node.
 			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 1, 0, false},
 			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5, 0, false},
 			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5, 0, false},
 			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 1, 0, false},
-			// They run for less than the time between two scrapes.
+			// These pods run for less than a scrape interval.
 			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false},
 			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false},
-			// It begins, runs and ends without scrapes, except in its last minutes.
+			// This pod begins and runs without scrapes, except in its last minutes.
 			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25, 0, false},
 		},
-		// Twice within an hour: the second time the counters are young.
+		// Two reboots within an hour: at the second one the counters are young.
 		off:    map[string][]span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
 		silent: map[string][]span{"a": {{hm(11, 0), hm(11, 2)}}, "b": {{hm(17, 58), hm(18, 1)}}},
 		blind:  []span{{hm(6, 50), hm(7, 25)}, {hm(21, 3), hm(23, 40)}},
 		second: []span{{hm(9, 10), hm(9, 30)}, {hm(19, 55), hm(22, 0)}},
 	}
 	f.simulate(hm(27, 0), day, rand.New(rand.NewPCG(1, 2)))
-	// Prometheus has the time when this counter began.
+	// Prometheus has the created timestamp of this counter.
 	f.add(series(allocationEnergy, map[string]string{
 		"node": "b", "UUID": "GPU-3", "serial": "S3", "namespace": "gamma", "pod": "flash", "pod_uid": "u7",
 	}), hm(16, 0)+30*time.Second, 0)
@@ -61,7 +61,7 @@ var statements = sync.OnceValue(func() *fleet {
 	return f
 })
 
-// people adds who pods and namespaces belong to.
+// people adds the teams of pods and namespaces.
 func (f *fleet) people() {
 	const until = 27 * time.Hour
 	for _, p := range f.pods {
@@ -74,8 +74,8 @@ func (f *fleet) people() {
 			"workload_kind": "Job", "workload_name": workload, "workload_uid": "w-" + workload,
 		}
 		from, to := p.from.Truncate(f.interval), min(p.to.Truncate(f.interval)+retention, until)
-		// The root of its owners becomes known after a minute, and two replicas of the reconciler
-		// serve it.
+		// The root of its owner chain becomes known after a minute, and two replicas of the
+		// reconciler serve it.
 		early := maps.Clone(who)
 		early["workload_kind"], early["workload_name"], early["workload_uid"] = "ReplicaSet", "x", "w-x"
 		f.constant(series("gpuledger_pod_info", early), from, from+time.Minute, 1)
@@ -90,20 +90,20 @@ func (f *fleet) people() {
 	for namespace, team := range teamOfNamespace {
 		f.constant(series("kube_namespace_labels", map[string]string{"namespace": namespace, "label_team": team}), 90*time.Minute, until, 1)
 	}
-	// Before that, alpha was another team's.
+	// Before that, alpha belonged to another team.
 	f.constant(series("kube_namespace_labels", map[string]string{"namespace": "alpha", "label_team": "old"}), 0, 90*time.Minute, 1)
 }
 
-// delta is in no series of kube-state-metrics, and its pod in none of the reconciler.
+// delta has no series in kube-state-metrics, and its pod none in the reconciler.
 var (
 	teamOfNamespace = map[string]string{"alpha": "red", "beta": "blue", "gamma": ""}
 	workloadOfPod   = map[string]string{"u1": "train", "u2": "serve", "u3": "train", "u4": "other", "u6": "train", "u7": "other", "u8": "serve"}
 	teamOfPod       = map[string]string{"u1": "red", "u2": "blue", "u3": "red", "u4": "green", "u6": "red", "u7": "green", "u8": "blue"}
 )
 
-// sum walks through the samples of a counter: each adds the growth since the sample before, or its whole value if the
-// counter restarted. A series without a sample in the day before adds its first value if it was created in that day. The
-// key of a series is what it belongs to; "" is nothing.
+// sum walks through the samples of a counter: each adds the growth since the sample before, or its
+// whole value if the counter restarted. A series without a sample in the day before adds its first
+// value if it was created in that day. The key of a series is its group; "" omits the series.
 func (h *history) sum(metric string, window span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.series {
@@ -149,7 +149,7 @@ var (
 	pair = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// parse reads what series wrote.
+// parse is the inverse of series.
 func parse(text string) map[string]string {
 	labels := map[string]string{"__name__": word.FindString(text)}
 	for _, p := range pair.FindAllStringSubmatch(text, -1) {
@@ -158,7 +158,7 @@ func parse(text string) map[string]string {
 	return labels
 }
 
-// by is a key of labels as promtool writes them.
+// by returns a key of labels as promtool writes them.
 func by(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		some := make(map[string]string)
@@ -169,7 +169,7 @@ func by(names ...string) func(map[string]string) string {
 	}
 }
 
-// statement is the hours of the day, and the day.
+// statement evaluates the hours of the day, and the day.
 func statement() world {
 	f := statements()
 	w := world{name: "hours", history: f.history, evaluate: 15 * time.Minute, questions: f.totals()}
@@ -180,7 +180,7 @@ func statement() world {
 }
 
 // statementAtPhases evaluates the rules at several moments of the hour. At 0, promtool evaluates
-// the hour before again as it ends.
+// the previous hour again at its end.
 func statementAtPhases() []world {
 	f := statements()
 	var all []world
@@ -192,7 +192,7 @@ func statementAtPhases() []world {
 	return all
 }
 
-// energy is the statements of full hours.
+// energy returns the statements of full hours.
 func (f *fleet) energy(window string, counted span) []question {
 	ask := func(title string, want map[string]float64) question {
 		return question{title, counted.to, map[string]string{"window": window, "cluster": ".*", "price": "0.5", "namespace": "alpha", "serial": "S1"}, want}
@@ -228,7 +228,7 @@ func (f *fleet) energy(window string, counted span) []question {
 	}
 }
 
-// uncharged is the energy of boards less that of their pods.
+// uncharged returns the energy of boards minus that of their pods.
 func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[string]float64 {
 	rest := f.sum(boardEnergy, counted, key)
 	for of, joules := range f.sum(allocationEnergy, counted, key) {
@@ -237,7 +237,7 @@ func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[
 	return rest
 }
 
-// workload is by, with the reconciler's labels of a pod.
+// workload is like by, with the reconciler's labels of a pod.
 func workload(names ...string) func(map[string]string) string {
 	return func(labels map[string]string) string {
 		all := maps.Clone(labels)
@@ -248,7 +248,7 @@ func workload(names ...string) func(map[string]string) string {
 	}
 }
 
-// totals is the statements of the day.
+// totals returns the statements of the day.
 func (f *fleet) totals() []question {
 	at, variables := day.to, map[string]string{"window": "1d", "price": "0.5"}
 	teams := f.sum(allocationEnergy, day, podTeam)
@@ -259,7 +259,7 @@ func (f *fleet) totals() []question {
 		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
 		// In one hour nothing was scraped.
 		question{"Hours that the rules have", at, variables, everyRule(23)},
-		// The hour before the day is the first one of this Prometheus, and in no rule.
+		// The hour before the day is the first one of this Prometheus, so no rule has it.
 		question{"Energy that no pod was charged for", at, map[string]string{"window": "2d"}, f.uncharged(day, by())},
 	)
 }
@@ -272,14 +272,16 @@ func podTeam(labels map[string]string) string {
 	return series("", map[string]string{"label_team": teamOfPod[labels["pod_uid"]]})
 }
 
-// TestStatementIsComplete: the hours are the day, and the day is what was drawn.
+// TestStatementIsComplete checks that the hours add up to the day, and that the day has all drawn
+// energy.
 func TestStatementIsComplete(t *testing.T) {
 	f := statements()
 	everything := func(map[string]string) string { return "all" }
 	board := f.sum(boardEnergy, day, everything)["all"]
 	near(t, "boards", board, f.truth.board, 1e-3)
 	namespaces := f.sum(allocationEnergy, day, func(labels map[string]string) string { return labels["namespace"] })
-	// The bounds of the day lie between two scrapes, and two reboots are all beta's.
+	// The bounds of the day are between two scrapes, and the energy of beta is off by that of two
+	// reboots.
 	for namespace, joules := range namespaces {
 		near(t, namespace, joules, f.truth.namespaces[namespace], 2e-3)
 	}
