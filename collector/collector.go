@@ -60,9 +60,9 @@ func newCollector(c *Collector) *Collector {
 	return c
 }
 
-// Gather implements [prometheus.TransactionalGatherer]. There is one page, which the next
-// call writes over: it waits until done was called, which must be called once. So who
-// gathers must not wait for somebody who reads slowly.
+// Gather implements [prometheus.TransactionalGatherer]. The next call overwrites the page, so it
+// waits until done was called. The caller must call done exactly once, and must not wait for a slow
+// reader before that.
 func (c *Collector) Gather() (_ []*dto.MetricFamily, done func(), err error) {
 	c.mu.Lock()
 	defer func() {
@@ -87,8 +87,8 @@ func (c *Collector) write(p *page) (changed bool, err error) {
 	return p.end()
 }
 
-// Describe implements [prometheus.Collector]: the page's part of the catalogue, less
-// what the options hide.
+// Describe implements [prometheus.Collector]: the page's part of the catalogue, without the metrics
+// that the options hide.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for i, m := range catalogue {
 		if m.Page == c.on && !c.opts.hides(m) {

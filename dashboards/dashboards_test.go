@@ -214,11 +214,11 @@ func TestMetrics(t *testing.T) {
 		t.Helper()
 		names := promql.Metrics(values.ReplaceAllString(expr, "$1"))
 		if len(names) < least {
-			t.Errorf("%s asks for no metric: %s", where, expr)
+			t.Errorf("%s queries no metric: %s", where, expr)
 		}
 		for _, name := range names {
 			if !known(name) {
-				t.Errorf("%s asks for %s, which nothing has", where, name)
+				t.Errorf("%s queries %s, which does not exist", where, name)
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package docs is the folder of the documentation. It holds its tests and no code but
-// what writes two pages of it.
+// Package docs is the folder of the documentation. It has tests, and a program that writes the
+// generated pages.
 package docs
 
 //go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./gen .

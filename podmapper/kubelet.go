@@ -23,8 +23,8 @@ import (
 )
 
 // socket is one of the kubelet's unix sockets. Each call opens a new connection: a restarted
-// kubelet has a new socket under the same name, and at one call in ten seconds there is no gain
-// in keeping connections.
+// kubelet has a new socket under the same name, and one call in ten seconds does not justify
+// keeping a connection.
 type socket struct {
 	path    string
 	timeout time.Duration

@@ -54,8 +54,8 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is held during a poll, so that the kubelet has at most one call of the mapper to
-	// answer. It guards the fields up to pods.
+	// refresh is held during a poll, so that the mapper has at most one call in flight. It guards
+	// the fields up to pods.
 	refresh     sync.Mutex
 	skippedLast bool // the last response of the kubelet was ignored
 	kubelet     kubelet

@@ -57,8 +57,8 @@ func TestDeadState(t *testing.T) {
 	if got := p.Sum(energyTotal, nil); got != stood || stood == 0 {
 		t.Errorf("%v J are shown, %v J were saved", got, stood)
 	}
-	if said := e.warnings("state", "has not answered within"); said != 1 {
-		t.Errorf("logged %d times, want once", said)
+	if logged := e.warnings("state", "has not answered within"); logged != 1 {
+		t.Errorf("logged %d times, want once", logged)
 	}
 	revive()
 	e.scrapeUntil("the books continue", func(p page) bool { return !stateDown(p) && p.Sum(energyTotal, nil) > stood })
@@ -99,8 +99,8 @@ func TestPipeState(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := cleanStart(t, n, dir)
-	if said := e.warnings("state", "not a regular file"); said != 1 {
-		t.Errorf("logged %d times, want once", said)
+	if logged := e.warnings("state", "not a regular file"); logged != 1 {
+		t.Errorf("logged %d times, want once", logged)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "ledger.json")); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the pipe is still there: %v, %v", info, err)

@@ -108,8 +108,8 @@ func TestNoEngine(t *testing.T) {
 			e := start(t, n, append(n.EngineFlags(client), "--tick=200ms", unhurried, "--state.path="+t.TempDir(), tt.library)...)
 			e.scrapeUntil("the GPUs are read", gauges(8))
 			e.scrapeUntil("the engine is down", engineIs(false))
-			if said := strings.Join(e.logged(), "\n"); strings.Count(said, tt.want) != 1 {
-				t.Errorf("want %q once:\n%s", tt.want, said)
+			if log := strings.Join(e.logged(), "\n"); strings.Count(log, tt.want) != 1 {
+				t.Errorf("want %q once:\n%s", tt.want, log)
 			}
 			if status, body := e.get("/gpu/metrics"); status != http.StatusOK || bytes.Contains(body, []byte("DCGM_FI")) {
 				t.Errorf("field page: status %d, %s", status, body)
@@ -132,11 +132,11 @@ func TestOldEngine(t *testing.T) {
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "dcgm"}) != 0 {
 		t.Error("the engine's stage is up")
 	}
-	told := slices.DeleteFunc(e.logged(), func(line string) bool {
+	lines := slices.DeleteFunc(e.logged(), func(line string) bool {
 		return !strings.Contains(line, "libdcgm 4.6.1 is newer than the host engine, 4.2.3")
 	})
-	if len(told) != 1 {
-		t.Errorf("the reason is logged %d times", len(told))
+	if len(lines) != 1 {
+		t.Errorf("the reason is logged %d times", len(lines))
 	}
 	setEngine(t, n, simnode.Engine{Version: "4.6.1", Starts: 1})
 	p = e.scrapeUntil("the engine is up", engineIs(true))

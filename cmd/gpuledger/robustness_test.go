@@ -79,14 +79,14 @@ func TestNothingThere(t *testing.T) {
 		if len(p.Matches("gpuledger_stage_up", of)) != 1 || p.Sum("gpuledger_stage_up", of) != 0 {
 			t.Errorf("stage %s is not down", stage)
 		}
-		said := 0
+		logged := 0
 		for _, line := range e.logged() {
 			if strings.Contains(line, `"stage":"`+stage+`"`) {
-				said++
+				logged++
 			}
 		}
-		if said != 1 {
-			t.Errorf("stage %s was logged %d times, want once", stage, said)
+		if logged != 1 {
+			t.Errorf("stage %s was logged %d times, want once", stage, logged)
 		}
 	}
 	if status, _ := e.get("/-/healthy"); status != http.StatusOK {
@@ -128,8 +128,8 @@ func TestSecondExporter(t *testing.T) {
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
 		t.Error("the second exporter's state is up")
 	}
-	if said := second.warnings("state", "nothing is charged here"); said != 1 {
-		t.Errorf("the second exporter logged %d times that it charges nothing, want once", said)
+	if logged := second.warnings("state", "nothing is charged here"); logged != 1 {
+		t.Errorf("the second exporter logged %d times that it charges nothing, want once", logged)
 	}
 	for name := range p {
 		if strings.HasPrefix(name, "gpuledger_") && strings.HasSuffix(name, "_joules_total") && len(p[name].GetMetric()) > 0 {

@@ -52,8 +52,8 @@ func TestUnusableState(t *testing.T) {
 			if up, failures := p.Sum("gpuledger_stage_up", of), p.Sum("gpuledger_stage_failures_total", of); up != 1 || failures != 1 {
 				t.Errorf("stage up %v after %v failures, want up after 1", up, failures)
 			}
-			if said := e.warnings("state", "start with clean books"); said != 1 {
-				t.Errorf("logged %d times, want once", said)
+			if logged := e.warnings("state", "start with clean books"); logged != 1 {
+				t.Errorf("logged %d times, want once", logged)
 			}
 			e.kept(n, dir)
 		})
@@ -110,8 +110,8 @@ func (e *exporter) cannotSave() {
 	if p.Sum("gpuledger_stage_up", of) != 0 {
 		e.t.Error("the state's stage is up")
 	}
-	if said := e.warnings("state", ""); said != 1 {
-		e.t.Errorf("logged %d times, want once", said)
+	if logged := e.warnings("state", ""); logged != 1 {
+		e.t.Errorf("logged %d times, want once", logged)
 	}
 }
 

@@ -66,11 +66,11 @@ func TestStatus(t *testing.T) {
 	n := newNode(t, "timeslice")
 	e := start(t, n)
 	e.scrapeUntil("energy was charged", func(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 })
-	if said := e.status("", "--url="+e.url); !strings.Contains(said, "held by team-a/twin-b main: 1 replica of the GPU") || !strings.Contains(said, "1653924021757") {
-		t.Errorf("status prints:\n%s", said)
+	if out := e.status("", "--url="+e.url); !strings.Contains(out, "held by team-a/twin-b main: 1 replica of the GPU") || !strings.Contains(out, "1653924021757") {
+		t.Errorf("status prints:\n%s", out)
 	}
-	if said := e.status("", "--json", "--url="+e.url); !strings.Contains(said, `"serial": "1653924021757"`) {
-		t.Errorf("status --json prints:\n%s", said)
+	if out := e.status("", "--json", "--url="+e.url); !strings.Contains(out, `"serial": "1653924021757"`) {
+		t.Errorf("status --json prints:\n%s", out)
 	}
 	tests := []struct{ flag, want string }{
 		{"--url=http://" + nobodyListens(t), "no exporter listens on this address"},
@@ -80,8 +80,8 @@ func TestStatus(t *testing.T) {
 		{"--http.config.file=/does/not/exist", "--http.config.file=/does/not/exist: open /does/not/exist"},
 	}
 	for _, tt := range tests {
-		if said := e.status("", tt.flag); !strings.HasPrefix(said, "gpuledger status: ") || strings.Count(said, "\n") != 1 || !strings.Contains(said, tt.want) {
-			t.Errorf("%s: printed %q, want one line with %q", tt.flag, said, tt.want)
+		if out := e.status("", tt.flag); !strings.HasPrefix(out, "gpuledger status: ") || strings.Count(out, "\n") != 1 || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: printed %q, want one line with %q", tt.flag, out, tt.want)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func (e *exporter) testSecureStatus() {
 		{strings.Replace(e.url, "https", "http", 1), "{}", "the exporter serves HTTPS: use --url=https://"},
 	}
 	for _, tt := range tests {
-		if said := e.status(tt.config, "--http.config.file=/dev/stdin", "--url="+tt.url); !strings.Contains(said, tt.want) {
-			e.t.Errorf("%s with %q: got %q, want %q", tt.url, tt.config, said, tt.want)
+		if out := e.status(tt.config, "--http.config.file=/dev/stdin", "--url="+tt.url); !strings.Contains(out, tt.want) {
+			e.t.Errorf("%s with %q: got %q, want %q", tt.url, tt.config, out, tt.want)
 		}
 	}
 }

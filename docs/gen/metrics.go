@@ -17,8 +17,8 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is a table of metrics. Labels and flag that all of them have are above the table
-// instead of in each row.
+// family is a table of metrics. Labels and a flag that all its metrics share are above the table
+// and not in each row.
 type family struct {
 	Name    string
 	Labels  []string

@@ -65,7 +65,7 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 // whether it was a glitch or a reset of the counter.
 type pendingReset struct {
 	Mark
-	before sighting // what was seen between the last mark and this reading
+	before sighting // observations between the last mark and this reading
 }
 
 // An interval lies between two marks and is settled as a whole.
@@ -173,9 +173,9 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 }
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, whose value may be that much older, but at most a gap. A counter
-// that stands still was not refreshed, because a powered board draws power: such a reading is
-// ignored, and what the counter adds later belongs to all the time since it last moved. An
+// duration of the first reading, whose value may be that much older, but at most a gap. An
+// unchanged counter was not refreshed, because a powered board draws power: such a reading is
+// ignored, and the next increase belongs to all the time since the counter last changed. An
 // implausible reading is held back. If the next reading is plausible after the last mark, it was a
 // glitch; if it is plausible after the held reading, the counter was reset, and the unknown energy
 // between the two is not added.
@@ -216,8 +216,8 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// stillFor returns how long a counter may stand still before that counts. The next observation, at
-// most a fifth of a gap later, then still comes before the gap.
+// stillFor returns the time for which the readings of an unchanged counter are ignored. It is
+// shorter than a gap by a fifth, so that another observation comes before the gap.
 func stillFor(gapAfter time.Duration) time.Duration { return gapAfter - gapAfter/5 }
 
 // counterStep is the interval at which the board refreshes its counter: a difference may contain

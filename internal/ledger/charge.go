@@ -41,14 +41,15 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 
 // chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:
 //
-//	one owner alone holds or works  → that owner, in full                       exclusive
-//	else the idle part              → the holders, by replicas, there or not;   allocated
-//	                                  else all with a context, equally
-//	and the busy part               → by activity                               shared
-//	                                  where there was none, as the idle part    allocated
-//	no owner, holders stale or dead, or
-//	processes or holders not known  → unattributed                              unknown
-//	no owner                        → unattributed                              idle
+//	only one owner holds or works  → that owner, in full                      exclusive
+//	else the idle part             → the holders, by replicas, also without   allocated
+//	                                 a process; else all owners of contexts,
+//	                                 equally
+//	and the busy part              → by activity                              shared
+//	                                 without activity, as the idle part       allocated
+//	no owner, and holders stale or
+//	dead, or lists missing         → unattributed                             unknown
+//	no owner                       → unattributed                             idle
 //
 // A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
 // owner that does. The host's and unmapped processes' shares are unattributed, with that
@@ -148,7 +149,7 @@ func (b *book) post(st *settlement, p *part, o *party) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
 	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
-		a.Processes = slices.Grow(a.Processes, more) // at once: a thousand may come together
+		a.Processes = slices.Grow(a.Processes, more) // grow once: there may be a thousand new processes
 	}
 	for _, q := range o.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)

@@ -80,7 +80,7 @@ type Observation struct {
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are those of this GPU, valid only if AllocationsKnown.
+	// Allocations are the allocations of this GPU. They are valid only if AllocationsKnown.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 }

@@ -82,10 +82,10 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A pending process counts as unmapped, its owner
-// if the timeout expires. A process with a known group belongs to the container of the group that
-// holds the GPU. A process that vanished before /proc was read belongs to the group that holds the
-// GPU exclusively.
+// payer returns the owner that pays for a process. A pending process counts as unmapped, as it does
+// after the timeout. A process with a known group belongs to the container of the group that holds
+// the GPU. A process that vanished before /proc was read belongs to the group that holds the GPU
+// exclusively.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {

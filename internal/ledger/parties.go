@@ -14,8 +14,8 @@ type party struct {
 	// owner's group holds exclusively. They are a separate party.
 	vanished  bool
 	activity  time.Duration
-	served    time.Duration // the part of activity that is MPS servers' work
-	active    bool          // seen to work
+	served    time.Duration // the part of activity that is the work of MPS servers
+	active    bool          // was active
 	processes []member
 	// energy is the party's bill for the interval, idle its part for idle power.
 	energy gpu.ByMethod

@@ -16,8 +16,8 @@ import (
 // owners of any kind.
 const maxShared = 20_000
 
-// Pairs creates label pairs. Large pages have many equal pairs, of which the shared ones are in
-// memory once. The zero value is ready. It is used by one goroutine at a time.
+// Pairs creates label pairs. Large pages have many equal pairs; a shared pair is in memory only
+// once. The zero value is ready. It is used by one goroutine at a time.
 type Pairs struct {
 	names  map[string]*string
 	shared map[[2]string]*dto.LabelPair

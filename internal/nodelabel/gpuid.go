@@ -13,9 +13,9 @@ import (
 // error and the inventory has an empty string.
 const unknown = "N/A"
 
-// gpuid returns the labels of mchmarny/gpuid without prefix. Ranks are those of the sorted
-// serial numbers, so a replaced board renumbers; boards are counted, not GPUs; only GPUs that
-// respond have labels. Zeros in place of a serial number are kept.
+// gpuid returns the labels of mchmarny/gpuid without prefix. Boards are numbered by sorted serial
+// number, so a replaced board changes the numbers of others. Boards are counted, not GPUs, and only
+// GPUs that respond have labels. Zeros in place of a serial number are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {

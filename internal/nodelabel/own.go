@@ -71,18 +71,18 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// unanimous returns the common value of all GPUs that have one, and an empty string if they
-// differ: a Node has one place.
+// unanimous returns the common value of all GPUs with a value, or an empty string if they differ: a
+// Node has one place.
 func unanimous(gpus []inventory.GPU, of func(inventory.GPU) string) string {
-	said := ""
+	common := ""
 	for _, g := range gpus {
 		switch v := of(g); {
-		case v == "" || v == said:
-		case said == "":
-			said = v
+		case v == "" || v == common:
+		case common == "":
+			common = v
 		default:
 			return ""
 		}
 	}
-	return said
+	return common
 }

@@ -33,14 +33,14 @@ const connectAgain = 10 * time.Second
 // connect waits until the kubeconfig or the pod's account is usable: a missing or broken file
 // may be a late mount.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
-	said := ""
+	logged := ""
 	for {
 		c, err := open(kubeconfig)
 		if err == nil {
 			return c, nil
 		}
-		if err.Error() != said {
-			said = err.Error()
+		if err.Error() != logged {
+			logged = err.Error()
 			log.Error("not connected, will retry", "err", err)
 		}
 		select {

@@ -110,9 +110,8 @@ func health(node, serial string, g *gpu.GPU) Health {
 	return h
 }
 
-// began returns the start of a counter that is labelled with the serial numbers of a GPU, zero
-// if the counter continues another one with an older label: with the start of that one, its
-// amount would count twice.
+// began returns the time when a counter labelled with the serial numbers of a GPU was 0. It is zero
+// if the counter continues one with older labels, whose amount would otherwise count twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

@@ -26,8 +26,8 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 }
 
 // usage compares the processes on a GPU with its allocations. If the last allocations are outdated,
-// those count whose pods use them: these pods are alive, and a pod keeps its allocations until it
-// ends.
+// only allocations that their pods use count: these pods are alive, and a pod keeps its allocations
+// until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.givenKnown, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}

@@ -44,7 +44,7 @@ type gpuProcess struct {
 	*gpu.Context
 }
 
-// resolve resolves the PIDs of a reading. holds reports whether a pod was given a GPU.
+// resolve resolves the PIDs of a reading. holds reports whether a pod holds a GPU.
 func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUsage {
 	who := processUsage{present: make([]gpuProcess, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {

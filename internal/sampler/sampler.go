@@ -164,7 +164,7 @@ func blind(readings []gpu.Reading) {
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
-	down             bool                        // no driver answers
+	down             bool                        // no driver responds
 	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
 	givenKnown       bool                    // the kubelet's list of allocations is known
@@ -241,7 +241,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	}
 	g.Reading = new(v.report.Readings[i])
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // or they would stay as long as the snapshot
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep them in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.givenKnown {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())

@@ -144,7 +144,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}
 		return nil
-	case s.ledger != nil: // what was counted meanwhile is what was shown
+	case s.ledger != nil: // the books started without the file, and their values are already shown
 		return nil
 	}
 	return s.restore(began, o.content, o.unread)
@@ -183,7 +183,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	}
 	gpus := c.gpus
 	if err != nil {
-		gpus = nil // what was read of it is worth nothing
+		gpus = nil // its content is invalid
 	} else {
 		err = c.books.State.Check(began.Boot)
 	}

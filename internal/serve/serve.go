@@ -61,14 +61,14 @@ func (s *Server) Collector() prometheus.Collector { return s.overload }
 // Run serves until the context ends. It retries an address that is in use: a sidecar that exits
 // would make its pod not ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
-	said := ""
+	logged := ""
 	for {
 		err := s.listenAndServe(ctx, handler)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && err.Error() != said {
-			said = err.Error()
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
 			s.log.Error("not serving, will retry", "err", err)
 		}
 		select {

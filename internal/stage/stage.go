@@ -67,24 +67,24 @@ type Set struct {
 // health is the state of a stage and of its log messages. Times are on the boot clock.
 type health struct {
 	gpu.Stage
-	said   map[string]bool // logged reasons of the latest outage; nil after the stage was logged as up
-	saidAt time.Duration
+	logged   map[string]bool // logged reasons of the latest outage; nil after the stage was logged as up
+	loggedAt time.Duration
 	// unstable is set if the stage failed soon after it was logged as up again.
 	unstable bool
 	up       time.Duration // time of the first success after the last failure
-	upSaid   time.Duration // time of the last "up again" message; 0 for none
+	upLogged time.Duration // time of the last "up again" message; 0 for none
 }
 
 // ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter; the
 // limits bound its memory.
 var ErrOversized = errors.New("exceeds a limit of the exporter")
 
-// sayEvery is the least interval between two log messages about one outage, and the time that
+// logEvery is the least interval between two log messages about one outage, and the time that
 // an unstable stage must stay up to be logged as up.
-const sayEvery = time.Minute
+const logEvery = time.Minute
 
-// maxSaid is the number of logged reasons that are remembered for an outage.
-const maxSaid = 100
+// maxLogged is the number of logged reasons that are remembered for an outage.
+const maxLogged = 100
 
 // New returns a set without any attempts.
 func New(log *slog.Logger, now gpu.Clock) *Set {
@@ -117,8 +117,8 @@ func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	if !wasUp {
 		st.up = now.Boot
 	}
-	if st.said != nil && (!st.unstable || now.Boot-st.up >= sayEvery) {
-		st.said, st.upSaid = nil, now.Boot
+	if st.logged != nil && (!st.unstable || now.Boot-st.up >= logEvery) {
+		st.logged, st.upLogged = nil, now.Boot
 		s.log.Info("stage up again", "stage", name)
 	}
 }
@@ -134,16 +134,16 @@ func (s *Set) logFailure(st *health, now time.Duration, err error) {
 	}, st.Err)
 	again := false
 	switch {
-	case st.said == nil:
-		st.said = make(map[string]bool)
-		st.unstable = st.upSaid > 0 && now-st.upSaid < sayEvery
+	case st.logged == nil:
+		st.logged = make(map[string]bool)
+		st.unstable = st.upLogged > 0 && now-st.upLogged < logEvery
 		again = st.unstable
-	case st.said[reason] || now-st.saidAt < sayEvery:
+	case st.logged[reason] || now-st.loggedAt < logEvery:
 		return
-	case len(st.said) >= maxSaid:
-		clear(st.said)
+	case len(st.logged) >= maxLogged:
+		clear(st.logged)
 	}
-	st.said[reason], st.saidAt = true, now
+	st.logged[reason], st.loggedAt = true, now
 	if again {
 		s.log.Warn("stage down again, will be logged as up after a minute without failures", "stage", st.Name, "err", err)
 		return

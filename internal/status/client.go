@@ -69,9 +69,9 @@ func noAnswer(err error) error {
 
 // refusal explains a response that is not a page.
 func refusal(response *http.Response, body string) error {
-	said, _, _ := strings.Cut(printable(strings.TrimSpace(body)), `\n`)
-	if len(said) > 200 {
-		said = strings.ToValidUTF8(said[:200], "")
+	text, _, _ := strings.Cut(printable(strings.TrimSpace(body)), `\n`)
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "")
 	}
 	switch response.StatusCode {
 	case http.StatusOK:
@@ -85,5 +85,5 @@ func refusal(response *http.Response, body string) error {
 			return errors.New("the exporter serves HTTPS: use --url=https://…")
 		}
 	}
-	return fmt.Errorf("%s: %s", response.Status, said)
+	return fmt.Errorf("%s: %s", response.Status, text)
 }

@@ -44,14 +44,14 @@ func (p *Page) Problems() []string {
 }
 
 func (p *Page) noDriver() string {
-	said := "The driver does not respond, and no GPU was found before."
+	text := "The driver does not respond, and no GPU was found before."
 	if len(p.GPUs) > 0 {
-		said = "The driver does not respond: GPUs are shown as of the last reading."
+		text = "The driver does not respond: GPUs are shown as of the last reading."
 	}
 	if p.PCIGPUs != nil {
-		said += " " + plural(*p.PCIGPUs, "GPU is", "GPUs are") + " on the PCI bus."
+		text += " " + plural(*p.PCIGPUs, "GPU is", "GPUs are") + " on the PCI bus."
 	}
-	return said
+	return text
 }
 
 func (g *GPU) loss() string {

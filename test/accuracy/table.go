@@ -13,7 +13,7 @@ const maxRows = 4
 // Table returns results as a table. All numbers are percentages of the GPU's energy, and all errors
 // except the model's and the signal's are against the truth.
 func Table(results []Result) *markdown.Table {
-	t := markdown.NewTable("whose energy", "truth", "gpuledger", "error", "of the model", "of the signal", "± 2σ of the samples",
+	t := markdown.NewTable("owner", "truth", "gpuledger", "error", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
 	for _, r := range results {
 		t.Add("**" + r.Name + "**")

@@ -86,7 +86,7 @@ func TestAlerts(t *testing.T) {
 			}
 			metrics := promql.Metrics(a.Expr)
 			if len(metrics) == 0 {
-				t.Error("it asks for no metric")
+				t.Error("it queries no metric")
 			}
 			for _, m := range metrics {
 				if !exists(m) {

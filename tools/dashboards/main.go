@@ -1,7 +1,7 @@
 // Dashboards writes the Grafana dashboards into a folder, one JSON file each.
 //
-// Generated panels of one kind look the same everywhere, and expressions of several panels
-// exist once. Grafana's own types rule out unknown options.
+// Generated panels of one kind look the same everywhere, and common expressions exist once.
+// Grafana's own types prevent unknown options.
 package main
 
 import (

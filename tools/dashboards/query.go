@@ -32,8 +32,8 @@ func states(gpus string) string {
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders has one series for every selected GPU, with the label holder: the pod that holds or
-// uses it, several pods, free, or unknown because nothing was scraped.
+// holders has one series for every selected GPU. Its label holder is the pod that holds or uses the
+// GPU, "several pods", "free", or unknown without a scrape.
 func holders(selector string) string {
 	pods := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR})`
 	return fill(`(label_join(PODS and on (cluster, node, UUID) (count by (cluster, node, UUID) (PODS) == 1), "holder", "/", "namespace", "pod")

@@ -144,18 +144,18 @@ func checkInstances(t *testing.T, want, got gpu.Reading) {
 	if !want.InstancesKnown {
 		t.Errorf("activity of instances of %s is reported: %+v", got.UUID, got.Instances)
 	}
-	told := make(map[string]float64)
+	reported := make(map[string]float64)
 	for _, s := range got.Instances {
 		if s.Len() <= 0 || s.From <= 0 || s.To > got.At.Boot+time.Second {
 			t.Errorf("instance %s has span %v, now is %v", s.Instance, s.Span, got.At.Boot)
 		}
-		told[s.Instance] = s.SM
+		reported[s.Instance] = s.SM
 	}
 	busy := make(map[string]float64)
 	for _, s := range want.Instances {
 		busy[s.Instance] = s.SM
 	}
-	if diff := cmp.Diff(busy, told); diff != "" {
+	if diff := cmp.Diff(busy, reported); diff != "" {
 		t.Errorf("instances of %s (-want +got):\n%s", got.UUID, diff)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	defaultPort   = 9840
 )
 
-// Target is an exporter as known by the API server. Its Node is taken from the scheduler, never
+// Target is an exporter according to the API server. Its Node is taken from the scheduler, never
 // from the exporter.
 type Target struct {
 	Node string

@@ -125,9 +125,9 @@ func names(fields map[string]struct{}) []string {
 	return list
 }
 
-// bears reports whether the labels and annotations of a Node match the desired state, are owned
+// matches reports whether the labels and annotations of a Node match the desired state, are owned
 // by our manager, and include nothing else of ours.
-func (n *node) bears(want nodelabel.Desired) bool {
+func (n *node) matches(want nodelabel.Desired) bool {
 	return all(n.Labels, n.owned.labels, want.Labels) && all(n.Annotations, n.owned.annotations, want.Annotations)
 }
 

@@ -63,12 +63,12 @@ func TestBears(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := good()
 			tt.edit(n)
-			if got := kept(t, n).bears(want); got != tt.want {
-				t.Errorf("bears what it should: %v, want %v", got, tt.want)
+			if got := kept(t, n).matches(want); got != tt.want {
+				t.Errorf("matches: %v, want %v", got, tt.want)
 			}
 		})
 	}
-	if !kept(t, &corev1.Node{}).bears(nodelabel.Desired{}) {
+	if !kept(t, &corev1.Node{}).matches(nodelabel.Desired{}) {
 		t.Error("a node without anything does not bear nothing")
 	}
 }
@@ -145,8 +145,8 @@ func FuzzOwnedBy(f *testing.F) {
 	f.Add(`{"f:metadata":{"f:labels":{"f:":{},"k:x":{}}}}`)
 	f.Fuzz(func(t *testing.T, fields string) {
 		n := &node{owned: ownedBy([]metav1.ManagedFieldsEntry{ours(fields)})}
-		if !n.owned.empty() && n.bears(nodelabel.Desired{}) {
-			t.Errorf("a node with %v bears nothing", n.owned)
+		if !n.owned.empty() && n.matches(nodelabel.Desired{}) {
+			t.Errorf("a node with %v matches no labels", n.owned)
 		}
 	})
 }

@@ -37,9 +37,9 @@ type remembered struct {
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// vain counts the writes since the Node was last correct, failed the failures since the
+	// ineffective counts the writes since the Node was last correct, failed the failures since the
 	// last success.
-	vain, failed int
+	ineffective, failed int
 	// since is the time since when the Node is correct after the last write, zero if it is not.
 	since time.Time
 	// identity is the annotation of the Node at that time.
@@ -67,10 +67,10 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 		return false, 0
 	}
 	if !r.since.IsZero() && now.Sub(r.since) >= apartMax || r.uid != n.UID {
-		r.vain, r.failed = 0, 0
+		r.ineffective, r.failed = 0, 0
 	}
 	r.since = time.Time{}
-	wait := min(apart<<min(max(r.vain-freeAttempts, r.failed-1, 0), 10), apartMax)
+	wait := min(apart<<min(max(r.ineffective-freeAttempts, r.failed-1, 0), 10), apartMax)
 	return true, wait - now.Sub(r.at)
 }
 
@@ -90,7 +90,7 @@ func (m *memory) write(n *node, want nodelabel.Desired, now time.Time) bool {
 	r := m.node(n.Name)
 	news := !r.like(n, want)
 	r.uid, r.version, r.want, r.at = n.UID, n.ResourceVersion, want, now
-	r.vain, r.failed, r.since = r.vain+1, 0, time.Time{}
+	r.ineffective, r.failed, r.since = r.ineffective+1, 0, time.Time{}
 	return news
 }
 
@@ -110,8 +110,8 @@ func (m *memory) right(name, identity string, now time.Time) {
 	}
 }
 
-// bore returns the identity of a Node when it was last correct.
-func (m *memory) bore(name string) string {
+// lastIdentity returns the identity of a Node when it was last correct.
+func (m *memory) lastIdentity(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node(name).identity

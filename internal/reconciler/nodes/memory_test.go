@@ -86,11 +86,11 @@ func TestVain(t *testing.T) {
 	if got := wait(); got != apart {
 		t.Errorf("after another write: wait %v, want %v", got, apart)
 	}
-	if m.bore("a") != "{}" {
+	if m.lastIdentity("a") != "{}" {
 		t.Error("the identity is forgotten")
 	}
 	m.forget("a")
-	if m.bore("a") != "" || wait() != 0 {
+	if m.lastIdentity("a") != "" || wait() != 0 {
 		t.Error("a Node that is gone is remembered")
 	}
 }
@@ -198,7 +198,7 @@ func TestKindOf(t *testing.T) {
 	tests := []struct {
 		name string
 		node *node
-		bore string
+		last string
 		want nodelabel.Desired
 		kind string
 	}{
@@ -212,7 +212,7 @@ func TestKindOf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			trm := &term{opts: *testOptions(nodelabel.Own, "gpuledger.io"), memory: newMemory()}
-			trm.memory.right("a", tt.bore, time.Now())
+			trm.memory.right("a", tt.last, time.Now())
 			if got := trm.kindOf(tt.node, tt.want); got != tt.kind {
 				t.Errorf("kind is %s, want %s", got, tt.kind)
 			}
@@ -229,7 +229,7 @@ func TestKindOfUnknown(t *testing.T) {
 		name   string
 		scheme nodelabel.Scheme
 		serial string
-		bore   string
+		last   string
 		want   nodelabel.Desired
 		kind   string
 	}{
@@ -243,7 +243,7 @@ func TestKindOfUnknown(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			trm := &term{opts: *testOptions(tt.scheme, "gpuledger.io"), memory: newMemory()}
-			trm.memory.right("a", tt.bore, time.Now())
+			trm.memory.right("a", tt.last, time.Now())
 			n := version("u1", "1")
 			n.Labels, n.owned.labels = map[string]string{label: tt.serial}, []string{label}
 			if got := trm.kindOf(n, tt.want); got != tt.kind {

@@ -67,14 +67,14 @@ const clientAgain = 10 * time.Second
 // client waits until the exporter client can be created, and returns nil if the context ends
 // before: a missing certificate may be a late mount.
 func (n *Nodes) client(ctx context.Context) *exporter.Client {
-	said := ""
+	logged := ""
 	for {
 		client, err := exporter.NewClient(n.opts.Exporters)
 		if err == nil {
 			return client
 		}
-		if err.Error() != said {
-			said = err.Error()
+		if err.Error() != logged {
+			logged = err.Error()
 			n.log.Error("no exporter client, will retry", "err", err)
 		}
 		select {

@@ -86,7 +86,7 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	}
 	news, other := t.memory.note(target.Node, finding)
 	if news {
-		t.sayRefused(target.Node, finding)
+		t.logRefused(target.Node, finding)
 	}
 	if other != "" {
 		t.writes.Add(other) // its conflict may be resolved now
@@ -124,9 +124,9 @@ func (t *term) sayRead(name cache.ObjectName, target exporter.Target, err error)
 	t.log.Info("exporter readable again", "namespace", name.Namespace, "pod", name.Name, "node", target.Node)
 }
 
-// sayRefused reports an inventory that is rejected or accepted again, in the log and as an
+// logRefused reports an inventory that is rejected or accepted again, in the log and as an
 // Event of the Node.
-func (t *term) sayRefused(node string, f validator.Finding) {
+func (t *term) logRefused(node string, f validator.Finding) {
 	if !f.State.Refused() {
 		t.log.Info("inventory accepted again", "node", node)
 		return

@@ -27,7 +27,7 @@ func (t *term) sync(ctx context.Context, name string) bool {
 		return true
 	}
 	want, known := t.want(n)
-	if !known || n.bears(want) && !n.legacy {
+	if !known || n.matches(want) && !n.legacy {
 		if known {
 			t.memory.right(name, t.identity(want), time.Now())
 		}
@@ -113,15 +113,15 @@ const (
 // equals the desired one, or the last one of ours, only rules or foreign edits have
 // changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
-	identity, bore := t.identity(want), t.memory.bore(n.Name)
+	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
 	case n.owned.empty():
 		return kindFirst
 	case identity == "":
 		return kindChange // no GPUs are left
-	case n.carries(identity) || bore == identity:
+	case n.carries(identity) || last == identity:
 		return kindRepair
-	case len(n.owned.annotations) == 0 && bore == "":
+	case len(n.owned.annotations) == 0 && last == "":
 		return t.kindOfUnknown(n, want)
 	default:
 		return kindChange

@@ -61,8 +61,8 @@ type node struct {
 	first   reading // waits for an equal one
 	settled *nodelabel.Desired
 	boards  []identity
-	// spoke is the time of the last report, heard of the last one with identities.
-	spoke, heard time.Time
+	// reported is the time of the last report, identified of the last one with identities.
+	reported, identified time.Time
 	// observations has the latest report of each exporter; nearly always there is one.
 	observations map[string]observation
 }
@@ -94,7 +94,7 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 		j.nodes[name] = n
 	}
 	contradiction := page.Contradiction()
-	n.spoke = now
+	n.reported = now
 	delete(n.observations, exporter)
 	switch {
 	case !page.DriverUp:
@@ -122,7 +122,7 @@ func (j *Validator) accept(name string, n *node, exporter string, page inventory
 		}
 	}
 	j.holders.drop(name, n.boards)
-	n.boards, n.heard = identitiesOf(page), now
+	n.boards, n.identified = identitiesOf(page), now
 	j.holders.add(name, n.boards)
 	n.observe(reading{at: page.Time, desired: desired})
 }
@@ -180,7 +180,7 @@ func (j *Validator) withoutMoved(name string, d nodelabel.Desired, now time.Time
 // conflict returns another Node that currently reports the identity; empty for none.
 func (j *Validator) conflict(name string, c identity, now time.Time) string {
 	for _, other := range j.holders.nodesOf(c) {
-		if other != name && now.Sub(j.nodes[other].heard) <= j.lapse {
+		if other != name && now.Sub(j.nodes[other].identified) <= j.lapse {
 			return other
 		}
 	}
@@ -204,7 +204,7 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 	defer j.mu.Unlock()
 	all := make(map[string]Finding, len(j.nodes))
 	for name, n := range j.nodes {
-		if now.Sub(n.spoke) <= j.lapse {
+		if now.Sub(n.reported) <= j.lapse {
 			all[name] = j.finding(name, n, now)
 		}
 	}

@@ -17,14 +17,14 @@ const lapse = 20 * time.Minute
 
 // bench is a validator and its clock.
 type bench struct {
-	t     *testing.T
-	judge *validator.Validator
-	now   time.Time
+	t   *testing.T
+	v   *validator.Validator
+	now time.Time
 }
 
 func newCourt(t *testing.T) *bench {
 	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
-	return &bench{t: t, judge: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return &bench{t: t, v: validator.New(rules, lapse), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
 // page returns the page of a healthy exporter whose boards have these serial numbers, each with one
@@ -47,7 +47,7 @@ func (c *bench) expect(node string, p inventory.Page, want validator.State) vali
 func (c *bench) expectFrom(node, exporter string, p inventory.Page, want validator.State) validator.Finding {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
-	f := c.judge.Read(node, exporter, p, c.now)
+	f := c.v.Read(node, exporter, p, c.now)
 	if f.State != want {
 		c.t.Errorf("state of %s is %s (%s), want %s", node, f.State, f.Detail, want)
 	}
@@ -66,9 +66,9 @@ func (c *bench) settles(node string, serials ...string) {
 // state is unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
-	d, known := c.judge.Want(node, c.now)
+	d, known := c.v.Want(node, c.now)
 	if known != (len(serials) > 0) {
-		c.t.Errorf("it is known what %s should bear: %v", node, known)
+		c.t.Errorf("the desired state of %s is known: %v", node, known)
 		return
 	}
 	for i, s := range serials {
@@ -124,7 +124,7 @@ func TestZeroGPUs(t *testing.T) {
 	c.settles("a", "1")
 	c.expect("a", c.page(), validator.Unconfirmed)
 	c.expect("a", c.page(), validator.Settled)
-	if d, known := c.judge.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
+	if d, known := c.v.Want("a", c.now); !known || !d.Equal(nodelabel.Desired{}) {
 		t.Errorf("a node without GPUs should bear %v, known: %v", d, known)
 	}
 }
@@ -182,7 +182,7 @@ func TestDuplicates(t *testing.T) {
 			c.wants("a")
 			c.wants("b")
 			findings := map[string]validator.State{}
-			for name, f := range c.judge.Findings(c.now) {
+			for name, f := range c.v.Findings(c.now) {
 				findings[name] = f.State
 			}
 			if diff := cmp.Diff(map[string]validator.State{"a": want, "b": want}, findings); diff != "" {
@@ -207,7 +207,7 @@ func TestMovedBoard(t *testing.T) {
 			p.GPUs[0].Present = false
 			c.expect("old", p, validator.Unconfirmed)
 		}},
-		{"the old node is deleted", func(c *bench) { c.judge.Forget("old") }},
+		{"the old node is deleted", func(c *bench) { c.v.Forget("old") }},
 		{"the old node is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
 	}
 	for _, tt := range tests {
@@ -234,7 +234,7 @@ func TestSilentIsNotRefused(t *testing.T) {
 	c.now = c.now.Add(lapse)
 	c.expect("new", c.page("1"), validator.Settled)
 	want := map[string]validator.Finding{"new": {State: validator.Settled}}
-	if diff := cmp.Diff(want, c.judge.Findings(c.now)); diff != "" {
+	if diff := cmp.Diff(want, c.v.Findings(c.now)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 	c.wants("old") // which keeps its labels
@@ -246,7 +246,7 @@ func TestDisagreement(t *testing.T) {
 		name string
 		end  func(c *bench)
 	}{
-		{"the second one is gone", func(c *bench) { c.judge.ForgetExporter("a", "second") }},
+		{"the second one is gone", func(c *bench) { c.v.ForgetExporter("a", "second") }},
 		{"the second one agrees again", func(c *bench) { c.expectFrom("a", "second", c.page("1"), validator.Settled) }},
 		{"the second one does not know", func(c *bench) { c.expectFrom("a", "second", inventory.Page{}, validator.DriverDown) }},
 		{"the second one is silent", func(c *bench) { c.now = c.now.Add(lapse) }},
@@ -295,10 +295,10 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 	c.settles("new", "1")
 	c.wants("old", "9", "")
-	if d, _ := c.judge.Want("old", c.now); d.Labels["gpuledger.io/gpu-count"] != "1" {
+	if d, _ := c.v.Want("old", c.now); d.Labels["gpuledger.io/gpu-count"] != "1" {
 		t.Errorf("other labels went too: %v", d.Labels)
 	}
-	c.judge.Forget("new")
+	c.v.Forget("new")
 	c.wants("old", "9", "1")
 }
 
@@ -319,7 +319,7 @@ func TestNoClaim(t *testing.T) {
 func TestAnnotationOnly(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	was, _ := c.judge.Want("a", c.now)
+	was, _ := c.v.Want("a", c.now)
 	other := func() inventory.Page {
 		p := c.page("1")
 		p.GPUs[0].UUID = "GPU-other"
@@ -327,7 +327,7 @@ func TestAnnotationOnly(t *testing.T) {
 	}
 	c.expect("a", other(), validator.Unconfirmed)
 	c.expect("a", other(), validator.Settled)
-	if is, _ := c.judge.Want("a", c.now); cmp.Equal(was.Annotations, is.Annotations) {
+	if is, _ := c.v.Want("a", c.now); cmp.Equal(was.Annotations, is.Annotations) {
 		t.Errorf("the annotation is still %v", is.Annotations)
 	}
 }
@@ -336,10 +336,10 @@ func TestAnnotationOnly(t *testing.T) {
 func TestForget(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")
-	c.judge.Forget("a")
-	c.judge.Forget("a")
+	c.v.Forget("a")
+	c.v.Forget("a")
 	c.wants("a")
-	if got := c.judge.Findings(c.now); len(got) != 0 {
+	if got := c.v.Findings(c.now); len(got) != 0 {
 		t.Errorf("findings: %v", got)
 	}
 	c.expect("a", c.page("1"), validator.Unconfirmed)

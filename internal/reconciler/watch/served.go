@@ -22,7 +22,7 @@ const (
 // Served waits until the API server serves a resource. It returns false if the context ends
 // first.
 func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource, log *slog.Logger) bool {
-	said := false
+	logged := false
 	for {
 		again := lackedAgain
 		list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
@@ -33,8 +33,8 @@ func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithCo
 			return true
 		case err != nil && !apierrors.IsNotFound(err):
 			again = unknownAgain
-			if !said {
-				said = true
+			if !logged {
+				logged = true
 				log.Warn("cannot check whether the resource is served, will retry", "resource", of.Resource, "err", err)
 			}
 		}

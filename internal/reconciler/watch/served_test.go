@@ -32,11 +32,11 @@ func TestServed(t *testing.T) {
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
 	away := errors.New("the server is currently unable to handle the request")
 	tests := []struct {
-		name  string
-		looks []*metav1.APIResourceList // served resources at each check; nil if the group is missing
-		fails int                       // failed checks before them
-		took  time.Duration
-		said  int
+		name   string
+		looks  []*metav1.APIResourceList // served resources at each check; nil if the group is missing
+		fails  int                       // failed checks before them
+		took   time.Duration
+		logged int
 	}{
 		{"served", []*metav1.APIResourceList{had}, 0, 0, 0},
 		{"after an upgrade", []*metav1.APIResourceList{nil, old, had}, 0, 20 * time.Minute, 0},
@@ -66,8 +66,8 @@ func TestServed(t *testing.T) {
 				if took := time.Since(begun); took != tt.took {
 					t.Errorf("it took %v, want %v", took, tt.took)
 				}
-				if said := strings.Count(out.String(), "level=WARN"); said != tt.said {
-					t.Errorf("logged %d times, want %d:\n%s", said, tt.said, &out)
+				if logged := strings.Count(out.String(), "level=WARN"); logged != tt.logged {
+					t.Errorf("logged %d times, want %d:\n%s", logged, tt.logged, &out)
 				}
 			})
 		})

@@ -48,8 +48,8 @@ type Failures struct {
 	*prometheus.CounterVec
 	log *slog.Logger
 
-	mu   sync.Mutex
-	said map[string]failure
+	mu     sync.Mutex
+	logged map[string]failure
 }
 
 type failure struct {
@@ -61,7 +61,7 @@ type failure struct {
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),
-		log:        log, said: make(map[string]failure),
+		log:        log, logged: make(map[string]failure),
 	}
 	for _, r := range resources {
 		f.WithLabelValues(r)
@@ -89,7 +89,7 @@ func (f *Failures) failed(resource string, err error) {
 func (f *Failures) news(resource, text string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := f.said[resource]
-	f.said[resource] = failure{text, now}
+	last := f.logged[resource]
+	f.logged[resource] = failure{text, now}
 	return last.text != text || now.Sub(last.at) > quiet
 }

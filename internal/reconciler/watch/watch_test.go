@@ -37,15 +37,15 @@ func TestFailures(t *testing.T) {
 		f := watch.New(slog.New(slog.NewTextHandler(&out, nil)))
 		var pods informer
 		f.Follow(&pods, watch.Pods)
-		fails := func(err error, counted float64, said int) {
+		fails := func(err error, counted float64, logged int) {
 			t.Helper()
 			pods.fail(context.Background(), nil, err)
 			var m dto.Metric
 			if err := f.WithLabelValues(watch.Pods).Write(&m); err != nil || m.Counter.GetValue() != counted {
 				t.Errorf("%v failures counted, want %v (%v)", m.Counter.GetValue(), counted, err)
 			}
-			if got := strings.Count(out.String(), "cannot watch resource"); got != said {
-				t.Errorf("%d failures logged, want %d:\n%s", got, said, &out)
+			if got := strings.Count(out.String(), "cannot watch resource"); got != logged {
+				t.Errorf("%d failures logged, want %d:\n%s", got, logged, &out)
 			}
 		}
 		forbidden, gone := errors.New("forbidden"), errors.New("gone away")

@@ -27,9 +27,9 @@ type entries map[*entry]struct{}
 // entry is a pod in the book.
 type entry struct {
 	pod *pod
-	// gpu is set if the pod is known to request a GPU; asks has its requests.
-	gpu  bool
-	asks []ask
+	// gpu is set if the pod is known to request a GPU; amounts has its requests.
+	gpu     bool
+	amounts []amount
 	// ended is the time when the pod finished or was deleted, else zero.
 	ended time.Time
 	// samples are its series, nil if there are none yet. A pod without a controller is its own
@@ -124,7 +124,7 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	if o == nil {
 		return false
 	}
-	if !l.tellsMoreThan(o.chain) {
+	if !l.replaces(o.chain) {
 		return true
 	}
 	o.chain, o.above = l, b.render.owner(l)
@@ -137,18 +137,18 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 // settle recomputes the requests of the entry's pod, and reports whether it requests a GPU.
 func (b *book) settle(e *entry) bool {
 	p := e.pod
-	lists := [][]ask{p.asks}
-	e.gpu = e.gpu || len(p.asks) > 0
+	lists := [][]amount{p.amounts}
+	e.gpu = e.gpu || len(p.amounts) > 0
 	for _, name := range p.claims {
 		if c := b.claims[claimKey{p.namespace, name}]; c != nil {
 			e.gpu = e.gpu || c.gpu
-			lists = append(lists, c.asks)
+			lists = append(lists, c.amounts)
 		}
 	}
 	if !e.gpu {
 		return false
 	}
-	e.asks = total(lists...)
+	e.amounts = total(lists...)
 	b.attachOwner(e)
 	b.show(e)
 	return true

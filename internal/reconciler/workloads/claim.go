@@ -31,8 +31,8 @@ func claimNames(p *corev1.Pod) []string {
 type claim struct {
 	metav1.ObjectMeta
 	// gpu is set if the claim requests a GPU, even if the number is still unknown.
-	gpu  bool
-	asks []ask
+	gpu     bool
+	amounts []amount
 }
 
 // claimKey names a claim.
@@ -64,7 +64,7 @@ func (w *Workloads) addRequest(c *claim, class string, mode resourcev1.DeviceAll
 		count = allocated
 	}
 	if count > 0 {
-		c.asks = append(c.asks, ask{shared(class), float64(count)})
+		c.amounts = append(c.amounts, amount{shared(class), float64(count)})
 	}
 }
 

@@ -237,13 +237,13 @@ func (l *lookup) explain(err error, of reference) reason {
 	return failed
 }
 
-// maxSaid limits the kinds that are logged: pods can name any.
-const maxSaid = 100
+// maxLogged limits the kinds that are logged: pods can name any.
+const maxLogged = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {
 	l.mu.Lock()
 	key := string(why) + " " + kind
-	first := !l.logged[key] && len(l.logged) < maxSaid
+	first := !l.logged[key] && len(l.logged) < maxLogged
 	l.logged[key] = l.logged[key] || first
 	l.mu.Unlock()
 	if first {

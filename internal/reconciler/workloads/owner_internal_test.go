@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestTellsMoreThan checks that the known owners of a pod are replaced only by a result with more
+// TestReplaces checks that the known owners of a pod are replaced only by a result with more
 // information.
-func TestTellsMoreThan(t *testing.T) {
+func TestReplaces(t *testing.T) {
 	walk := func(stopped reason, names ...string) *ownerChain {
 		l := &ownerChain{stopped: stopped}
 		for _, name := range names {
@@ -40,7 +40,7 @@ func TestTellsMoreThan(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.found.tellsMoreThan(tt.known); got != tt.want {
+			if got := tt.found.replaces(tt.known); got != tt.want {
 				t.Errorf("has more = %v, want %v", got, tt.want)
 			}
 		})

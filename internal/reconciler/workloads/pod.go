@@ -24,7 +24,7 @@ type pod struct {
 
 	node        string
 	owner       reference // the controller, zero if there is none
-	asks        []ask
+	amounts     []amount
 	claims      []string // unique names of its resource claims
 	labels      []string // values in the order of the allow-list
 	annotations []string
@@ -48,11 +48,12 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// Keep reduces a pod that requests a GPU, or a claim that may be one, to the part that is kept
-// in memory, and drops others. One goroutine may call it at a time, also while Run runs.
+// Keep reduces a pod that requests a GPU, or that has a claim that may request one, to the part
+// that is kept in memory, and drops other pods. One goroutine may call it at a time, also while Run
+// runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
-	asks, claims := w.requests(from), claimNames(from)
-	if len(asks) == 0 && len(claims) == 0 {
+	amounts, claims := w.requests(from), claimNames(from)
+	if len(amounts) == 0 && len(claims) == 0 {
 		return nil, false
 	}
 	p := &pod{
@@ -60,7 +61,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		version: from.ResourceVersion, generation: from.Generation, created: from.CreationTimestamp.Time,
 		node:        shared(from.Spec.NodeName),
 		owner:       ownerOf(from),
-		asks:        asks,
+		amounts:     amounts,
 		claims:      claims,
 		labels:      allowed(w.opts.PodLabels, from.Labels),
 		annotations: allowed(w.opts.PodAnnotations, from.Annotations),
@@ -70,7 +71,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		p.status = w.keepStatus(from)
 	}
 	if w.opts.Snapshots == snapshotsLog && (w.listed.Load() || time.Since(p.changed()) < recently) {
-		p.full = from // of a list only pods with events: all would take too much memory
+		p.full = from // from a list only recently changed pods: all of them would take too much memory
 	}
 	return p, true
 }

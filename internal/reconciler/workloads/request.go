@@ -10,9 +10,9 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// ask is the amount of a resource that a pod requests. The resource of a claim is the name of
+// amount is the amount of a resource that a pod requests. The resource of a claim is the name of
 // its device class.
-type ask struct {
+type amount struct {
 	resource string
 	count    float64
 }
@@ -20,15 +20,15 @@ type ask struct {
 // requests returns the extended resources that the pod requests, counted like the scheduler:
 // containers and sidecars together, or the largest init container with the sidecars before it,
 // if that is more.
-func (w *Workloads) requests(p *corev1.Pod) []ask {
-	var asks []ask
+func (w *Workloads) requests(p *corev1.Pod) []amount {
+	var amounts []amount
 	for name, quantity := range resource.PodRequests(p, resource.PodResourcesOptions{}) {
 		if n := quantity.Value(); n > 0 && w.isGPU(string(name)) {
-			asks = append(asks, ask{shared(string(name)), float64(n)})
+			amounts = append(amounts, amount{shared(string(name)), float64(n)})
 		}
 	}
-	slices.SortFunc(asks, func(a, b ask) int { return cmp.Compare(a.resource, b.resource) })
-	return asks
+	slices.SortFunc(amounts, func(a, b amount) int { return cmp.Compare(a.resource, b.resource) })
+	return amounts
 }
 
 // isGPU reports whether a resource is a GPU. A device class can be requested as a resource too
@@ -41,16 +41,16 @@ func (w *Workloads) isGPU(name string) bool {
 }
 
 // total adds up requests by resource.
-func total(lists ...[]ask) []ask {
+func total(lists ...[]amount) []amount {
 	if len(lists) == 1 {
 		return lists[0]
 	}
-	var sum []ask
+	var sum []amount
 	for _, list := range lists {
 		for _, a := range list {
-			i, found := slices.BinarySearchFunc(sum, a.resource, func(s ask, name string) int { return cmp.Compare(s.resource, name) })
+			i, found := slices.BinarySearchFunc(sum, a.resource, func(s amount, name string) int { return cmp.Compare(s.resource, name) })
 			if !found {
-				sum = slices.Insert(sum, i, ask{resource: a.resource})
+				sum = slices.Insert(sum, i, amount{resource: a.resource})
 			}
 			sum[i].count += a.count
 		}

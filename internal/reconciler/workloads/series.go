@@ -138,9 +138,9 @@ func (r *renderer) pod(e *entry, of belonging) *podSamples {
 		info:        r.info(slices.Concat(id, belonging{r.pairs.Shared("node", p.node)}, of)...),
 		labels:      r.listed(id, r.labels, p.labels),
 		annotations: r.listed(id, r.annotations, p.annotations),
-		requests:    make([]*dto.Metric, 0, len(e.asks)),
+		requests:    make([]*dto.Metric, 0, len(e.amounts)),
 	}
-	for _, a := range e.asks {
+	for _, a := range e.amounts {
 		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.pairs.Shared("resource", a.resource)})...))
 	}
 	return s

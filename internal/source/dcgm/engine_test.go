@@ -58,7 +58,7 @@ type engine struct {
 	lines  []string
 	cfg    dcgm.Config
 
-	said bytes.Buffer // log of the last opened source
+	logged bytes.Buffer // log of the last opened source
 }
 
 func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
@@ -126,7 +126,7 @@ type enriched struct {
 // with the test.
 func (e *engine) open() enriched {
 	e.write()
-	e.cfg.Log = slog.New(slog.NewTextHandler(&e.said, nil))
+	e.cfg.Log = slog.New(slog.NewTextHandler(&e.logged, nil))
 	s := enriched{dcgm.New(e.cfg), e}
 	e.t.Cleanup(func() {
 		e.healed()

@@ -179,8 +179,8 @@ func TestPage(t *testing.T) {
 	if diff := cmp.Diff([]string{e.node.GPUs[0].Device.Serial, "570.86.15"}, p.Rows[0].Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_NAME: it is no number"); n != 1 {
-		t.Errorf("logged %d times: %s", n, e.said.String())
+	if n := strings.Count(e.logged.String(), "DCGM_FI_DEV_NAME: it is no number"); n != 1 {
+		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 
 	e.node.GPUs[1].Reading.Gauges[gpu.Temperature] = new(77.0)
@@ -310,8 +310,8 @@ func TestPageRefused(t *testing.T) {
 	e.healed()
 	e.pass(10 * time.Second)
 	e.readAll(s)
-	if n := strings.Count(e.said.String(), "DCGM_FI_PROF_SM_ACTIVE: watch page: dcgmWatchFields"); n != 1 {
-		t.Errorf("logged %d times: %s", n, e.said.String())
+	if n := strings.Count(e.logged.String(), "DCGM_FI_PROF_SM_ACTIVE: watch page: dcgmWatchFields"); n != 1 {
+		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 }
 
@@ -346,8 +346,8 @@ func TestOldFields(t *testing.T) {
 	if diff := cmp.Diff(map[string]map[string]float64{"DCGM_FI_DEV_GPU_TEMP": {"0": 41, "1": 42}}, page(t, s)); diff != "" {
 		t.Errorf("page (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(e.said.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
-		t.Errorf("logged %d times: %s", n, e.said.String())
+	if n := strings.Count(e.logged.String(), "DCGM_FI_DEV_PLATFORM_TRAY_INDEX: watch page: dcgmFieldGroupCreate"); n != 1 {
+		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 }
 

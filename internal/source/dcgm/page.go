@@ -15,9 +15,9 @@ import (
 // pageEvery is the interval at which the engine reads the fields of the page.
 const pageEvery = 10 * time.Second
 
-// maxAsks limits the requests for labels that the engine cannot return in full. The engine logs a
+// maxAttempts limits the requests for labels that the engine cannot return in full. The engine logs a
 // line for every field that a driver does not support.
-const maxAsks = 3
+const maxAttempts = 3
 
 // page is the state of the field page in a session.
 type page struct {
@@ -29,7 +29,7 @@ type page struct {
 	whole           *watch         // of GPUs
 	divided         *watch         // of MIG instances
 	texts           map[key]string // values of labels
-	asks            int            // remaining requests for labels
+	attempts        int            // remaining requests for labels
 	read            time.Duration  // when latest was made, boot clock
 	latest          *gpu.FieldPage
 }
@@ -54,7 +54,7 @@ func (d *session) watchPage() {
 		d.cfg.Log.Warn("host engine does not serve some fields of /gpu/metrics, omitting them", "fields", strings.Join(p.unserved, "; "))
 		p.unserved = nil
 	}
-	p.latest, p.asks = nil, maxAsks
+	p.latest, p.attempts = nil, maxAttempts
 }
 
 // ids returns the distinct numbers of fields: an old and a new name may be the same field.
@@ -135,10 +135,10 @@ func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 // valid value.
 func (d *session) readTexts() error {
 	p := &d.page
-	if p.asks == 0 {
+	if p.attempts == 0 {
 		return nil
 	}
-	p.asks--
+	p.attempts--
 	if p.texts == nil {
 		p.texts = make(map[key]string)
 	}
@@ -166,7 +166,7 @@ func (d *session) readTexts() error {
 		}
 	}
 	if !failed {
-		p.asks = 0
+		p.attempts = 0
 	}
 	return nil
 }

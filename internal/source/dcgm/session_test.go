@@ -195,16 +195,16 @@ func TestSkew(t *testing.T) {
 	e.fields = "\tversion=4.5.2\tlibrary=4.4.0\tgeneration=1"
 	e.pass(time.Minute)
 	e.readAll(s)
-	if strings.Contains(e.said.String(), "WARN") {
-		t.Errorf("an older client is no reason to warn: %s", e.said.String())
+	if strings.Contains(e.logged.String(), "WARN") {
+		t.Errorf("an older client is no reason to warn: %s", e.logged.String())
 	}
 	e.fields = "\tversion=4.4.9\tlibrary=4.5.0\tgeneration=2"
 	e.pass(time.Minute)
 	e.readAll(s)
 	e.pass(time.Second)
 	e.readAll(s)
-	if n := strings.Count(e.said.String(), "libdcgm is newer than the host engine"); n != 1 {
-		t.Errorf("logged %d times: %s", n, e.said.String())
+	if n := strings.Count(e.logged.String(), "libdcgm is newer than the host engine"); n != 1 {
+		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 }
 

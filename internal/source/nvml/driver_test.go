@@ -38,7 +38,7 @@ type driver struct {
 	lines  []string
 	fields map[string]string // by UUID, tab separated
 
-	said   bytes.Buffer // log of the last opened source
+	logged bytes.Buffer // log of the last opened source
 	stages *stage.Set   // its stages
 }
 
@@ -60,7 +60,7 @@ func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
 		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now,
-		Log: slog.New(slog.NewTextHandler(&d.said, nil)), Stages: d.stages,
+		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {
 		d.change(gputest.Node{Loads: d.node.Loads}) // no call is stuck, and the driver is loaded

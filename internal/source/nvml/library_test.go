@@ -140,17 +140,17 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// undivided changes a GPU to one in MIG mode with unknown partitions.
+// undivided removes the partitions of a GPU in MIG mode.
 func undivided(g *gputest.GPU) {
 	if g.Device.MIG != nil {
 		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
 
-// unmonitored changes a GPU to one that does not report the activity of its instances.
+// unmonitored removes the activity of the instances of a GPU in MIG mode.
 func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown = nil, false }
 
-// unplaced changes a GPU to one that does not report the place of its instances.
+// unplaced removes the place of the instances of a GPU in MIG mode.
 func unplaced(g *gputest.GPU) {
 	if g.Device.MIG == nil {
 		return

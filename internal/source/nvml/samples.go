@@ -103,7 +103,7 @@ func (b *board) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 // rowsSince reads the samples after a time, in µs of the wall clock.
 func (b *board) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
 	return query(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
-		return processUtilization(b.handle, uint64(max(since, 1))) // 0 asks for all there ever was
+		return processUtilization(b.handle, uint64(max(since, 1))) // 0 requests all samples
 	})
 }
 

@@ -217,7 +217,7 @@ func TestGPUFails(t *testing.T) {
 	d.healed()
 	gputest.Check(t, gputest.Read(t, s), d.node)
 	want := []string{"all calls on GPU fail", "GPU recovered"}
-	for i, line := range strings.Split(strings.TrimSpace(d.said.String()), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(d.logged.String()), "\n") {
 		if i >= len(want) || !strings.Contains(line, want[i]) || !strings.Contains(line, failing) {
 			t.Errorf("logged: %s", line)
 		}

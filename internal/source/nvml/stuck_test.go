@@ -46,8 +46,8 @@ func TestLateReading(t *testing.T) {
 			t.Errorf("the late reading is of %v, it was taken at %v", late.At, began)
 		}
 	}
-	if n := strings.Count(d.said.String(), slow); n != 1 {
-		t.Errorf("a GPU that stays slow is logged %d times:\n%s", n, &d.said)
+	if n := strings.Count(d.logged.String(), slow); n != 1 {
+		t.Errorf("a GPU that stays slow is logged %d times:\n%s", n, &d.logged)
 	}
 }
 

@@ -66,7 +66,7 @@ func TestClaims(t *testing.T) {
 
 	r := lead(t, "--enable=workloads")
 	r.awaitPods("Pod", "claims", 1)
-	eventually(t, "it asks for the claim's GPUs", func() bool {
+	eventually(t, "it requests the claim's GPUs", func() bool {
 		return r.value("gpuledger_pod_gpu_requests", map[string]string{"pod": "claims", "resource": "gpu.nvidia.com"}) == 2
 	})
 }

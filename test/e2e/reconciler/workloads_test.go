@@ -117,7 +117,7 @@ func TestWorkloads(t *testing.T) {
 			t.Errorf("pod of the Deployment: %v", pod)
 		}
 		if got := r.value("gpuledger_pod_gpu_requests", map[string]string{"pod_uid": pod["pod_uid"], "resource": "nvidia.com/gpu"}); got != 4 {
-			t.Errorf("it asks for %v GPUs, want 4", got)
+			t.Errorf("it requests %v GPUs, want 4", got)
 		}
 	}
 	of := r.awaitPods("CronJob", "nightly", 1)[0]
