@@ -57,7 +57,7 @@ func TestDeadState(t *testing.T) {
 	if got := p.Sum(energyTotal, nil); got != stood || stood == 0 {
 		t.Errorf("%v J are shown, %v J were saved", got, stood)
 	}
-	if logged := e.warnings("state", "has not answered within"); logged != 1 {
+	if logged := e.warnings("state", "did not respond within"); logged != 1 {
 		t.Errorf("logged %d times, want once", logged)
 	}
 	revive()

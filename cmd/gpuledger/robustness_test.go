@@ -128,7 +128,7 @@ func TestSecondExporter(t *testing.T) {
 	if p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) != 0 {
 		t.Error("the second exporter's state is up")
 	}
-	if logged := second.warnings("state", "nothing is charged here"); logged != 1 {
+	if logged := second.warnings("state", "not charging energy"); logged != 1 {
 		t.Errorf("the second exporter logged %d times that it charges nothing, want once", logged)
 	}
 	for name := range p {

@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error { return server.Run(ctx, handler) })
 	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
-		log.Warn("leave the driver loaded", "err", stuck)
+		log.Warn("driver not shut down", "err", stuck)
 	}
 	return errors.Join(err, node.Sampler.Close())
 }

@@ -21,7 +21,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--retention=-1s"}, "--retention=-1s"},
 		{[]string{"--kubelet.pod-resources-socket=kubelet.sock"}, "--kubelet.pod-resources-socket=kubelet.sock: must be an absolute path"},
 		{[]string{"--kubelet.resource-pattern=("}, `"(" for flag -kubelet.resource-pattern`},
-		{[]string{"--kubelet.resource-pattern="}, "-kubelet.resource-pattern: is empty"},
+		{[]string{"--kubelet.resource-pattern="}, "-kubelet.resource-pattern: must not be empty"},
 		{[]string{"--state.path=state"}, "--state.path=state"},
 		{[]string{"--nvml.library=libnvidia-ml.so.1"}, "--nvml.library=libnvidia-ml.so.1"},
 		{[]string{"--web.listen-address=9840"}, `"9840" for flag -web.listen-address`},

@@ -33,7 +33,7 @@ func TestPattern(t *testing.T) {
 		{`^nvidia\.com/gpu$`, ""},
 		{"^$", ""},
 		{"(", "missing closing"},
-		{"", "is empty"},
+		{"", "must not be empty"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {

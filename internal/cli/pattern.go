@@ -23,7 +23,7 @@ func (p Pattern) MarshalText() ([]byte, error) {
 // would match everything.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
-		return errors.New("is empty, which would match everything; to match nothing write ^$")
+		return errors.New("must not be empty, which would match everything; use ^$ to match nothing")
 	}
 	p.Regexp, err = regexp.Compile(string(text))
 	return err

@@ -200,7 +200,7 @@ func (l *Ledger) State() State {
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
-			return fmt.Errorf("check the book of %s: there is none", uuid)
+			return fmt.Errorf("check the book of %s: it is missing", uuid)
 		}
 		err := check(&b.Book)
 		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {

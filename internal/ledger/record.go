@@ -66,14 +66,14 @@ func (b *Builder) Add(r Record) error {
 		a := &b.book.Accounts[len(b.book.Accounts)-1]
 		a.Processes = append(a.Processes, *r.Process)
 	default:
-		return errors.New("a record of nothing, or an account outside all books")
+		return errors.New("invalid record: empty, or an account without a book")
 	}
 	return nil
 }
 
 func (b *Builder) addBook(r Record) error {
 	if _, twice := b.State.Books[r.UUID]; twice {
-		return fmt.Errorf("a second book of %s", r.UUID)
+		return fmt.Errorf("duplicate book of %s", r.UUID)
 	}
 	if b.State.Books == nil {
 		b.State.Books = make(map[string]*BookState)

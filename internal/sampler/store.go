@@ -136,7 +136,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	switch {
 	case errors.Is(o.err, state.ErrLocked):
 		s.ledger = nil
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("nothing is charged here: %w", o.err))
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("not charging energy: %w", o.err))
 		return nil
 	case o.err != nil:
 		s.cfg.Stages.Observe(stage.State, began, o.err)
@@ -169,7 +169,7 @@ func (s *store) observe(began gpu.Instant, err error) {
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s has not answered within %v, still waiting: the books stand still until it does",
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v, the books stop until it does",
 			s.cfg.StatePath, answerTimeout))
 	}
 }

@@ -39,7 +39,7 @@ var ErrGone = errors.New("the state directory was removed or replaced")
 
 // ErrStale is wrapped by the error of Save if an older file could not be removed. A restart
 // would continue from it, so nothing newer may be shown.
-var ErrStale = errors.New("an older state is still there")
+var ErrStale = errors.New("an older state file remains")
 
 // ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued:
 // corrupt, or of another boot or version.

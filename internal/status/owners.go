@@ -83,10 +83,13 @@ func (e *Energy) unattributedRows() (rows []owner) {
 	return rows
 }
 
+// byEnergy orders rows by energy, the largest first.
+func byEnergy(a, b owner) int { return cmp.Compare(b.joules(), a.joules()) }
+
 // paint gives colours to the containers with the most energy, and a common one to the others.
 func paint(containers []*owner) []*owner {
 	charged := slices.DeleteFunc(slices.Clone(containers), func(o *owner) bool { return o.joules() == 0 })
-	slices.SortStableFunc(charged, func(a, b *owner) int { return cmp.Compare(b.joules(), a.joules()) })
+	slices.SortStableFunc(charged, func(a, b *owner) int { return byEnergy(*a, *b) })
 	for i, o := range charged {
 		o.Class = "owner-others"
 		if i < maxOwners {
@@ -140,6 +143,8 @@ func (c *card) addOwners(g *GPU, u unit) {
 	for _, h := range ended {
 		c.Ended = append(c.Ended, containerRow(h, formerly(h)))
 	}
+	slices.SortStableFunc(c.Owners, byEnergy)
+	slices.SortStableFunc(c.Ended, byEnergy)
 	if sum, n := total(ended); n > 0 {
 		c.EndedSum = fmt.Sprintf("%s ended: %s", plural(n, "container", "containers"), u.amount(sum.Sum()))
 	}

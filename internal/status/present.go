@@ -317,12 +317,12 @@ func (p *Page) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Read describes the age of the state.
+// Read describes the time of the last reading.
 func (p *Page) Read() string {
-	return fmt.Sprintf("read %s, at %s", ago(p.AgeSeconds), p.ReadAt())
+	return fmt.Sprintf("Last reading %s, at %s", ago(p.AgeSeconds), p.ReadAt())
 }
 
-// ReadAt is the time at which the state was read.
+// ReadAt is the time of the last reading.
 func (p *Page) ReadAt() string { return moment(p.Time) }
 
 // title is the name of the node.

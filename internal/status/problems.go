@@ -11,7 +11,7 @@ import (
 func (p *Page) Problems() []string {
 	var out []string
 	if p.old() {
-		out = append(out, fmt.Sprintf("This state is old: it was read %s, at %s. Restart the exporter if this persists.", ago(p.AgeSeconds), moment(p.Time)))
+		out = append(out, fmt.Sprintf("The last reading is old: %s, at %s. Restart the exporter if this persists.", ago(p.AgeSeconds), moment(p.Time)))
 	}
 	each := func(problem func(*GPU) string) {
 		for i := range p.GPUs {

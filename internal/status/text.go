@@ -16,7 +16,7 @@ import (
 // Write prints the page for a terminal.
 func Write(w io.Writer, p *Page) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\nState: %s.\n", p.title(), p.Summary(), p.Read())
+	fmt.Fprintf(&b, "%s: %s\n%s.\n", p.title(), p.Summary(), p.Read())
 	if problems := p.Problems(); len(problems) > 0 {
 		b.WriteString("\n")
 		for _, problem := range problems {

@@ -120,13 +120,13 @@ func percent(part, whole float64) string {
 	v := 100 * part / whole
 	switch {
 	case part == 0 || whole == 0:
-		return "0 %"
+		return "0\u00a0%"
 	case v < 1:
-		return "<1 %"
+		return "<1\u00a0%"
 	case v > 99 && part < whole:
-		return ">99 %"
+		return ">99\u00a0%"
 	}
-	return fmt.Sprintf("%.0f %%", v)
+	return fmt.Sprintf("%.0f\u00a0%%", v)
 }
 
 // plural formats a number with its noun.

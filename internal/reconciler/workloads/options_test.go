@@ -29,8 +29,8 @@ func TestOptions(t *testing.T) {
 		{[]string{"-pod-annotations=a.b/c,a-b/c"}, "both become annotation_a_b_c"},
 		{[]string{"-pod-labels=jobName,job-name"}, "both become label_job_name"},
 		{[]string{"-resource-pattern=("}, "missing closing"},
-		{[]string{"-resource-pattern="}, "-resource-pattern: is empty"},
-		{[]string{"-device-class-pattern="}, "-device-class-pattern: is empty"},
+		{[]string{"-resource-pattern="}, "-resource-pattern: must not be empty"},
+		{[]string{"-device-class-pattern="}, "-device-class-pattern: must not be empty"},
 		{[]string{"-device-class-pattern=^$"}, ""},
 	}
 	for _, tt := range tests {

@@ -179,7 +179,7 @@ func TestPage(t *testing.T) {
 	if diff := cmp.Diff([]string{e.node.GPUs[0].Device.Serial, "570.86.15"}, p.Rows[0].Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(e.logged.String(), "DCGM_FI_DEV_NAME: it is no number"); n != 1 {
+	if n := strings.Count(e.logged.String(), "DCGM_FI_DEV_NAME: not a number"); n != 1 {
 		t.Errorf("logged %d times: %s", n, e.logged.String())
 	}
 

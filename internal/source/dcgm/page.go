@@ -85,7 +85,7 @@ func (d *session) sortFields() {
 		case f.Type == Label:
 			p.labels = append(p.labels, f)
 		case !numeric:
-			p.unserved = append(p.unserved, f.Name+": it is no number")
+			p.unserved = append(p.unserved, f.Name+": not a number")
 		case !slices.Contains([]godcgm.Field_Entity_Group{godcgm.FE_GPU, godcgm.FE_GPU_I, godcgm.FE_GPU_CI}, meta.EntityLevel):
 			p.unserved = append(p.unserved, f.Name+": it is not a GPU's")
 		default:
