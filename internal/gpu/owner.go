@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ProcessID identifies one process permanently. A PID alone is reused.
+// ProcessID identifies one process permanently. PIDs are reused.
 type ProcessID struct {
 	PID uint32 `json:"pid"`
 	// Start is field 22 of /proc/<pid>/stat, in raw clock ticks since boot.

@@ -29,8 +29,8 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 }
 
 // spread adds to waiting intervals their part of an activity, evenly over its time, and returns the
-// sum of these parts. The parts divide energy; they prove no work in an interval unless they fill
-// nearly all of it. A process that was absent from an interval did not work in it.
+// sum of these parts. A part is a weight for dividing energy. It counts as work in an interval only
+// if it fills nearly all of it. A process that was absent from an interval did not work in it.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]

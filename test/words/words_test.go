@@ -41,7 +41,7 @@ func rules(t *testing.T) []rule {
 	return rules
 }
 
-// skipped are generated files, and files and folders of others.
+// skipped matches generated files and third-party files.
 var skipped = regexp.MustCompile(`(^|/)(\.git|bin|node_modules|testdata|golden)/|^LICENSE$`)
 
 // TestWords checks that no comment, string or document uses a word of the list.

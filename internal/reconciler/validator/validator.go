@@ -56,7 +56,7 @@ type Validator struct {
 
 // node has the reports of one Node's exporters.
 type node struct {
-	state   State // never a duplicate, which depends on others
+	state   State // never a duplicate, which depends on other Nodes
 	detail  string
 	first   reading // waits for an equal one
 	settled *nodelabel.Desired

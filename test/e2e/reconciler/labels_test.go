@@ -284,7 +284,7 @@ func TestDryRun(t *testing.T) {
 	eventually(t, "the log has the labels", func() bool { return len(r.logLines("1654")) > 0 })
 }
 
-// TestSameGPUTwice checks that of two nodes that claim one GPU neither is written until the
+// TestSameGPUTwice checks that neither of two nodes that claim one GPU is written until the
 // conflict is resolved.
 func TestSameGPUTwice(t *testing.T) {
 	a, b, c := newNode(t, "a", "1", "2"), newNode(t, "b", "2", "3"), newNode(t, "c", "4")
