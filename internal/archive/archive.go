@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// settle is how long after its end an hour is read: stores receive samples late, and hide the
-// newest ones.
+// settle is the time after the end of an hour at which it is read: stores receive samples late, and
+// hide the newest ones.
 const settle = 5 * time.Minute
 
 // ErrIncomplete means that hours were refused, because their samples may be incomplete, or that a

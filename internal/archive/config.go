@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Log   cli.LogConfig
 	Store store.Config
-	// Folder and Postgres are where the archive is: a folder, a database, or both.
+	// Folder and Postgres are the places of the archive: a folder, a database, or both.
 	Folder, Postgres string
 	// Formats are the formats of files in the folder.
 	Formats cli.List
@@ -27,8 +27,8 @@ type Config struct {
 	From, Until moment
 	// Again also replaces hours that are filed.
 	Again bool
-	// CloseAfter is how long after its end a month is closed; zero for never. The hours of a closed
-	// month are corrected by separate rows.
+	// CloseAfter is the time after the end of a month at which it is closed; zero for never. The
+	// hours of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string

@@ -24,7 +24,7 @@ var (
 )
 
 const (
-	// maxLag is how long samples may be late. After that a cluster without later samples is gone.
+	// maxLag is the maximum delay of samples. After that a cluster without later samples is gone.
 	maxLag = 48 * time.Hour
 	// maxInterval is the maximum interval of raw samples.
 	maxInterval = 3 * time.Minute
@@ -32,7 +32,7 @@ const (
 	maxSilent = 0.05
 )
 
-// gates has what the checks need beside the record.
+// gates has the data that the checks need in addition to the record.
 type gates struct {
 	sampledAfter bool
 	now          time.Time

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sink is where hours are filed.
+// sink is a place in which hours are filed.
 type sink interface {
 	// Filed returns the row of an hour in the sink's manifest, zero if the hour is not filed.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
-	// Replace files an hour in place of what is filed of it.
+	// Replace files an hour in place of its earlier rows.
 	Replace(ctx context.Context, h *table.Hour) error
 	Close() error
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errColumns is the error of a file that this version would not write.
+// errColumns is the error of a file with other columns than this version writes.
 var errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
 
 func writeCSV(w io.Writer, t table.Table, rows [][]any) error {

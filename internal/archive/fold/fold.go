@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Lookback is how old an opening value may be.
+// Lookback is the maximum age of an opening value.
 const Lookback = 24 * time.Hour
 
 // Sample is a raw sample of a series. Time is in milliseconds since the Unix epoch.
@@ -45,7 +45,7 @@ type Input struct {
 	TeamLabel string
 }
 
-// Hour is what a cluster used in an hour.
+// Hour has the use of a cluster in an hour.
 type Hour struct {
 	Cluster   string
 	Start     time.Time
@@ -101,7 +101,7 @@ var (
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
 )
 
-// The metrics of the record that are no counters, and the counter of the board.
+// The metrics of the record that are not counters, and the counter of the board.
 const (
 	placement         = "gpuledger_placement_info"
 	source            = "gpuledger_board_energy_source_info"
@@ -139,7 +139,7 @@ var counters = []counter{
 // Metrics are the metrics that Fold reads in an hour.
 func Metrics() []string { return append([]string{placement, source}, Opened()...) }
 
-// Opened are the metrics that Fold needs opening values of.
+// Opened are the metrics of which Fold needs opening values.
 func Opened() []string {
 	names := []string{boardCreated, allocationCreated}
 	for _, c := range counters {
@@ -215,11 +215,11 @@ func (c counter) merge(series []Series) (map[account][]Sample, error) {
 	return accounts, nil
 }
 
-// past is what is known of accounts beside their samples.
+// past has the data of accounts besides their samples.
 type past struct {
 	start    int64
 	openings map[account]Sample
-	// seen is when a GPU was first scraped: its first opening or sample.
+	// seen is the time of a GPU's first scrape: its first opening or sample.
 	seen map[gpuKey]int64
 	// created has the created timestamps of the counters of boards and pods, in seconds since the
 	// epoch, at each scrape.
@@ -289,7 +289,7 @@ func (p *past) see(k gpuKey, at int64) {
 	}
 }
 
-// increase returns by how much a counter grew. A counter with a smaller value or another created
+// increase returns the increase of a counter. A counter with a smaller value or another created
 // timestamp restarted at 0.
 func (p *past) increase(c counter, a account, samples []Sample) int64 {
 	last, known := p.openings[a]
@@ -314,8 +314,8 @@ func (p *past) increase(c counter, a account, samples []Sample) int64 {
 	return sum
 }
 
-// isNew reports whether all of the first value of an account without an opening belongs to this
-// hour: no earlier hour has a part of it.
+// isNew reports whether the whole first value of an account without an opening belongs to this
+// hour, because no earlier hour has a part of it.
 //   - On a GPU that was scraped before, a counter that appears began at 0 since.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.

@@ -59,7 +59,7 @@ func partitioned(t table.Table) bool {
 type Database struct{ conn *pgx.Conn }
 
 // Open connects and creates the schema, unless its tables exist. The URL is that of libpq, and may
-// leave out what PGPASSWORD, PGPASSFILE and other variables of libpq have.
+// omit values of PGPASSWORD, PGPASSFILE and other variables of libpq.
 func Open(ctx context.Context, url string) (*Database, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -206,8 +206,8 @@ func columns(t table.Table) []string {
 	return names
 }
 
-// values replaces what PostgreSQL has no value for: unknown times are null, and texts have no zero
-// bytes.
+// values replaces values that PostgreSQL does not support: unknown times become null, and texts
+// lose zero bytes.
 func values(rows [][]any) [][]any {
 	for _, row := range rows {
 		for i, value := range row {

@@ -82,7 +82,7 @@ func New(c Config) (*Store, error) {
 	return &Store{config: c, query: at, client: client}, nil
 }
 
-// Record is the record of a cluster in an hour, with what shows whether it is complete.
+// Record is the record of a cluster in an hour, with the data that shows whether it is complete.
 type Record struct {
 	fold.Input
 	// Up are the samples of up{job="gpuledger-record"} in the hour.
@@ -219,9 +219,9 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// openings returns the last samples of a metric at or before a moment, of some GPUs, or of all if
-// none is given. last_over_time does not return their times: they have the time of the moment.
-// Series of one account follow each other; their samples are read with their times.
+// openings returns the last samples of a metric at or before a moment, of the given GPUs or,
+// without any, of all. The query returns values without their times, so they get the time of the
+// moment. If an account has several series, their samples are read with their times.
 func (s *Store) openings(ctx context.Context, metric, cluster string, at time.Time, uuids []string) (openings []fold.Series, err error) {
 	var of []string
 	if len(uuids) > 0 {
