@@ -46,8 +46,8 @@ var (
 )
 
 const (
-	// maxReadme is the maximum number of words in the README, whose first screens must be enough
-	// for a decision.
+	// maxReadme is the maximum number of words in the README, whose first screens must be enough to
+	// decide.
 	maxReadme = 1200
 	// maxDocs is the maximum number of words in the README and docs/*.md without the archive's pages:
 	// each fact is stated once.

@@ -45,8 +45,8 @@ func (c candidates) index(name podName, uid string) int {
 	return slices.IndexFunc(c[name], func(p candidate) bool { return p.uid == uid })
 }
 
-// find returns the UIDs of the listed pods as far as they are unambiguous. The list must be
-// newer than the links, and live must be newer than the list.
+// find returns the unambiguous UIDs of the listed pods. The list must be newer than the links, and
+// live must be newer than the list.
 func (s identities) find(listed map[podName]devices, known candidates, live map[string]bool) map[podName]string {
 	uids := make(map[podName]string, len(listed))
 	for name, held := range listed {

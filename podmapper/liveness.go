@@ -13,12 +13,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// settleTime is how long a process is observed before its cgroup is final. The runtime starts a
-// container's first process outside the container and moves it there before it runs the
+// settleTime is the time for which a process is observed before its cgroup is final. The runtime
+// starts a container's first process outside the container and moves it there before it runs the
 // container's program.
 const settleTime = 5 * time.Second
 
-// maxPodProcesses is how many processes of a pod are remembered to check whether it is alive.
+// maxPodProcesses is the number of processes of a pod that are remembered to check whether it is
+// alive.
 const maxPodProcesses = 8
 
 // podProcesses are processes by the UID of their pod, oldest first. A pod is alive while one of

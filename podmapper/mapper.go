@@ -24,7 +24,7 @@ const (
 	// callTimeout is the timeout of one call to the kubelet, and of reading the log directories.
 	// Both usually take milliseconds.
 	callTimeout = 3 * time.Second
-	// freshPolls is how many polls a response of the kubelet stays valid.
+	// freshPolls is the number of polls for which a response of the kubelet stays valid.
 	freshPolls = 3
 )
 

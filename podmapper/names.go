@@ -18,12 +18,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// keepNames is how long a container is remembered after its link was removed. It is longer than
-// its processes exist, and longer than a response of the kubelet is valid.
+// keepNames is the time for which a container is remembered after its link was removed. It is
+// longer than its processes exist, and longer than a response of the kubelet is valid.
 const keepNames = 5 * time.Minute
 
-// minIDDigits is how many digits of a container's id identify it: 48 bits, as many as container
-// engines display.
+// minIDDigits is the number of digits of a container's id that identify it: 48 bits, as many as
+// container engines display.
 const minIDDigits = 12
 
 // names is an index of containers, built from the kubelet's log links, its log directories and

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// podAfter is how long a process waits for its container's name before it is attributed to its
+// podAfter is the time that a process waits for its container's name before it is attributed to its
 // pod. It is shorter than the time that an interval waits for its settlement.
 const podAfter = 5 * time.Second
 
@@ -30,7 +30,7 @@ func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	return q.answer
 }
 
-// answer returns the owner of the process as far as it is known now.
+// answer returns the known part of the process's owner.
 func (p *process) answer() owner.Answer {
 	c := p.cgroup.Value()
 	if c == (cgroup{}) {

@@ -73,7 +73,7 @@ func settled(e *exporter) (s status.Page, p page) {
 }
 
 // checkChurn checks that there were many pods, each with an account of its own. The account of a
-// pod that came and went while the machine was paused may be missing.
+// pod that began and ended while the machine was paused may be missing.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {

@@ -23,8 +23,8 @@ const Tag = ":v0.1.0"
 // Port is the port of the exporter.
 const Port = 9840
 
-// tokenPath is where admission mounts the pod's ServiceAccount token, in every container without
-// a mount of its own at exactly this path.
+// tokenPath is the path at which admission mounts the pod's ServiceAccount token, in every
+// container without a mount of its own at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder that the exporter uses, with its path on the host.

@@ -130,7 +130,7 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 
 func (m *machine) owner(id gpu.ProcessID) gpu.Owner { return m.named[id] }
 
-// current returns the processes on a board, with their owners as far as these are known.
+// current returns the processes on a board, with their known owners.
 func (m *machine) current(b *board) []*gpu.Process {
 	var out []*gpu.Process
 	for _, pid := range slices.Sorted(maps.Keys(b.processes)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// keepProcesses is how long a process is kept after its last request. It is longer than any
-// interval waits for its settlement.
+// keepProcesses is the time for which a process is kept after its last request. It is longer than
+// any interval waits for its settlement.
 const keepProcesses = time.Minute
 
 // A Resolver finds the owners of one kind.
@@ -23,7 +23,7 @@ type Resolver interface {
 // A Process is a process as resolvers see it.
 type Process struct {
 	gpu.ProcessID
-	// First is when the process was first seen, on the boot clock.
+	// First is the time at which the process was first seen, on the boot clock.
 	First time.Duration
 	// Cgroup is the content of /proc/<pid>/cgroup. It may be long, so a resolver copies the parts
 	// that it keeps.

@@ -28,8 +28,8 @@ type Board struct {
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
-	// Since is when the counters began at 0, zero if they continue counters with another serial
-	// number.
+	// Since is the time when the counters were 0; zero if they continue counters with another
+	// serial number.
 	Since time.Time
 }
 

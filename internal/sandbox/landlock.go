@@ -24,8 +24,8 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// denied returns the operations that are denied without a rule, as far as the ABI goes: the
-// kernel rejects rights that it does not support.
+// denied returns the operations that are denied without a rule. It depends on the ABI, because the
+// kernel rejects unknown rights.
 func denied(abi int) unix.LandlockRulesetAttr {
 	d := unix.LandlockRulesetAttr{
 		Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |

@@ -22,8 +22,8 @@ type sums struct {
 	last       time.Duration // when the process was last present, since the start
 }
 
-// accountingPeriod is the interval of updates. accountingSpan is how long an account is kept
-// after its process ended; drivers limit the number of accounts instead.
+// accountingPeriod is the interval of updates. accountingSpan is the time for which an account is
+// kept after its process ended; drivers limit the number of accounts instead.
 const (
 	accountingPeriod = time.Second
 	accountingSpan   = time.Minute

@@ -2,9 +2,9 @@ package simnode
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// Activity is how busy one process was on a GPU, or on an instance of it, during one step. The
-// driver only samples it. A container that holds a GPU has one Activity without a process for
-// each replica or instance.
+// Activity is the activity of one process on a GPU, or on an instance of it, during one step. The
+// driver only samples it. A container that holds a GPU has one Activity without a process for each
+// replica or instance.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances

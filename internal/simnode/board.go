@@ -12,7 +12,7 @@ import (
 // needs no fractions.
 const step = 100 * time.Millisecond
 
-// retention is how many steps an account is kept in the truth after its last one.
+// retention is the number of steps for which an account is kept in the truth after its last step.
 const retention = int64(time.Minute / step)
 
 // board is the state of a GPU: its energy and the true accounts.
@@ -27,7 +27,7 @@ type board struct {
 	// base is the counter's value at the time at which energy was loadedAt.
 	base, loadedAt gpu.Millijoules
 
-	// busyTime is how long each instance was busy, by its position.
+	// busyTime is the busy time of each instance, by position.
 	busyTime []time.Duration
 
 	power int // mW over the last step

@@ -132,8 +132,8 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is by how much a step may be late in real time. If it is later, the driver's calls
-// about a GPU wait for it: no real board's counter stands still and then jumps.
+// maxLate is the maximum delay of a step in real time. If it is later, the driver's calls about a
+// GPU wait for it: no real board's counter stands still and then jumps.
 const maxLate = 150 * time.Millisecond
 
 // Live steps the node in real time, by the clock that gave its start, until the context ends.

@@ -11,7 +11,7 @@ import (
 type Case struct {
 	Name     string
 	Scenario simnode.Scenario
-	// Down is the time in which the exporter does not run, if any.
+	// Down is the time in which the exporter does not run; zero for none.
 	Down simnode.Span
 	// Unseen is set if the driver does not show what decides the case, so that there is no aim.
 	Unseen bool

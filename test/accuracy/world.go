@@ -14,7 +14,7 @@ const step = 100 * time.Millisecond
 // perfect samples.
 type world struct {
 	gpu simnode.GPU
-	// perSecond is how many samples the driver takes.
+	// perSecond is the driver's number of samples per second.
 	perSecond float64
 	last      simnode.GPUTruth
 	// steps is the number of all steps, slack the idle time in them.

@@ -11,8 +11,8 @@ import (
 type Answer struct {
 	By   []string
 	Want map[string]float64 // by the values of those labels, with a space between two
-	Off  float64            // by how much a value may be off
-	Part float64            // by which part of itself it may be off beside that
+	Off  float64            // maximum absolute error
+	Part float64            // and maximum relative error
 }
 
 // Differences returns the differences from a result, a line for each.

@@ -66,7 +66,7 @@ func (t *term) write(ctx context.Context, n *node, kind string, want nodelabel.D
 	err := t.request(ctx, n, kind, want)
 	switch {
 	case errors.Is(err, errNothing):
-		return true // the Node's update is on its way
+		return true // the Node's update has not arrived yet
 	case err != nil && ctx.Err() != nil:
 		return true // the term ends
 	case err != nil:

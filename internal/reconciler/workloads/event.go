@@ -119,7 +119,7 @@ func snapshotEvent(p *pod, at time.Time, annotations []string) event {
 
 func deletedEvent() event { return event{name: eventDeleted, at: time.Now()} }
 
-// changed returns the time of the last change of the pod's status, as far as the status has it.
+// changed returns the latest time in the pod's status.
 func (p *pod) changed() time.Time {
 	last := p.created
 	for _, c := range p.status.conditions {

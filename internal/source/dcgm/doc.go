@@ -15,8 +15,7 @@
 // are read once.
 //
 // Values are matched by entity and field, never by position, and count only if both status and
-// content
-// are valid. The time of a value is when the engine read it.
+// content are valid. The time of a value is the time at which the engine read it.
 //
 // The engine's readings of energy, power and processes are not used: package nvml reads them at
 // every

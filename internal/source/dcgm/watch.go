@@ -22,7 +22,8 @@ type watch struct {
 
 	group godcgm.GroupHandle
 	set   godcgm.FieldHandle
-	// held is what the engine holds for the watch, with the calls that remove it, in reverse order.
+	// held lists the engine's objects of the watch, with the calls that remove them, in reverse
+	// order.
 	held []holding
 }
 

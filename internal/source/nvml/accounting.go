@@ -81,7 +81,7 @@ func (b *board) accounting(q *inquiry) bool {
 }
 
 // account reads the accounts of processes that are present, were present at the last reading, or
-// came and went since. It returns an error if one is missing: a process that started before
+// began and ended since. It returns an error if one is missing: a process that started before
 // accounting was switched on has none.
 func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}

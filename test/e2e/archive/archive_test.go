@@ -27,7 +27,7 @@ import (
 
 var kills = flag.Int("kills", 20, "how often the archive is killed")
 
-// began is when the histories begin.
+// began is the start of the histories.
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 const hours = 30

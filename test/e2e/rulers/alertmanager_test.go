@@ -19,9 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// inhibition is what kube-prometheus-stack configures: critical and warning alerts inhibit lesser ones of their name, and
-// InfoInhibitor inhibits info alerts, each within a namespace. An alert without the label has the same namespace as another
-// one without it.
+// inhibition has the inhibition rules of kube-prometheus-stack: critical and warning alerts inhibit
+// lesser ones of their name, and InfoInhibitor inhibits info alerts, each within a namespace.
+// Alerts without the label namespace count as one namespace.
 const inhibition = `
 route: {receiver: discard}
 receivers: [{name: discard}]
