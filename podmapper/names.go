@@ -19,7 +19,7 @@ import (
 )
 
 // keepNames is the time for which a container is remembered after its link was removed. It is
-// longer than its processes exist, and longer than a response of the kubelet is valid.
+// longer than the life of its processes, and than the validity of a response of the kubelet.
 const keepNames = 5 * time.Minute
 
 // minIDDigits is the number of digits of a container's id that identify it: 48 bits, as many as

@@ -316,7 +316,7 @@ func (p *past) increase(c counter, a account, samples []Sample) int64 {
 
 // isNew reports whether the whole first value of an account without an opening belongs to this
 // hour, because no earlier hour has a part of it.
-//   - On a GPU that was scraped before, a counter that appears began at 0 since.
+//   - On a GPU that was scraped before, a new counter began at 0.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
 func (p *past) isNew(a account, first int64) bool {

@@ -205,7 +205,7 @@ var Data = []Table{GPUHours, Charges, Pods, Workloads}
 var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
 	func(h *Hour) []*Hour { return []*Hour{h} },
 	text("state", "complete; gaps: filed although nodes were silent; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
-	integer("revision", "1, and more after each change", func(h **Hour) int64 { return (*h).Revision }),
+	integer("revision", "1, increased by each change", func(h **Hour) int64 { return (*h).Revision }),
 	integer("gpus", "rows in gpu_hours", func(h **Hour) int64 { return int64(len((*h).GPUs)) }),
 	integer("charges", "rows in charges", func(h **Hour) int64 { return int64(len((*h).Charges)) }),
 	integer("energy_mj", "energy of all boards in millijoules", func(h **Hour) int64 { return (*h).energy() }),

@@ -98,7 +98,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI and others); else the system UUID, also with k3s, RKE2 and kind, whose provider id is the name of the Node."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready and answered the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and responded to the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
 		Values: []string{conditionAnswering, conditionFailing, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
 	{Name: "state", Help: "State of an inventory. In the last five states nothing is written.", Values: states(), Complete: true},

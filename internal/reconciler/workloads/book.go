@@ -193,7 +193,7 @@ func (b *book) disown(e *entry, from reference) {
 	}
 }
 
-// earlier limits a time from another clock.
+// earlier returns a time of another clock, limited to the present.
 func earlier(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b

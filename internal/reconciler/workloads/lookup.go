@@ -18,7 +18,7 @@ import (
 )
 
 // The lifetimes of cached results. Controllers of objects rarely change; permissions and served
-// kinds change by an administrator's action.
+// kinds are changed by administrators.
 const (
 	foundFor   = time.Hour
 	refusedFor = 5 * time.Minute
@@ -237,7 +237,7 @@ func (l *lookup) explain(err error, of reference) reason {
 	return failed
 }
 
-// maxLogged limits the kinds that are logged: pods can name any.
+// maxLogged limits the kinds that are logged, because pods can contain any kind.
 const maxLogged = 100
 
 func (l *lookup) sayOnce(why reason, kind string, err error) {

@@ -112,7 +112,7 @@ func (w *watch) endGroups() error {
 	return w.end()
 }
 
-// Names of watches that the engine may reject, as in their groups.
+// Names of watches that the engine may reject. Their groups have the same names.
 const (
 	activityWatch  = "activity"
 	pageWatch      = "page"
