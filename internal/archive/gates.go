@@ -75,8 +75,8 @@ func interval(series []fold.Series) time.Duration {
 	return time.Duration(shortest) * time.Millisecond
 }
 
-// silentNodes returns the nodes that had samples in the hour before, and have none, not even of a
-// failed scrape.
+// silentNodes returns the nodes that had samples in the previous hour and have none in this hour,
+// not even of a failed scrape.
 func silentNodes(r *store.Record) []string {
 	present := make(map[string]bool)
 	for _, s := range slices.Concat(r.Series, r.Up) {

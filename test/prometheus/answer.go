@@ -10,7 +10,7 @@ import (
 // Answer is the expected result of a query: the labels that identify its samples, and their values.
 type Answer struct {
 	By   []string
-	Want map[string]float64 // by the values of those labels, with a space between two
+	Want map[string]float64 // by the values of these labels, separated by spaces
 	Off  float64            // maximum absolute error
 	Part float64            // and maximum relative error
 }

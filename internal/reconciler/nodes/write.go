@@ -128,9 +128,9 @@ func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	}
 }
 
-// kindOfUnknown is kindOf for a Node with labels of ours and no annotation. Correct labels
-// suffice: somebody removed or edited the annotation while there was no leader. In the scheme
-// of gpuid, the labels were just taken over.
+// kindOfUnknown is kindOf for a Node with labels of ours and no annotation. With correct labels it
+// is a repair: the annotation was removed or edited while there was no leader. In the scheme of
+// gpuid, the labels were just taken over.
 func (t *term) kindOfUnknown(n *node, want nodelabel.Desired) string {
 	switch {
 	case all(n.Labels, n.owned.labels, want.Labels):

@@ -141,7 +141,7 @@ func (s *Source) Close(wait time.Duration) error {
 		if o, ok := s.opening.Wait(ctx); ok {
 			s.session = o.session
 		} else {
-			return errors.New("close driver: opening it is still in flight, driver not shut down")
+			return errors.New("close driver: an open call is still in flight, driver not shut down")
 		}
 	}
 	if !s.gate.drain(ctx) {
