@@ -49,7 +49,6 @@ func (p *pod) alive() bool {
 	return true
 }
 
-// container returns the owner for one of the pod's containers.
 func (p *pod) container(container string) gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.namespace, Name: p.pod, UID: p.uid, Part: container}
 }

@@ -150,7 +150,6 @@ func driverLog(t *testing.T, n *simnode.Node) []string {
 	return slices.DeleteFunc(callLog(t, n, "calls.tsv"), func(line string) bool { return strings.Contains(line, "\tnvmlEventSet") })
 }
 
-// callLog returns the lines of a call log.
 func callLog(t *testing.T, n *simnode.Node, name string) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(n.Dir(), "driver", name))

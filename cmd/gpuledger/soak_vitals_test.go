@@ -102,7 +102,6 @@ func (s *soak) checkVitals(d day) {
 
 type vitals []vital
 
-// during returns the vitals of a span of time.
 func (s *soak) during(from, to time.Duration) vitals {
 	s.t.Helper()
 	part := slices.DeleteFunc(slices.Clone(s.vitals), func(v vital) bool { return v.at < from || v.at >= to })

@@ -135,7 +135,6 @@ func podMonitors(t *testing.T) map[string]scrape {
 	return monitors
 }
 
-// jobOf returns the job of an endpoint of a PodMonitor.
 func jobOf(endpoint map[string]any) (string, scrape) {
 	rules := list(endpoint["relabelings"])
 	// The first rule sets the job. The last rule drops the labels that the operator adds.

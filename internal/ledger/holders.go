@@ -33,7 +33,6 @@ func live(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// keyOf returns the key of the account of an allocation's owner.
 func keyOf(a gpu.Allocation) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: a.GPUInstance, Owner: a.Owner}
 }

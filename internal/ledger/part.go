@@ -210,7 +210,6 @@ func (p *part) payers() (all []*party) {
 	return all
 }
 
-// key returns the key of an owner's account.
 func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }

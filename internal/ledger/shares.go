@@ -22,7 +22,6 @@ func (s shares) weights() []uint64 {
 	return weights
 }
 
-// add increases the weight of a party.
 func (s *shares) add(o *party, weight uint64) {
 	if i := slices.IndexFunc(*s, func(t share) bool { return compareParty(t.party, o) == 0 }); i >= 0 {
 		(*s)[i].weight += weight

@@ -86,7 +86,6 @@ func (k *kubelet) close() error {
 	return errors.Join(errs...)
 }
 
-// set replaces the pods and the time.
 func (k *kubelet) set(pods []*pod, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -26,7 +26,6 @@ func (t logTree) end(c *container) error {
 	return os.Remove(t.link(c))
 }
 
-// podDir returns the name of a pod's log directory.
 func podDir(c *container) string { return c.Scope + "_" + c.Name + "_" + c.UID }
 
 // link returns the path of a container's link. The kubelet truncates a name that is too long for

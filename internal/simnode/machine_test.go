@@ -9,7 +9,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// on returns a scenario on a machine.
 func on(t *testing.T, scenario string, m simnode.Machine) simnode.Scenario {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)

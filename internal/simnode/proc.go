@@ -54,7 +54,6 @@ func (t procTree) view(p *process) (shown *process, ok bool) {
 	return &inside, p.comm == exporter
 }
 
-// start adds a process.
 func (t procTree) start(p *process) error {
 	p, ok := t.view(p)
 	if !ok {
@@ -83,7 +82,6 @@ func (t procTree) start(p *process) error {
 	return os.Symlink(p.name(), filepath.Join(t.dir, "self"))
 }
 
-// end removes a process.
 func (t procTree) end(p *process) error {
 	p, ok := t.view(p)
 	if !ok {

@@ -75,7 +75,6 @@ func (r *ring) record(how Sampling, until time.Duration, loads []load, random *r
 	return taken
 }
 
-// take takes one sample.
 func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	busy := 0
 	for _, l := range loads {

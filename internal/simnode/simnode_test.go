@@ -14,7 +14,6 @@ import (
 // start is the start of all simulations in these tests.
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC), Boot: 5 * time.Hour}
 
-// after returns an instant after the start.
 func after(d time.Duration) gpu.Instant {
 	return gpu.Instant{Wall: start.Wall.Add(d), Boot: start.Boot + d}
 }

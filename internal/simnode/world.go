@@ -81,7 +81,6 @@ type change struct {
 	endedProcesses, startedProcesses []*process
 }
 
-// advance advances the world by one step.
 func (w *world) advance() change {
 	w.at = w.elapsed()
 	ch := w.replaceProcesses(w.replacePods())
@@ -247,7 +246,6 @@ func (w *world) loads() [][]load {
 	return loads
 }
 
-// processes returns all running processes.
 func (w *world) processes() []*process {
 	all := slices.Clone(w.daemons)
 	for _, p := range w.pods {
@@ -325,7 +323,6 @@ func shared(gpus []GPUTruth) []string {
 	return out
 }
 
-// add adds one GPU of the module.
 func (m *ModuleTruth) add(g GPUTruth) {
 	m.Energy += g.Energy
 	for _, c := range g.Containers {

@@ -41,7 +41,6 @@ func (o *owner) joules() (sum float64) {
 // segment is a part of a bar, in percent of its length.
 type segment struct{ X, Width, Class, Pattern string }
 
-// containerRow returns the row of a container.
 func containerRow(c Container, how string) owner {
 	o := owner{Name: c.PodName(), Container: or(c.Container), How: how, Stray: c.stray()}
 	if e := c.Energy; e != nil {

@@ -138,7 +138,6 @@ func crowdedNode() *gpu.Snapshot {
 	return s
 }
 
-// emptyNode returns a node without GPUs.
 func emptyNode() *gpu.Snapshot {
 	s := node()
 	s.Node.Name = ""

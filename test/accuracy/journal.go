@@ -70,7 +70,6 @@ func (j journal) between(from, to time.Duration) [rules]charges {
 	return sums
 }
 
-// ownerName returns the name of an owner.
 func ownerName(o gpu.Owner) string {
 	if o.Kind == gpu.OwnerPod {
 		return o.Name

@@ -146,7 +146,6 @@ func (f *Folder) Correct(_ context.Context, h *table.Hour) error {
 	return nil
 }
 
-// hour returns the rows of an hour.
 func (f *Folder) hour(as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
 	rows, err := f.read(as, t, cluster, hour)
 	return slices.DeleteFunc(rows, func(row []any) bool { return !row[1].(time.Time).Equal(hour) }), err

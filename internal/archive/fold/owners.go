@@ -86,7 +86,6 @@ func newOwners(in Input) *owners {
 	return o
 }
 
-// pod returns the pod of a series.
 func (o *owners) pod(labels map[string]string) *Pod {
 	uid := labels["pod_uid"]
 	if o.pods[uid] == nil {

@@ -61,7 +61,6 @@ func (o *Options) Of(pod *corev1.Pod) (Target, bool) {
 	return t, true
 }
 
-// container returns the exporter's container.
 func container(pod *corev1.Pod) *corev1.Container {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == containerName {

@@ -91,7 +91,6 @@ func (f *fleet) target(name cache.ObjectName) exporter.Target {
 	return f.targets[name]
 }
 
-// on returns the exporters on a Node.
 func (f *fleet) on(node string) []cache.ObjectName {
 	f.mu.Lock()
 	defer f.mu.Unlock()

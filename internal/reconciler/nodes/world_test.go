@@ -83,7 +83,6 @@ func (w *world) createNode(name string, uid types.UID) {
 	w.check(err)
 }
 
-// createPod creates the pod of an exporter on a Node.
 func (w *world) createPod(node string, daemonSet types.UID) {
 	w.t.Helper()
 	_, err := w.kube.CoreV1().Pods(worldDaemonSet.Namespace).Create(w.t.Context(), exporterOn(node, daemonSet), metav1.CreateOptions{})
@@ -200,7 +199,6 @@ func (w *world) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// labels returns our labels of a Node.
 func (w *world) labels(node string) map[string]string {
 	w.t.Helper()
 	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})

@@ -35,7 +35,6 @@ type event struct {
 	attrs []slog.Attr
 }
 
-// id returns the id of the event.
 func (e event) id(p *pod) string {
 	return strings.Join(append([]string{string(p.uid), e.name}, e.which...), "/")
 }

@@ -130,7 +130,6 @@ type podSamples struct {
 	requests                  []*dto.Metric
 }
 
-// pod renders a pod that belongs to a workload.
 func (r *renderer) pod(e *entry, of belonging) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.Own("pod", p.name), r.pairs.Own("pod_uid", string(p.uid))}

@@ -171,7 +171,6 @@ func (d *session) readTexts() error {
 	return nil
 }
 
-// labelsOf returns the labels of a GPU.
 func (p *page) labelsOf(g entity) (out []string) {
 	for _, f := range p.labels {
 		out = append(out, p.texts[key{g, f.id}])

@@ -54,7 +54,6 @@ func bounded[T any](fill func(rows []T) (uint32, ret)) ([]T, ret) {
 	return nil, gonvml.ERROR_INSUFFICIENT_SIZE
 }
 
-// processList reads one of the lists of processes.
 func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
 	for _, version := range []string{"_v3", "_v2"} { // with the same rows
 		if f := find(symbol + version); f != nil {

@@ -145,7 +145,6 @@ func (l *life) move(from, to int) {
 	}
 }
 
-// name returns the name of a node.
 func (l *life) name(i int) string {
 	sc, err := l.nodes[i].Simulated()
 	check(l.t, err)
@@ -159,7 +158,6 @@ func (l *life) serial(i, position int) string {
 	return sc.GPUs[position].Serial
 }
 
-// pod returns the namespace and name of a pod of a node.
 func (l *life) pod(i int, name string) string {
 	sc, err := l.nodes[i].Simulated()
 	check(l.t, err)

@@ -57,7 +57,6 @@ func (n *node) runPlugin(t *testing.T, p pod, manifest *corev1.Pod) running {
 	return plugin
 }
 
-// pluginOf returns the plugin container of a pod.
 func pluginOf(t *testing.T, p pod) (running, bool) {
 	t.Helper()
 	all := containers(t)

@@ -58,7 +58,6 @@ func newNode(t testing.TB, name string, serials ...string) *node {
 	return n
 }
 
-// create creates the Node.
 func (n *node) create(labels map[string]string) {
 	n.t.Helper()
 	object := &core.Node{

@@ -48,7 +48,6 @@ func glob(t *testing.T, pattern string) []string {
 	return files
 }
 
-// rules returns the path of a rule file.
 func rules(name string) string { return filepath.Join(filepath.Dir(ruleFiles), name) }
 
 // TestRules checks that promtool accepts the rules, and that their unit tests pass.
