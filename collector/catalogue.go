@@ -424,7 +424,6 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	},
 })
 
-// withGauges adds a row for each gauge.
 func withGauges(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 	for i, g := range gpu.GaugeInfos {
 		rows[firstGauge+metricID(i)] = metric.Metric{

@@ -31,7 +31,6 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	p.mig(g.MIG, uuid)
 }
 
-// mig renders the MIG devices of a GPU.
 func (p *page) mig(m *gpu.Partitioning, uuid *labelSet) {
 	if m == nil {
 		return

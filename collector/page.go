@@ -35,7 +35,6 @@ type seriesKey struct {
 	labels string
 }
 
-// begin starts a rendering.
 func (p *page) begin() {
 	p.same = true
 	p.sets.next, p.asked.next, p.series.next = 0, 0, 0

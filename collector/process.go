@@ -17,7 +17,6 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 	return live
 }
 
-// processes renders the processes of one container's account.
 func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess) {
 	for i := range a.Processes {
 		q := &a.Processes[i]
@@ -36,7 +35,6 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// processEnergy renders the energy of a process, with all methods.
 func (p *page) processEnergy(q *gpu.ProcessAccount, which *labelSet) {
 	for m, e := range q.Energy {
 		p.counter(processEnergy, e.Joules(), q.Opened, p.with(which, "method", gpu.Method(m).String()))

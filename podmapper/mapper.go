@@ -272,7 +272,6 @@ func (m *Mapper) mayHaveRestarted(next listing) bool {
 	return m.skippedLast
 }
 
-// scanProcesses finds the pods that have processes.
 func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)

@@ -126,7 +126,6 @@ func removeCgroup(t *testing.T, dir string) {
 	}
 }
 
-// startSleeper starts a process in a cgroup.
 func startSleeper(t *testing.T, cgroup string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")

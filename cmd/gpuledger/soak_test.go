@@ -119,7 +119,6 @@ func (s *soak) liveUntil(at time.Duration) {
 	}
 }
 
-// stop ends the scrapers.
 func (s *soak) stop() {
 	select {
 	case <-s.done:

@@ -46,7 +46,6 @@ func checkCounters(t *testing.T, readings map[string][]reading, s status.Page, p
 	return spans
 }
 
-// bookOf returns a GPU's book in the status.
 func bookOf(t *testing.T, s status.Page, uuid string) status.Energy {
 	t.Helper()
 	i := slices.IndexFunc(s.GPUs, func(g status.GPU) bool { return g.UUID == uuid })

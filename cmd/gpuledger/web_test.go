@@ -187,7 +187,6 @@ func (e *exporter) testSecureStatus() {
 	}
 }
 
-// webConfig returns the path of the exporter's web configuration.
 func (e *exporter) webConfig() string {
 	for _, arg := range e.cmd.Args {
 		if path, ok := strings.CutPrefix(arg, "--web.config.file="); ok {

@@ -19,7 +19,6 @@ const flagsHead = `# Flags
 Flags as printed by ` + "`--help`" + `. Set a flag with ` + "`--name=value`" + `. An invalid flag ends the program at once with one line that names it.
 `
 
-// flagsPage returns docs/flags.md.
 func flagsPage() ([]byte, error) {
 	environment := func(name string) string { return "$" + name }
 	exporter, _ := app.Flags(environment)

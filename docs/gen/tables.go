@@ -14,7 +14,6 @@ const tablesHead = `# Tables of the archive
 [archive.md](archive.md) describes how gpuledger-archive files them. Times are in UTC, energy is in millijoules, durations are in milliseconds.
 `
 
-// tablesPage returns docs/tables.md.
 func tablesPage() ([]byte, error) {
 	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.Time: "time"}
 	out := bytes.NewBufferString(tablesHead)

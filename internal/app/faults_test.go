@@ -97,7 +97,6 @@ func (b *bench) breakDriver() {
 	}
 }
 
-// gpus returns the GPUs of the latest snapshot.
 func (b *bench) gpus() []gpu.GPU { return b.node.Sampler.Latest().GPUs }
 
 // fault replaces the driver's current faults.

@@ -96,7 +96,6 @@ func (b *book) copyOnWrite() {
 // open reports whether counting has begun.
 func (b *book) open() bool { return b.last != nil }
 
-// base returns the last settled mark.
 func (b *book) base() Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].from

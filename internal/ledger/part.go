@@ -77,7 +77,6 @@ func (p *part) owning() []*gpu.Allocation {
 	return slices.DeleteFunc(p.holders, func(h *gpu.Allocation) bool { return !used[of(h)] })
 }
 
-// isOf reports whether an allocation belongs to the part.
 func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }

@@ -36,7 +36,6 @@ type parties struct {
 	pending bool
 }
 
-// add adds a process to the party of an owner.
 func (ps *parties) add(p presence, owner gpu.Owner, vanished bool) {
 	i := slices.IndexFunc(ps.list, func(o party) bool { return o.owner == owner && o.vanished == vanished })
 	if i < 0 {
@@ -66,10 +65,8 @@ func compareParty(a, b *party) int {
 	return -1
 }
 
-// worked reports whether the party was active.
 func (o *party) worked() bool { return o.active || o.activity > 0 }
 
-// has reports whether an owner is one of the parties.
 func (ps *parties) has(c gpu.Owner) bool {
 	return slices.ContainsFunc(ps.list, func(o party) bool { return o.owner == c })
 }

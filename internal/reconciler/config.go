@@ -90,7 +90,6 @@ func (c *Config) validate() error {
 	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate())...)
 }
 
-// runs reports whether a part is enabled.
 func (c *Config) runs(part string) bool { return slices.Contains(c.Enable, part) }
 
 // Lease is the configuration of the leader election.

@@ -211,7 +211,6 @@ func (s *Sampler) readHost(now gpu.Instant) {
 	}
 }
 
-// snapshot returns the snapshot of a tick.
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
 	snap.Drivers = v.report.Drivers
@@ -228,7 +227,6 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	return snap
 }
 
-// gpu returns one GPU of the snapshot.
 func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)

@@ -31,7 +31,6 @@ func lines(numbers ...int) iter.Seq[any] {
 	}
 }
 
-// load returns the numbers that were saved.
 func load(d *state.Dir) (numbers []int, err error) {
 	err = d.Load(func(_ int, record json.RawMessage) error {
 		numbers = append(numbers, 0)

@@ -94,7 +94,6 @@ func (d *demo) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// startCluster starts the Prometheus of a cluster.
 func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error {
 	address, err := program.FreeAddress()
 	if err != nil {

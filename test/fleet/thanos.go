@@ -93,7 +93,6 @@ func (f *Fleet) StartStore(ctx context.Context, blocks map[string]string) (grpc 
 
 func (f *Fleet) thanosPath() string { return filepath.Join(f.programs.Thanos, "thanos") }
 
-// thanos starts a component of Thanos.
 func (f *Fleet) thanos(component string, args ...string) (*program.Program, error) {
 	if _, err := os.Stat(f.thanosPath()); err != nil {
 		return nil, fmt.Errorf("find the programs: %w", err)

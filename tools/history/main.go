@@ -145,7 +145,6 @@ func (b *block) add(name string, s shape, pairs ...string) {
 	b.series = append(b.series, series{labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), metas})
 }
 
-// encode returns the chunks of a shape.
 func (b *block) encode(s shape) []chunks.Meta {
 	var metas []chunks.Meta
 	next := s.values()
@@ -191,7 +190,6 @@ func (s shape) values() func(minute int) float64 {
 	}
 }
 
-// write writes the chunks and the index.
 func (b *block) write(dir string) error {
 	chunkw, err := chunks.NewWriter(filepath.Join(dir, "chunks"))
 	if err != nil {

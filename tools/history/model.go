@@ -43,7 +43,6 @@ func (f *fleet) counted(node int) int {
 	return max(0, f.days-3)
 }
 
-// addGPU adds the record of a GPU.
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
 	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 15}
@@ -76,7 +75,6 @@ func (b *block) addGPU(gpu int) {
 	}
 }
 
-// addBoard adds the counters of a GPU.
 func (b *block) addBoard(gpu, from, to int, board []string) {
 	constant := shape{kind: "one", from: from, to: to, every: 1}
 	with := func(labels ...string) []string { return append(labels, board...) }
@@ -93,7 +91,6 @@ func (b *block) addBoard(gpu, from, to int, board []string) {
 	}
 }
 
-// addAllocation adds the pod of a day on a GPU.
 func (b *block) addAllocation(gpu, node, d int) {
 	from, to := d*day, (d+1)*day
 	pod := []string{

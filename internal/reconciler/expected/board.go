@@ -119,7 +119,6 @@ func (c columns) field(record []string, name string) string {
 	return ""
 }
 
-// board reads one line.
 func (c columns) board(record []string) (Board, error) {
 	b := Board{
 		Node: c.field(record, columnNode), Serial: c.field(record, columnSerial),

@@ -173,7 +173,6 @@ func (l *lines) take() string {
 	return l.text.String()
 }
 
-// families gathers the metrics of a page.
 func families(t *testing.T, list *expected.Inventory) []*dto.MetricFamily {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

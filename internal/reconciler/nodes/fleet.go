@@ -119,7 +119,6 @@ func (f *fleet) has(node string) (bool, time.Time) {
 	return false, f.began
 }
 
-// forget removes a deleted Node.
 func (f *fleet) forget(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +168,6 @@ func (f *fleet) asked(name cache.ObjectName) {
 	}
 }
 
-// withExporter returns the Nodes that have an exporter.
 func (f *fleet) withExporter() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

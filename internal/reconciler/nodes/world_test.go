@@ -60,7 +60,6 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// check fails the test on an error.
 func (w *world) check(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -76,7 +75,6 @@ func (w *world) createDaemonSet(uid types.UID) {
 	w.check(err)
 }
 
-// createNode creates a Node without an exporter.
 func (w *world) createNode(name string, uid types.UID) {
 	w.t.Helper()
 	_, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}, metav1.CreateOptions{})

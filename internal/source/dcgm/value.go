@@ -41,7 +41,6 @@ func newValue(v *godcgm.FieldValue_v2) value {
 	return out
 }
 
-// integer returns the value of an integer field.
 func (v value) integer() (int64, bool) {
 	n := int64(v.bits)
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_INT64 && n < blankInteger
@@ -53,7 +52,6 @@ func (v value) count() (int64, bool) {
 	return n, ok && n >= 0
 }
 
-// number returns the value of a numeric field.
 func (v value) number() (float64, bool) {
 	if v.kind == godcgm.DCGM_FT_INT64 || v.kind == godcgm.DCGM_FT_TIMESTAMP {
 		n := int64(v.bits)
@@ -63,7 +61,6 @@ func (v value) number() (float64, bool) {
 	return n, v.status == 0 && v.kind == godcgm.DCGM_FT_DOUBLE && math.Abs(n) < blankNumber
 }
 
-// word returns the value of a text field.
 func (v value) word() (string, bool) {
 	blank := strings.HasPrefix(v.text, "<<<") && strings.Contains(v.text, ">>>")
 	return v.text, v.status == 0 && v.kind == godcgm.DCGM_FT_STRING && !blank

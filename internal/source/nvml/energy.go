@@ -30,7 +30,6 @@ const (
 // precedence over the next best.
 const maxTries = 3
 
-// readEnergy reads power and the energy counter.
 func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 	mw, powerErr := query(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
 	if powerErr == nil {

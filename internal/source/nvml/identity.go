@@ -127,7 +127,6 @@ func clusterUUID(b [16]uint8) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// chars converts a C array of char.
 func chars(s []int8) string {
 	b := make([]byte, 0, len(s))
 	for _, c := range s {

@@ -64,7 +64,6 @@ func processList(h device, symbol string) ([]gonvml.ProcessInfo, ret) {
 	return gonvml.ProcessInfo_v1Slice(rows).ToProcessInfoSlice(), r
 }
 
-// accountingPIDs reads the PIDs of the processes with an account.
 func accountingPIDs(h device) ([]uint32, ret) {
 	return listOf[uint32](find("nvmlDeviceGetAccountingPids"), h)
 }

@@ -39,7 +39,6 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// binary builds the program.
 func binary(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -85,7 +85,6 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// quote returns a text as a JSON string.
 func quote(t *testing.T, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)

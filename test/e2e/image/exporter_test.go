@@ -102,7 +102,6 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	return node, folder
 }
 
-// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

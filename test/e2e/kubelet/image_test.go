@@ -65,7 +65,6 @@ func (i image) write(archive string) error {
 	return os.WriteFile(archive, packed, 0o644)
 }
 
-// load imports the image into containerd.
 func (i image) load(t *testing.T) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")

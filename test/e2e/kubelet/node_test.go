@@ -76,7 +76,6 @@ func isLinked(r running) bool {
 	})
 }
 
-// write writes the manifest of a pod for the kubelet.
 func (n *node) write(t *testing.T, p pod) {
 	t.Helper()
 	n.writeManifest(t, p, p.manifest())

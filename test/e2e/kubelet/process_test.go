@@ -75,7 +75,6 @@ func tail(file string) string {
 	return strings.Join(lines[max(0, len(lines)-25):], "\n")
 }
 
-// output runs a program and returns its output.
 func output(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

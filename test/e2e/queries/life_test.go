@@ -144,7 +144,6 @@ func (l *life) wait() {
 	})
 }
 
-// run sets a pod to running.
 func (l *life) run(name string) {
 	l.set(name, func(s *corev1.PodStatus) {
 		s.Phase, s.StartTime, s.PodIP, s.PodIPs = corev1.PodRunning, new(l.at(atStart)), "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}

@@ -139,7 +139,6 @@ func (h *history) device(t *testing.T, name string, labels map[string]string, va
 	h.add(&dto.MetricFamily{Name: &name, Type: all[i].Type.ToDTO()}, m, minute)
 }
 
-// variables returns the variables of a query.
 func (l *life) variables(title string) map[string]string {
 	workload := l.cron
 	if title == "When was it first seen" || title == "When was it last seen" {

@@ -309,7 +309,6 @@ func TestSameGPUTwice(t *testing.T) {
 	b.awaitLabels(serials("3"))
 }
 
-// events returns the events about a node.
 func events(t *testing.T, n *node) []core.Event {
 	t.Helper()
 	all := must(world.Client.CoreV1().Events("default").List(t.Context(), meta.ListOptions{

@@ -112,7 +112,6 @@ func (r *replica) logLines(text string) []string {
 	return slices.DeleteFunc(r.logged(), func(line string) bool { return !strings.Contains(line, text) })
 }
 
-// await waits for a message in the log.
 func (r *replica) await(message string) {
 	r.t.Helper()
 	eventually(r.t, "the log has "+message, func() bool {

@@ -40,7 +40,6 @@ func TestRandomHistories(t *testing.T) {
 
 const randomHours = 6
 
-// randomHistory returns a history and its statements.
 func randomHistory(seed uint64) (*history, []question) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	all := newHistory(15 * time.Second)
