@@ -166,7 +166,7 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 .PHONY: e2e
 e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 	@$(MAKE) --no-print-directory e2e-uninstall & failed=0; \
-		$(MAKE) --no-print-directory e2e-suites || failed=1; wait $$! && exit $$failed
+		$(MAKE) --no-print-directory e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
 
 # The parts of e2e. Each can be run alone.
 
@@ -186,7 +186,7 @@ check-rules: ## check the rules and alerts, and run the queries about boards on 
 
 .PHONY: check-rules-oldest
 check-rules-oldest: ## run the rules and their tests with the oldest supported Prometheus
-	@promtool=$$($(PROMETHEUS_OLDEST))/promtool; $$promtool check rules dashboards/rules/*.yaml && $$promtool test rules dashboards/rules/tests/*.yaml
+	@GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS_OLDEST)) $(E2E) -run='^Test(Rules|RulesOfCentralRuler|RandomHistories)$$' ./test/e2e/rules
 
 .PHONY: e2e-rulers
 e2e-rulers:

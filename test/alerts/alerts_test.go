@@ -97,6 +97,26 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestCordoned checks that each critical alert about the hardware of a node is a notice with the same content on a cordoned
+// node.
+// GPULedgerDuplicateGPU is about two nodes and always critical.
+func TestCordoned(t *testing.T) {
+	const cordoned = " on (cluster, node) kube_node_spec_unschedulable == 1"
+	all, _ := read(t)
+	for _, a := range all {
+		if a.Labels["severity"] != "critical" || a.Alert == "GPULedgerDuplicateGPU" {
+			continue
+		}
+		want := a
+		want.Expr = strings.Replace(a.Expr, "unless"+cordoned, "and"+cordoned, 1)
+		want.Labels = map[string]string{"severity": "notice"}
+		same := slices.IndexFunc(all, func(b alerts.Alert) bool { return cmp.Equal(want, b) })
+		if want.Expr == a.Expr || same < 0 {
+			t.Errorf("%s has no notice for cordoned nodes:\n%s", a.Alert, want.Expr)
+		}
+	}
+}
+
 // TestCases checks that every alert has a case in which it fires and one in which it does not.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob(rules + "/tests/alerts*.yaml")

@@ -1,12 +1,14 @@
 // Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
 // with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
-// reads the hourly roll-up, the same on the record itself. It prints the processor time of the
-// server as well, which hardly depends on other work on the machine.
+// reads the hourly roll-up, the same on the record itself. Then it asks the queries of the dashboard
+// Fleet that read its whole time range. It prints the processor time of the server as well, which
+// hardly depends on other work on the machine.
 package main
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -81,6 +83,37 @@ func (s *speed) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", q.Title, err)
 		}
 	}
+	return s.askFleet(ctx)
+}
+
+// askFleet prints a row for each query of the dashboard Fleet that reads its time range.
+func (s *speed) askFleet(ctx context.Context) error {
+	text, err := os.ReadFile("dashboards/fleet.json")
+	if err != nil {
+		return err
+	}
+	var fleet struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &fleet); err != nil {
+		return err
+	}
+	window := fmt.Sprintf("%dd", s.days)
+	for _, p := range fleet.Panels {
+		for _, q := range p.Targets {
+			if s.only != nil && !s.only.MatchString(p.Title) || !strings.Contains(q.Expr, "$__range") {
+				continue
+			}
+			c, err := s.measure(ctx, strings.NewReplacer("$__range", window, "$cluster", ".*", "$model", ".*").Replace(q.Expr))
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Title, err)
+			}
+			c.print("Fleet: "+p.Title, window, "")
+		}
+	}
 	return nil
 }
 
@@ -108,7 +141,7 @@ func (s *speed) start(ctx context.Context, group *program.Group) (err error) {
 func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 	for _, window := range windows(q) {
 		text, err := q.Fill(map[string]string{
-			"serial": "1653900000000", "chassis": "1820900000000", "namespace": "team-0", "workload": "train-0", "price": "0.25",
+			"serial": "1653900000000", "chassis": "1820900000000", "workload_uid": "team-0train-0", "price": "0.25",
 			"window": window, "cluster": "cluster-0",
 		})
 		if err != nil {
@@ -118,10 +151,7 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 		if err != nil {
 			return err
 		}
-		slow, record := "", ""
-		if c.cpu > limit {
-			slow = " (!)"
-		}
+		record := ""
 		if strings.Contains(text, rollUp) {
 			raw, err := s.measure(ctx, strings.ReplaceAll(text, rollUp, "gpuledger_placement_info"))
 			if err != nil {
@@ -129,7 +159,7 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 			}
 			record = fmt.Sprintf("%.1f s, %.0f times", raw.cpu.Seconds(), raw.cpu.Seconds()/c.cpu.Seconds())
 		}
-		fmt.Printf("| %s | %s | %d | %.2f s | %.2f s%s | %s |\n", q.Title, window, c.elements, c.time.Seconds(), c.cpu.Seconds(), slow, record)
+		c.print(q.Title, window, record)
 	}
 	return nil
 }
@@ -153,6 +183,15 @@ const rollUp = "gpuledger:placement_info:present1h"
 type cost struct {
 	elements  int
 	time, cpu time.Duration
+}
+
+// print prints a row and marks a question that takes too long.
+func (c cost) print(title, window, record string) {
+	slow := ""
+	if c.cpu > limit {
+		slow = " (!)"
+	}
+	fmt.Printf("| %s | %s | %d | %.2f s | %.2f s%s | %s |\n", title, window, c.elements, c.time.Seconds(), c.cpu.Seconds(), slow, record)
 }
 
 // measure runs a query three times after a warm-up and returns the median. A slow query is run

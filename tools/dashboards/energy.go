@@ -60,25 +60,31 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (HOURS) > 0) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:allocation_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
+	namespaceIdle := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:namespace_idle_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
+	workloadIdle := fill(`label_replace(sum by (cluster, namespace, workload_kind, workload_name) (HOURS) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:workload_idle_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	namespaceHours := fill(`sum by (cluster, namespace) (HOURS) / 3600`,
 		"HOURS", sumOfHours(`gpuledger:namespace_gpu_seconds:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 	workloadHours := fill(`label_replace(sum by (cluster, namespace, workload_kind, workload_name) (HOURS) / 3600, "workload_name", "not known", "workload_name", "")`,
 		"HOURS", sumOfHours(`gpuledger:workload_gpu_seconds:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	return b.
-		WithPanel(rows(words{"Namespaces, full hours", "Energy and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
+		WithPanel(rows(words{"Namespaces, full hours", "Energy, its idle part and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 			{field: "Value #C", title: "GPU hours"},
-		}, namespaces, cost(namespaces), namespaceHours).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads, full hours", "Energy and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, 14, []column{
+			{field: "Value #D", title: "Idle", unit: "kwatth"},
+		}, namespaces, cost(namespaces), namespaceHours, namespaceIdle).SortBy(descending("Energy")).Decimals(2)).
+		WithPanel(rows(words{"Workloads, full hours", "Energy, its idle part and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, 14, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 			{field: "Value #C", title: "GPU hours"},
-		}, workloads, cost(workloads), workloadHours).SortBy(descending("Energy")).Decimals(2)).
+			{field: "Value #D", title: "Idle", unit: "kwatth"},
+		}, workloads, cost(workloads), workloadHours, workloadIdle).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(stacked(words{
 			"Power by use",
 			"Power of all GPUs: work of pods, idle power of pods, and unattributed power by reason (docs/metrics.md).",

@@ -49,6 +49,7 @@ func (b *block) addGPU(gpu int) {
 	for _, of := range []string{"energy", "unattributed_energy"} {
 		b.add("gpuledger:board_"+of+"_joules:increase1h", hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
 	}
+	b.add("gpuledger:gpu_model:present1h", shape{kind: "one", to: b.days * day, every: 15}, "cluster", cluster(before.node), "UUID", uuid(gpu), "model", model)
 	for _, stay := range []struct {
 		place
 		from, to int
@@ -57,7 +58,7 @@ func (b *block) addGPU(gpu int) {
 		labels := []string{
 			"cluster", cluster(n), "node", nodeName(n), "system_uuid", fmt.Sprintf("7b0e5c1e-4c1f-11ef-9d0a-%012x", n),
 			"UUID", uuid(gpu), "serial", serial(gpu), "chassis_serial", chassis(n), "chassis_slot", strconv.Itoa(n % 9),
-			"tray_index", strconv.Itoa(n % 9), "pci_bus_id", fmt.Sprintf("00000000:%02X:00.0", 0x1b+stay.slot), "model", "NVIDIA H100 80GB HBM3",
+			"tray_index", strconv.Itoa(n % 9), "pci_bus_id", fmt.Sprintf("00000000:%02X:00.0", 0x1b+stay.slot), "model", model,
 		}
 		from, to := stay.from*day, stay.to*day
 		scraped := append([]string{"instance", nodeName(n), "job", "gpuledger-record"}, labels...)
@@ -108,23 +109,22 @@ func (b *block) addAllocation(gpu, node, d int) {
 	b.add("gpuledger_allocation_gpu_seconds_total", of("seconds", 0), record...)
 	b.add("gpuledger_allocation_active_seconds_total", of("seconds", 1), record...)
 	b.add("gpuledger_allocation_created_timestamp_seconds", of("one", 0), record...)
-	if d < b.days-3 {
-		return // the exporter's other page is not kept for long
-	}
-	container := append([]string{"GPU_I_ID", "", "container", "main", "job", "gpuledger"}, pod...)
-	b.add("gpuledger_container_idle_energy_joules_total", of("joules", 0), container...)
-	b.add("gpuledger_container_gpu_allocated_seconds_total", of("seconds", 0), container...)
-	b.add("gpuledger_container_gpu_active_seconds_total", of("seconds", 0), container...)
 }
 
 // addHours adds the rules of the pod of a day on a GPU.
 func (b *block) addHours(gpu, node, d int) {
-	for i, of := range []string{"energy_joules", "gpu_seconds"} {
+	for i, of := range hourly {
 		b.add("gpuledger:allocation_"+of+":increase1h", shape{kind: "hour", curve: (gpu + i) % curves, from: d*day + 60, to: (d+1)*day + 60, every: 15},
 			"cluster", cluster(node), "UUID", uuid(gpu), "serial", serial(gpu),
 			"namespace", namespace(node), "pod", workload(node, d)+"-"+strconv.Itoa(node), "pod_uid", podUID(node, d))
 	}
 }
+
+// hourly lists the amounts for which rules have hours.
+var hourly = []string{"energy_joules", "idle_energy_joules", "gpu_seconds", "active_seconds"}
+
+// model is the model of all GPUs.
+const model = "NVIDIA H100 80GB HBM3"
 
 // addPods adds the reconciler's series of the pods.
 func (b *block) addPods(node int) {
@@ -147,12 +147,14 @@ func (b *block) addRules() {
 	for c := range 4 {
 		always.curve++
 		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c))
+		b.add("gpuledger:fleet_gpus:present1h", always, "cluster", cluster(c), "model", model)
 	}
 	for ns := range 40 {
 		always.curve++
 		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}
-		b.add("gpuledger:namespace_energy_joules:increase1h", always, who...)
-		b.add("gpuledger:namespace_gpu_seconds:increase1h", always, who...)
+		for _, of := range hourly {
+			b.add("gpuledger:namespace_"+of+":increase1h", always, append(ofModel(of), who...)...)
+		}
 		b.add("kube_namespace_labels", shape{kind: "one", to: b.days * day, every: 1}, append([]string{"label_team", "team-" + strconv.Itoa(ns%8)}, who...)...)
 		for w := range 10 {
 			always.curve++
@@ -160,11 +162,18 @@ func (b *block) addRules() {
 			b.add("gpuledger:workload_labels:present1h", shape{kind: "one", to: b.days * day, every: 60}, append([]string{
 				"workload_uid", namespace(ns) + name, "label_team", "team-" + strconv.Itoa(ns%8),
 			}, who...)...)
-			for _, of := range []string{"energy_joules", "gpu_seconds"} {
-				b.add("gpuledger:workload_"+of+":increase1h", always, append([]string{
-					"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns) + name,
-				}, who...)...)
+			for _, of := range hourly {
+				b.add("gpuledger:workload_"+of+":increase1h", always, append(append(ofModel(of),
+					"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns)+name), who...)...)
 			}
 		}
 	}
+}
+
+// ofModel returns the label model of the rules that have it.
+func ofModel(of string) []string {
+	if of == "gpu_seconds" {
+		return []string{"model", model}
+	}
+	return nil
 }

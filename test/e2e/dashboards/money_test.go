@@ -45,12 +45,13 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds the energy and the seconds that a pod is charged on a GPU that it holds. The age of the
-// pod at the first sample is its seconds.
+// pod adds the energy, a quarter of it idle, and the seconds that a pod is charged on a GPU that it
+// holds. The age of the pod at the first sample is its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",namespace="%s",pod="%s",pod_uid="%s"}`, gpu, serial, namespace, pod, pod)
 	h.counter("gpuledger_allocation_energy_joules_total"+labels, from, to, start, watts)
+	h.counter("gpuledger_allocation_idle_energy_joules_total"+labels, from, to, start/4, watts/4)
 	h.counter("gpuledger_allocation_gpu_seconds_total"+labels, from, to, start/100, 1)
 	h.created("allocation", labels, from, to, start)
 }
@@ -91,16 +92,88 @@ func TestMoney(t *testing.T) {
 		"Cost of the pods, full hours":   {"": (train + short + reset + old) * 1.5 * 1.5},
 		"Hours counted":                  {"": 3},
 		"Namespaces, full hours":         {"alpha": train, "beta": short + reset, "gamma": old},
+		"Namespaces, full hours, idle":   {"alpha": train / 4, "beta": (short + reset) / 4, "gamma": old / 4},
 		"Pods, full hours":               {"alpha/train": train, "beta/short": short, "beta/reset": reset, "gamma/old": old},
 	}
 	got := make(map[string]map[string]float64)
+	answer := func(expr string) map[string]float64 {
+		return ask(t, address, "energy", expr, began.Add(5*time.Hour-time.Millisecond), map[string]string{"__range": "10800s"})
+	}
 	for _, p := range read(t, "../../../dashboards/energy.json").Panels {
 		if want[p.Title] != nil {
-			got[p.Title] = ask(t, address, "energy", p.Targets[0].Expr, began.Add(5*time.Hour-time.Millisecond), map[string]string{"__range": "10800s"})
+			got[p.Title] = answer(p.Targets[0].Expr)
+		}
+		if idle := p.Title + ", idle"; want[idle] != nil {
+			got[idle] = answer(p.Targets[3].Expr)
 		}
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" {
 		t.Errorf("kilowatt-hours (-want +got):\n%s", diff)
+	}
+}
+
+// capacity returns the history of three boards of 100 W, two of one model. The first one is held all
+// the time, the second one for an hour. The second one has an XID error, the third one is lost once.
+func capacity() []byte {
+	var h history
+	for i, model := range []string{"A100", "H100", "H100"} {
+		serial, gpu := fmt.Sprint("S", i+1), fmt.Sprint("GPU-", i+1)
+		h.board(serial, gpu, 0, end, 0, 100)
+		h.counter(fmt.Sprintf(`gpuledger_placement_info{node="a",UUID="%s",serial="%s",model="%s",chassis_serial="C",chassis_slot="%d"}`, gpu, serial, model, i+1), 0, end, 1, 0)
+	}
+	h.pod("S1", "GPU-1", "alpha/train", 0, end, 0, 60)
+	h.pod("S2", "GPU-2", "beta/short", 2*time.Hour, 3*time.Hour, 0, 30)
+	h.counter(`gpuledger_board_xid_errors_total{node="a",UUID="GPU-2",serial="S2",xid="79"}`, 150*time.Minute, end, 1, 0)
+	h.counter(`gpuledger_board_losses_total{node="a",UUID="GPU-2",serial="S2"}`, 0, end, 0, 0)
+	h.counter(`gpuledger_board_losses_total{node="a",UUID="GPU-3",serial="S3"}`, 0, 149*time.Minute, 0, 0)
+	h.counter(`gpuledger_board_losses_total{node="a",UUID="GPU-3",serial="S3"}`, 150*time.Minute, end, 1, 0)
+	return h.bytes()
+}
+
+// TestFleet checks what the dashboard Fleet shows of full hours, an hour after the busiest one.
+func TestFleet(t *testing.T) {
+	var rules []string
+	for _, name := range []string{"energy", "placement"} {
+		file, err := filepath.Abs("../../../dashboards/rules/" + name + ".yaml")
+		check(t, err)
+		rules = append(rules, file)
+	}
+	address := backfilled(t, "fleet", capacity(), rules...)
+	tests := []struct {
+		panel, model string
+		want         []map[string]float64 // one for each query
+	}{
+		{"GPUs free at the peak", ".*", []map[string]float64{{"": 1}}},
+		{"GPUs free at the peak", "H100", []map[string]float64{{"": 1}}},
+		{"GPUs free at the peak", "A100", []map[string]float64{{"": 0}}},
+		{"Allocated share", ".*", []map[string]float64{{"": 3.0 / 6}}},
+		{"Allocated share", "H100", []map[string]float64{{"": 1.0 / 4}}},
+		{"GPUs present and allocated", ".*", []map[string]float64{{"": 3}, {"": 2}}},
+		{"Failures by model", ".*", []map[string]float64{{"H100": 1}, {"H100": 1}}},
+		{"Failures by model", "A100", []map[string]float64{{}, {}}},
+		{"Failures by slot", ".*", []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
+		{"Power by use", ".*", []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90}}},
+	}
+	for _, tt := range tests {
+		for _, p := range read(t, "../../../dashboards/fleet.json").Panels {
+			if p.Title != tt.panel {
+				continue
+			}
+			var got []map[string]float64
+			for _, q := range p.Targets {
+				expr := filled(q.Expr, "fleet", map[string]string{"__range": "2h", "model": tt.model})
+				samples, err := prometheus.Query(t.Context(), address, expr, began.Add(4*time.Hour+2*time.Minute))
+				check(t, err)
+				values := make(map[string]float64)
+				for _, s := range samples {
+					values[strings.TrimSpace(s.Labels["model"]+s.Labels["chassis_serial"]+" "+s.Labels["chassis_slot"])] = s.Value
+				}
+				got = append(got, values)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
+				t.Errorf("%s of %s (-want +got):\n%s", tt.panel, tt.model, diff)
+			}
+		}
 	}
 }
 
@@ -222,17 +295,22 @@ func backfilled(t *testing.T, name string, history []byte, rules ...string) (add
 // not given have the values of TestPanels.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
-	expr := variable.ReplaceAllStringFunc(query, func(name string) string {
-		if value, ok := given[name[1:]]; ok {
-			return value
-		}
-		return selected(simnode.Scenario{}, file, name[1:])
-	})
+	expr := filled(query, file, given)
 	all, err := values(t.Context(), address, expr, at)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, expr)
 	}
 	return all
+}
+
+// filled replaces the variables of a query.
+func filled(query, file string, given map[string]string) string {
+	return variable.ReplaceAllStringFunc(query, func(name string) string {
+		if value, ok := given[name[1:]]; ok {
+			return value
+		}
+		return selected(simnode.Scenario{}, file, name[1:])
+	})
 }
 
 // values runs an instant query and returns the values by namespace and pod.

@@ -21,7 +21,6 @@ var (
 func (p *tape) answers(serial, chassis string) map[string]prometheus.Answer {
 	all := p.placements(serial, chassis)
 	maps.Copy(all, p.statements(serial))
-	maps.Copy(all, p.waste())
 	return all
 }
 
@@ -97,6 +96,22 @@ func workload(s *line) (string, bool) {
 	return s.cluster + " " + s.labels["namespace"] + " Job " + s.base(), true
 }
 
+// chat is the key of one workload.
+func chat(s *line) (string, bool) {
+	key, _ := workload(s)
+	return key, s.base() == "chat"
+}
+
+// model is the key of a namespace and the model of a GPU, which is on its placement.
+func (p *tape) model(s *line) (string, bool) {
+	for _, place := range p.lines {
+		if place.name == placement && place.labels["UUID"] == s.labels["UUID"] {
+			return s.key(byNamespace) + " " + place.labels["model"], true
+		}
+	}
+	return "", false
+}
+
 func namespaceTeam(s *line) (string, bool) { return teamOfNamespace(s.labels["namespace"]), true }
 
 func podTeam(s *line) (string, bool) {
@@ -116,11 +131,13 @@ func (p *tape) statements(serial string) map[string]prometheus.Answer {
 	answer := func(of []string, want map[string]float64) prometheus.Answer {
 		return prometheus.Answer{By: of, Want: want}
 	}
-	energy := func(k key) map[string]float64 { return p.sum(allocation, lastDay, true, k) }
-	hours := func(k key) map[string]float64 { return scaled(p.sum(gpuSeconds, lastDay, true, k), 1.0/3600) }
+	energy := func(k key) map[string]float64 { return p.sum(allocation, lastDay, k) }
+	idle := func(k key) map[string]float64 { return p.sum(allocationIdle, lastDay, k) }
+	hours := func(k key) map[string]float64 { return scaled(p.sum(gpuSeconds, lastDay, k), 1.0/3600) }
+	active := func(k key) map[string]float64 { return scaled(p.sum(activeSeconds, lastDay, k), 1.0/3600) }
 	cost := func(k key) map[string]float64 { return scaled(energy(k), price/3.6e6) }
 	unattributed := func(k key) map[string]float64 {
-		rest, charged := p.sum(board, lastDay, true, k), energy(k)
+		rest, charged := p.sum(board, lastDay, k), energy(k)
 		for of := range rest {
 			rest[of] -= charged[of]
 		}
@@ -131,9 +148,15 @@ func (p *tape) statements(serial string) map[string]prometheus.Answer {
 		"Energy of each workload":                                      answer(byWorkload, energy(workload)),
 		"GPU hours of each namespace":                                  answer(byNamespace, hours(by(byNamespace...))),
 		"GPU hours of each workload":                                   answer(byWorkload, hours(workload)),
+		"GPU hours of each namespace and model":                        answer([]string{"cluster", "namespace", "model"}, hours(p.model)),
+		"How many GPUs did a workload use on average over the day":     answer(byWorkload, scaled(hours(chat), 1.0/24)),
+		"Idle energy of each namespace":                                answer(byNamespace, idle(by(byNamespace...))),
+		"Idle energy of each workload":                                 answer(byWorkload, idle(workload)),
+		"Active GPU hours of each namespace":                           answer(byNamespace, active(by(byNamespace...))),
+		"Active GPU hours of each workload":                            answer(byWorkload, active(workload)),
 		"Energy and cost of each team, by the label of its namespaces": answer([]string{"label_team"}, cost(namespaceTeam)),
 		"Energy and cost of each team, by the label of its pods":       answer([]string{"label_team"}, cost(podTeam)),
-		"Energy of each board":                                         answer(gpu, p.sum(board, lastDay, true, by(gpu...))),
+		"Energy of each board":                                         answer(gpu, p.sum(board, lastDay, by(gpu...))),
 		"Energy of each board that no pod was charged for":             answer(gpu, unattributed(by(gpu...))),
 		"Energy that no pod was charged for":                           answer([]string{"cluster"}, unattributed(by("cluster"))),
 		"Pods of a board and their energy":                             answer(ran, energy(by(ran...).where("serial", serial))),
@@ -162,25 +185,4 @@ func (p *tape) hours() map[string]float64 {
 		}
 	}
 	return counts
-}
-
-// waste returns estimates, because increase() extrapolates beyond the first and the last sample.
-func (p *tape) waste() map[string]prometheus.Answer {
-	const idle, allocated, active = "gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total"
-	seconds := func(k key) map[string]float64 {
-		held := p.sum(allocated, lastDay, false, k)
-		for who, s := range p.sum(active, lastDay, false, k) {
-			held[who] -= s
-		}
-		return held
-	}
-	estimate := func(by []string, want map[string]float64) prometheus.Answer {
-		return prometheus.Answer{By: by, Want: want, Part: 0.02}
-	}
-	return map[string]prometheus.Answer{
-		"Idle joules of each namespace":      estimate(byNamespace, p.sum(idle, lastDay, false, by(byNamespace...))),
-		"Idle GPU seconds of each namespace": estimate(byNamespace, seconds(by(byNamespace...))),
-		"Idle joules of each workload":       estimate(byWorkload, p.sum(idle, lastDay, false, workload)),
-		"Idle GPU seconds of each workload":  estimate(byWorkload, seconds(workload)),
-	}
 }

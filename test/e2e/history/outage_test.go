@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	placement  = "gpuledger_placement_info"
-	allocation = "gpuledger_allocation_energy_joules_total"
-	gpuSeconds = "gpuledger_allocation_gpu_seconds_total"
-	board      = "gpuledger_board_energy_joules_total"
+	placement      = "gpuledger_placement_info"
+	allocation     = "gpuledger_allocation_energy_joules_total"
+	allocationIdle = "gpuledger_allocation_idle_energy_joules_total"
+	gpuSeconds     = "gpuledger_allocation_gpu_seconds_total"
+	activeSeconds  = "gpuledger_allocation_active_seconds_total"
+	board          = "gpuledger_board_energy_joules_total"
 )
 
 // lag is the maximum increase of a counter after its last scrape: two intervals at the power limit
@@ -58,7 +60,7 @@ func (l *life) askHistory(t *testing.T) {
 	check(t, err)
 	p.askAll(t, p.store(t, l.fleet), map[string]string{
 		"serial": l.serial(nodeC, traveller), "chassis": sc.GPUs[0].Place.Chassis, "window": "1d", "cluster": ".*", "price": fmt.Sprint(price),
-		"namespace": "research", "workload": "nightly",
+		"workload_uid": "uid-of-chat",
 	})
 }
 

@@ -43,7 +43,7 @@ var families = []string{
 	"gpuledger_placement_info", "gpuledger_board_energy_joules_total",
 	"gpuledger_allocation_energy_joules_total", "gpuledger_allocation_seconds_total", "gpuledger_allocation_gpu_seconds_total",
 	"gpuledger_board_created_timestamp_seconds", "gpuledger_allocation_created_timestamp_seconds",
-	"gpuledger_container_idle_energy_joules_total", "gpuledger_container_gpu_allocated_seconds_total", "gpuledger_container_gpu_active_seconds_total",
+	"gpuledger_allocation_idle_energy_joules_total", "gpuledger_allocation_active_seconds_total",
 }
 
 // play writes a leg to the tape. A series that the last page lacks keeps its first value and ends
@@ -166,15 +166,12 @@ func (s *line) has(w window) bool {
 	return slices.ContainsFunc(s.minutes, func(m int) bool { return m > w.from && m <= w.to })
 }
 
-// grown returns the increase of a counter in a window; a restarted counter begins at 0. first
-// includes the value of its very first sample.
-func (s *line) grown(w window, first bool) (sum float64) {
+// grown returns the increase of a counter in a window. A counter begins at 0, at first and after each
+// restart.
+func (s *line) grown(w window) (sum float64) {
 	before := 0.0
 	for i, minute := range s.minutes {
 		v := s.values[i]
-		if i == 0 && !first {
-			before = v
-		}
 		if v < before {
 			before = 0
 		}
@@ -218,11 +215,11 @@ func (k key) where(name, value string) key {
 }
 
 // sum adds up the increases of a counter on the tape by key.
-func (p *tape) sum(name string, w window, first bool, k key) map[string]float64 {
+func (p *tape) sum(name string, w window, k key) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, s := range p.lines {
 		if key, ok := k(s); s.name == name && ok && s.has(w) {
-			sums[key] += s.grown(w, first)
+			sums[key] += s.grown(w)
 		}
 	}
 	return sums

@@ -20,8 +20,8 @@ import (
 )
 
 // inhibition has the inhibition rules of kube-prometheus-stack: critical and warning alerts inhibit
-// lesser ones of their name, and InfoInhibitor inhibits info alerts, each within a namespace.
-// Alerts without the label namespace count as one namespace.
+// lesser ones of their name, and InfoInhibitor, which is never sent itself, inhibits info alerts,
+// each within a namespace. Alerts without the label namespace count as one namespace.
 const inhibition = `
 route: {receiver: discard}
 receivers: [{name: discard}]
@@ -29,6 +29,7 @@ inhibit_rules:
 - {source_matchers: [severity = critical], target_matchers: [severity =~ warning|info], equal: [namespace, alertname]}
 - {source_matchers: [severity = warning], target_matchers: [severity = info], equal: [namespace, alertname]}
 - {source_matchers: [alertname = InfoInhibitor], target_matchers: [severity = info], equal: [namespace]}
+- {target_matchers: [alertname = InfoInhibitor]}
 `
 
 // TestAlertmanager checks that no alert of ours is inhibited while InfoInhibitor fires. A foreign
@@ -54,7 +55,7 @@ func TestAlertmanager(t *testing.T) {
 		{Labels: map[string]string{"alertname": "InfoInhibitor", "severity": "none"}},
 		{Labels: map[string]string{"alertname": "Else", "severity": "info"}},
 	}
-	want := map[string]string{"InfoInhibitor none": "active", "Else info": "suppressed"}
+	want := map[string]string{"InfoInhibitor none": "suppressed", "Else info": "suppressed"}
 	ours, _, err := alerts.Read(folder)
 	check(t, err)
 	for _, a := range ours {

@@ -49,13 +49,17 @@ func TestHours(t *testing.T) {
 			ruler, err := g.Start(name, path, args...)
 			check(t, err)
 			for expr, want := range map[string]float64{
-				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="alpha"})`:     3600 * 100,
-				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="beta"})`:      3600 * 200,
-				`sum without (ruler) (gpuledger:namespace_gpu_seconds:increase1h{namespace="beta"})`:        3600 / 2,
-				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:  3600 * 100,
-				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train"})`:    3600 / 2,
-				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                            3600 * 350,
-				`sum without (ruler) (gpuledger:board_unattributed_energy_joules:increase1h{UUID="GPU-1"})`: 3600 * 50,
+				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="alpha"})`:               3600 * 100,
+				`sum without (ruler) (gpuledger:namespace_energy_joules:increase1h{namespace="beta"})`:                3600 * 200,
+				`sum without (ruler) (gpuledger:namespace_gpu_seconds:increase1h{namespace="beta",model="H100"})`:     3600 / 2,
+				`sum without (ruler) (gpuledger:namespace_idle_energy_joules:increase1h{namespace="beta"})`:           3600 * 20,
+				`sum without (ruler) (gpuledger:workload_idle_energy_joules:increase1h{workload_name="train"})`:       3600 * 10,
+				`sum without (ruler) (gpuledger:workload_active_seconds:increase1h{workload_name="train"})`:           3600 / 4,
+				`sum without (ruler) (gpuledger:fleet_gpus:present1h)`:                                                1,
+				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:            3600 * 100,
+				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train",model="H100"})`: 3600 / 2,
+				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                                      3600 * 350,
+				`sum without (ruler) (gpuledger:board_unattributed_energy_joules:increase1h{UUID="GPU-1"})`:           3600 * 50,
 			} {
 				check(t, ruler.Wait(t.Context(), func() error {
 					samples, err := prometheus.Query(t.Context(), store, expr, time.Now())
@@ -103,10 +107,13 @@ func record(t *testing.T, g *program.Group) string {
 	const gpu = `node="a",UUID="GPU-1",serial="S1"`
 	series("gpuledger_board_energy_joules_total", gpu, 0, 60*350)
 	series("gpuledger_board_created_timestamp_seconds", gpu, float64(now.Unix()-4*3600), 0)
+	series("gpuledger_placement_info", gpu+`,model="H100"`, 1, 0)
 	for namespace, watts := range map[string]float64{"alpha": 100, "beta": 200} {
 		pod := fmt.Sprintf(`%s,namespace=%q,pod="p",pod_uid="u-%s"`, gpu, namespace, namespace)
 		series("gpuledger_allocation_energy_joules_total", pod, 0, 60*watts)
+		series("gpuledger_allocation_idle_energy_joules_total", pod, 0, 60*watts/10)
 		series("gpuledger_allocation_gpu_seconds_total", pod, 0, 30)
+		series("gpuledger_allocation_active_seconds_total", pod, 0, 15)
 		series("gpuledger_allocation_created_timestamp_seconds", pod, float64(now.Unix()-4*3600), 0)
 	}
 	series("gpuledger_pod_info", `namespace="alpha",pod="p",pod_uid="u-alpha",workload_kind="Job",workload_name="train",workload_uid="w"`, 1, 0)

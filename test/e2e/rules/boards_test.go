@@ -196,30 +196,3 @@ func clusterStatements() world {
 		ask("Energy that no pod was charged for", map[string]float64{`{cluster="east"}`: 3.6e5, `{cluster="west"}`: 3.6e5}),
 	}}
 }
-
-// waste returns two pods, one of which the reconciler does not list.
-func waste() world {
-	const end = 3 * time.Hour
-	h := newHistory(time.Minute)
-	container := func(metric, uid string, slope float64) {
-		h.linear(series("gpuledger_container_"+metric+"_total", map[string]string{
-			"node": "a", "UUID": "GPU-1", "namespace": "alpha", "pod": uid, "pod_uid": uid, "container": "main",
-		}), 0, end, 0, slope)
-	}
-	for uid, active := range map[string]float64{"u1": 0.25, "u2": 0} {
-		container("idle_energy_joules", uid, 50*(1-active))
-		container("gpu_allocated_seconds", uid, 1)
-		container("gpu_active_seconds", uid, active)
-	}
-	h.constant(`gpuledger_pod_info{namespace="alpha",pod="u1",pod_uid="u1",workload_kind="Job",workload_name="train"}`, 0, end, 1)
-	const namespace, known, unknown = `{namespace="alpha"}`, `{namespace="alpha",workload_kind="Job",workload_name="train"}`, `{namespace="alpha"}`
-	ask := func(title string, want map[string]float64) question {
-		return question{title, 2 * time.Hour, map[string]string{"window": "1h"}, want}
-	}
-	return world{name: "waste", history: h, evaluate: time.Hour, questions: []question{
-		ask("Idle joules of each namespace", map[string]float64{namespace: 87.5 * 3600}),
-		ask("Idle GPU seconds of each namespace", map[string]float64{namespace: 1.75 * 3600}),
-		ask("Idle joules of each workload", map[string]float64{known: 37.5 * 3600, unknown: 50 * 3600}),
-		ask("Idle GPU seconds of each workload", map[string]float64{known: 0.75 * 3600, unknown: 3600}),
-	}}
-}

@@ -10,7 +10,9 @@ import (
 
 const (
 	allocationEnergy = "gpuledger_allocation_energy_joules_total"
+	allocationIdle   = "gpuledger_allocation_idle_energy_joules_total"
 	allocationGPU    = "gpuledger_allocation_gpu_seconds_total"
+	allocationActive = "gpuledger_allocation_active_seconds_total"
 	boardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
@@ -61,14 +63,37 @@ type account struct{ node, board, pod string }
 
 // meter has the counters of a board or a pod in the record.
 type meter struct {
-	energy  string // the series of the energy
-	gpu     string // the series of a pod's GPU time
-	created string // the series of the created timestamp
-	joules  float64
-	seconds float64 // of GPU time
+	labels  map[string]string
+	values  map[string]*value // by metric
+	created string            // the series of the created timestamp
 	born    time.Duration
 	ended   time.Duration // when its pod ended; 0 while it lives
 	scraped bool
+}
+
+// value is a counter and its series.
+type value struct {
+	series string
+	amount float64
+}
+
+// count adds to a counter, which begins at 0.
+func (m *meter) count(metric string, amount float64) {
+	if m.values[metric] == nil {
+		m.values[metric] = &value{series: series(metric, m.labels)}
+	}
+	m.values[metric].amount += amount
+}
+
+// charge adds energy, a part of it idle, and seconds, half of them active.
+func (m *meter) charge(p pod, joules, seconds float64) {
+	m.count(allocationEnergy, joules)
+	m.count(allocationIdle, joules/8)
+	m.count(allocationActive, seconds/2)
+	if p.bare {
+		seconds = 0
+	}
+	m.count(allocationGPU, seconds*p.share)
 }
 
 // truth has the drawn energy in joules.
@@ -104,7 +129,7 @@ func (f *fleet) simulate(until time.Duration, counted span, random *rand.Rand) {
 
 // draw charges the energy of a second.
 func (f *fleet) draw(b board, node string, joules float64, at time.Duration, counts bool) {
-	f.meter(b, node, pod{}, at).joules += joules
+	f.meter(b, node, pod{}, at).count(boardEnergy, joules)
 	if counts {
 		f.truth.board += joules
 	}
@@ -113,10 +138,7 @@ func (f *fleet) draw(b board, node string, joules float64, at time.Duration, cou
 			continue
 		}
 		m := f.meter(b, node, p, at)
-		m.joules += joules * p.share
-		if !p.bare {
-			m.seconds += p.share
-		}
+		m.charge(p, joules*p.share, 1)
 		if at+time.Second >= p.to {
 			m.ended = p.to
 		}
@@ -131,23 +153,28 @@ func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	a := account{node, b.uuid, p.uid}
 	if f.meters[a] == nil {
 		labels := map[string]string{"cluster": f.cluster, "node": node, "UUID": b.uuid, "serial": b.serial}
-		m := &meter{energy: series(boardEnergy, labels), born: at}
-		m.created = series(createdOf(boardEnergy), labels)
+		m := &meter{labels: labels, created: series(createdOf(boardEnergy), labels), born: at, values: make(map[string]*value)}
 		if p.uid != "" {
-			labels = with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid)
-			m.energy, m.gpu = series(allocationEnergy, labels), series(allocationGPU, labels)
-			m.created = series(createdOf(allocationEnergy), labels)
+			m.labels = with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid)
+			m.created = series(createdOf(allocationEnergy), m.labels)
 		}
-		if at == 0 { // the age of an old pod or board
+		if p.uid == "" {
+			m.values[placement] = &value{series(placement, with(labels, "model", model(b.uuid))), 1}
+		} else if at == 0 { // the age of an old pod
 			m.born = -p.age
-			m.joules, m.seconds = 100*p.age.Seconds(), p.age.Seconds()
-			if p.bare {
-				m.seconds = 0
-			}
+			m.charge(p, 100*p.age.Seconds(), p.age.Seconds())
 		}
 		f.meters[a] = m
 	}
 	return f.meters[a]
+}
+
+// model returns the model of a GPU: two boards in three have the same.
+func model(uuid string) string {
+	if strings.HasSuffix(uuid, "1") {
+		return "A100"
+	}
+	return "H100"
 }
 
 // createdOf returns the metric with the created timestamp of a counter of the record.
@@ -202,19 +229,17 @@ func (f *fleet) scrape(at time.Duration) {
 			continue
 		}
 		m.scraped = true
-		f.add(m.energy, at, m.joules)
-		f.add(m.created, at, m.born.Seconds())
-		if m.gpu != "" {
-			f.add(m.gpu, at, m.seconds)
+		for _, v := range m.values {
+			f.add(v.series, at, v.amount)
 		}
+		f.add(m.created, at, m.born.Seconds())
 	}
 }
 
 // vanish writes staleness markers to a meter's series.
 func (f *fleet) vanish(m *meter, at time.Duration) {
-	f.end(m.energy, at)
-	f.end(m.created, at)
-	if m.gpu != "" {
-		f.end(m.gpu, at)
+	for _, v := range m.values {
+		f.end(v.series, at)
 	}
+	f.end(m.created, at)
 }

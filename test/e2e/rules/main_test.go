@@ -100,7 +100,7 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), waste(), joins(), globalJoins()}
+	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), joins(), globalJoins()}
 	return append(all, statementAtPhases()...)
 }
 

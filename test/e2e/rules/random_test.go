@@ -73,7 +73,9 @@ func randomHistory(seed uint64) (*history, []question) {
 	return all, []question{
 		ask("Energy of each namespace", counted, allocationEnergy, 1, "cluster", "namespace"),
 		ask("Energy of each namespace", hour, allocationEnergy, 1, "cluster", "namespace"),
+		ask("Idle energy of each namespace", counted, allocationIdle, 1, "cluster", "namespace"),
 		ask("GPU hours of each namespace", counted, allocationGPU, 3600, "cluster", "namespace"),
+		ask("Active GPU hours of each namespace", counted, allocationActive, 3600, "cluster", "namespace"),
 		ask("Energy of each board", counted, boardEnergy, 1, "cluster", "UUID", "serial"),
 		unattributed,
 	}

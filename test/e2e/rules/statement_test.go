@@ -215,6 +215,13 @@ func (f *fleet) energy(window string, counted span) []question {
 		ask("Energy of each workload", f.sum(allocationEnergy, counted, ofWorkload)),
 		ask("GPU hours of each namespace", hours(f.sum(allocationGPU, counted, by("namespace")))),
 		ask("GPU hours of each workload", hours(f.sum(allocationGPU, counted, ofWorkload))),
+		ask("GPU hours of each namespace and model", hours(f.sum(allocationGPU, counted, func(labels map[string]string) string {
+			return series("", map[string]string{"namespace": labels["namespace"], "model": model(labels["UUID"])})
+		}))),
+		ask("Idle energy of each namespace", f.sum(allocationIdle, counted, by("namespace"))),
+		ask("Idle energy of each workload", f.sum(allocationIdle, counted, ofWorkload)),
+		ask("Active GPU hours of each namespace", hours(f.sum(allocationActive, counted, by("namespace")))),
+		ask("Active GPU hours of each workload", hours(f.sum(allocationActive, counted, ofWorkload))),
 		ask("Energy and cost of each team, by the label of its namespaces", cost(f.sum(allocationEnergy, counted, namespaceTeam))),
 		ask("Energy of each board", f.sum(boardEnergy, counted, by("UUID", "serial"))),
 		ask("Energy of each board that no pod was charged for", f.uncharged(counted, by("UUID", "serial"))),
@@ -250,13 +257,23 @@ func workload(names ...string) func(map[string]string) string {
 
 // totals returns the statements of the day.
 func (f *fleet) totals() []question {
-	at, variables := day.to, map[string]string{"window": "1d", "price": "0.5"}
+	at, variables := day.to, map[string]string{"window": "1d", "price": "0.5", "workload_uid": "w-train"}
+	train := f.sum(allocationGPU, day, func(labels map[string]string) string {
+		if workloadOfPod[labels["pod_uid"]] != "train" {
+			return ""
+		}
+		return workload("namespace", "workload_kind", "workload_name")(labels)
+	})
+	for of := range train {
+		train[of] /= 86400
+	}
 	teams := f.sum(allocationEnergy, day, podTeam)
 	for team := range teams {
 		teams[team] *= 0.5 / 3.6e6
 	}
 	return append(f.energy("1d", day),
 		question{"Energy and cost of each team, by the label of its pods", at, variables, teams},
+		question{"How many GPUs did a workload use on average over the day", at, variables, train},
 		// In one hour nothing was scraped.
 		question{"Hours that the rules have", at, variables, everyRule(23)},
 		// The hour before the day is the first one of this Prometheus, so no rule has it.
