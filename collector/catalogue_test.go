@@ -1,6 +1,7 @@
 package collector_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +89,34 @@ func TestDescribe(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("descriptions (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// TestMistakes checks that a surplus label, a missing label, a wrong label name and a metric that the
+// page lacks end the program at its start.
+func TestMistakes(t *testing.T) {
+	labels := []string{"driver_version", "", "nvml_version", "", "dcgm_version", "", "dcgm_library_version", ""}
+	tests := []struct {
+		name    string
+		without bool
+		labels  []string
+		want    string // in the panic; empty for none
+	}{
+		{"none", false, append(labels, "source", ""), ""},
+		{"surplus label", false, append(labels, "source", "", "vendor", ""), "source, vendor, and must have"},
+		{"missing label", false, labels, "nvml_version, and must have"},
+		{"wrong label name", false, append(labels, "sources", ""), "sources, and must have"},
+		{"missing metric", true, append(labels, "source", ""), "gpuledger_gpu_info"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, tt.want) || tt.want == "" && got != "<nil>" {
+					t.Errorf("panic is %s, want %q", got, tt.want)
+				}
+			}()
+			collector.NewMistaken(tt.without, tt.labels...)
 		})
 	}
 }

@@ -56,6 +56,7 @@ func newCollector(c *Collector) *Collector {
 	for i := range catalogue {
 		c.descs[i] = catalogue[i].NewDesc()
 	}
+	c.mustRender()
 	c.page.opts = c.opts
 	return c
 }

@@ -191,6 +191,23 @@ func TestAbsurdSlices(t *testing.T) {
 	}
 }
 
+// TestFullyBusy checks that a GPU without free slices, whose instances are active all the time, has
+// no idle part.
+func TestFullyBusy(t *testing.T) {
+	full := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}}
+	p, q := process(21, in(train)), process(31, in(serve))
+	at := func(s float64) ledger.Observation {
+		o := count(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), gpu.Millijoules(s*700_000))
+		o.MIG, o.Places = full, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second, "2": time.Second}, true
+		return o
+	}
+	want := amounts{"energy": 700_000, "train 1 shared": 300_000, "serve 2 shared": 400_000}
+	if diff := cmp.Diff(want, amountsOf(ask(t, newLedger(), at(0), at(1)))); diff != "" {
+		t.Errorf("amounts (-want +got):\n%s", diff)
+	}
+}
+
 // TestMIGRelayout checks that the activity of instances is used only if the layout did not change
 // in the interval. Otherwise the slices of the layout at its end count.
 func TestMIGRelayout(t *testing.T) {

@@ -73,6 +73,45 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 	return fmt.Errorf("%s has the labels %s, and must have %s", m.Name, strings.Join(got, ", "), strings.Join(names, ", "))
 }
 
+// Constant returns a series of the metric for a registry, with labels given as names and values. A
+// mistake fails the scrape. A program finds it at its start by MustHave.
+func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	values, err := m.values(labels)
+	if err != nil {
+		return prometheus.NewInvalidMetric(d, err)
+	}
+	series, err := prometheus.NewConstMetric(d, m.Type, value, values...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(d, err)
+	}
+	return series
+}
+
+// MustHave panics unless the labels, given as names and values, are those of the metric.
+func (m *Metric) MustHave(labels ...string) {
+	if _, err := m.values(labels); err != nil {
+		panic(err)
+	}
+}
+
+// values returns the values of labels in the order of the metric's labels.
+func (m *Metric) values(labels []string) ([]string, error) {
+	values, found := make([]string, len(m.Labels)), 0
+	for i, name := range m.Labels {
+		for k := 0; k < len(labels); k += 2 {
+			if labels[k] == name {
+				values[i] = labels[k+1]
+				found++
+				break
+			}
+		}
+	}
+	if found != len(m.Labels) || len(labels) != 2*found {
+		return nil, fmt.Errorf("%s has the labels %q with their values, and must have %s", m.Name, labels, strings.Join(m.Labels, ", "))
+	}
+	return values, nil
+}
+
 // NewFamily returns the family of a metric with the given series.
 func (m *Metric) NewFamily(series []*dto.Metric) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &m.Name, Help: &m.Help, Type: m.Type.ToDTO(), Metric: series}

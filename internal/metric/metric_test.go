@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/metric"
@@ -64,6 +65,41 @@ func TestCheck(t *testing.T) {
 		if err := m.Check(labels); fmt.Sprint(err) != fmt.Sprint(errorOf(tt.want)) {
 			t.Errorf("%v: error %v, want %q", tt.names, err, tt.want)
 		}
+	}
+}
+
+// TestConstant checks that values are matched with names in any order, and that a mistake fails the
+// scrape and is found by MustHave.
+func TestConstant(t *testing.T) {
+	m := metric.Metric{Name: "x_info", Type: prometheus.GaugeValue, Labels: []string{"UUID", "gpu"}}
+	for _, tt := range []struct {
+		labels []string
+		ok     bool
+	}{
+		{[]string{"gpu", "0", "UUID", "a"}, true},
+		{[]string{"UUID", "a"}, false},
+		{[]string{"UUID", "a", "gpu", "0", "device", "b"}, false},
+		{[]string{"UUID", "a", "GPU", "0"}, false},
+		{[]string{"UUID", "a", "gpu", "0", "gpu", "1"}, false},
+		{[]string{"UUID", "a", "UUID", "b"}, false},
+		{nil, false},
+	} {
+		var series dto.Metric
+		err := m.Constant(m.NewDesc(), 1, tt.labels...).Write(&series)
+		if (err == nil) != tt.ok || tt.ok && !slices.Equal(text(series.Label), []string{"UUID=a", "gpu=0"}) {
+			t.Errorf("%v: labels %v, error %v", tt.labels, text(series.Label), err)
+		}
+		func() {
+			defer func() {
+				if panicked := recover() != nil; panicked == tt.ok {
+					t.Errorf("%v: MustHave panicked: %v", tt.labels, panicked)
+				}
+			}()
+			m.MustHave(tt.labels...)
+		}()
+	}
+	if err := m.Constant(m.NewDesc(), 1, "UUID", "\xff", "gpu", "0").Write(new(dto.Metric)); err == nil {
+		t.Error("an invalid value is accepted")
 	}
 }
 

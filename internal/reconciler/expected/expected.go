@@ -64,8 +64,8 @@ type state struct {
 
 // New returns an Inventory that was not read yet.
 func New(path string, log *slog.Logger) *Inventory {
-	desc := func(m metric.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
-	return &Inventory{path: path, log: log, boards: desc(boardInfo), errors: desc(errorCount)}
+	boardInfo.MustHave(Board{}.labels()...)
+	return &Inventory{path: path, log: log, boards: boardInfo.NewDesc(), errors: errorCount.NewDesc()}
 }
 
 // Run reads the list periodically until the context ends. An unreadable list is counted as an
@@ -214,7 +214,10 @@ func (b Board) compare(o Board) int {
 	return slices.Compare(b.labels(), o.labels())
 }
 
-func (b Board) labels() []string { return []string{b.Node, b.Serial, b.ChassisSlot, b.PCIBusID} }
+// labels returns names and values.
+func (b Board) labels() []string {
+	return []string{"node", b.Node, "serial", b.Serial, "chassis_slot", b.ChassisSlot, "pci_bus_id", b.PCIBusID}
+}
 
 // Describe implements [prometheus.Collector].
 func (i *Inventory) Describe(ch chan<- *prometheus.Desc) {
@@ -229,7 +232,7 @@ func (i *Inventory) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	for _, b := range s.boards {
-		ch <- prometheus.MustNewConstMetric(i.boards, gauge, 1, b.labels()...)
+		ch <- boardInfo.Constant(i.boards, 1, b.labels()...)
 	}
-	ch <- prometheus.MustNewConstMetric(i.errors, gauge, float64(len(s.errs)))
+	ch <- errorCount.Constant(i.errors, float64(len(s.errs)))
 }

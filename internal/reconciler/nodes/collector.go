@@ -19,9 +19,10 @@ type counts struct {
 
 func newCounts() *counts {
 	c := &counts{reads: counterOf(reads), writes: counterOf(writes), writeFailures: counterOf(writeFailures)}
-	for i, m := range catalogue {
-		c.descs[i] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+	for i := range catalogue {
+		c.descs[i] = catalogue[i].NewDesc()
 	}
+	mustShow()
 	return c
 }
 
@@ -53,8 +54,28 @@ func (n *Nodes) Collect(ch chan<- prometheus.Metric) {
 
 // collect renders the state of the cluster.
 func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
-	show := func(m metricID, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(t.counts.descs[m], gauge, value, labels...)
+	t.clusterState(now).show(func(m metricID, value float64, labels ...string) {
+		ch <- catalogue[m].Constant(t.counts.descs[m], value, labels...)
+	})
+}
+
+// clusterState is the state of the cluster that is on the page.
+type clusterState struct {
+	expected map[string][]string // reasons by node
+	machines []machineOfNode
+	refused  map[string]validator.State // by node
+	states   map[validator.State]int
+	// conditions has the numbers of exporters.
+	conditions map[string]int
+	held       int
+}
+
+type machineOfNode struct{ node, providerID, systemUUID string }
+
+func (t *term) clusterState(now time.Time) *clusterState {
+	s := &clusterState{
+		expected: make(map[string][]string), refused: make(map[string]validator.State), states: make(map[validator.State]int),
+		conditions: t.fleet.census(), held: t.held.size(),
 	}
 	known := make(map[string]bool)
 	for _, name := range t.fleet.withExporter() {
@@ -66,26 +87,56 @@ func (t *term) collect(ch chan<- prometheus.Metric, now time.Time) {
 			continue
 		}
 		reasons := t.expected(n)
-		for _, reason := range reasons {
-			show(nodeExpected, 1, n.Name, reason)
-		}
+		s.expected[n.Name] = reasons
 		if len(reasons) > 0 || known[n.Name] {
-			uuid := gpu.Identity(n.systemUUID)
-			show(nodeMachine, 1, n.Name, n.providerID, machine.ID(n.providerID, uuid), uuid)
+			s.machines = append(s.machines, machineOfNode{n.Name, n.providerID, gpu.Identity(n.systemUUID)})
 		}
 	}
-	thought := make(map[validator.State]int)
 	for name, f := range t.validator.Findings(now) {
-		thought[f.State]++
+		s.states[f.State]++
 		if f.State.Refused() {
-			show(nodeRefused, 1, name, string(f.State))
+			s.refused[name] = f.State
 		}
 	}
-	for _, s := range validator.States {
-		show(exporterStates, float64(thought[s]), string(s))
+	return s
+}
+
+// show calls send for each series, with labels as names and values.
+func (s *clusterState) show(send func(m metricID, value float64, labels ...string)) {
+	for node, reasons := range s.expected {
+		for _, reason := range reasons {
+			send(nodeExpected, 1, "node", node, "reason", reason)
+		}
 	}
-	for condition, count := range t.fleet.census() {
-		show(exporters, float64(count), condition)
+	for _, m := range s.machines {
+		send(nodeMachine, 1, "node", m.node, "provider_id", m.providerID, "machine", machine.ID(m.providerID, m.systemUUID), "system_uuid", m.systemUUID)
 	}
-	show(changesHeld, float64(t.held.size()))
+	for node, state := range s.refused {
+		send(nodeRefused, 1, "node", node, "state", string(state))
+	}
+	for _, state := range validator.States {
+		send(exporterStates, float64(s.states[state]), "state", string(state))
+	}
+	for condition, count := range s.conditions {
+		send(exporters, float64(count), "condition", condition)
+	}
+	send(changesHeld, float64(s.held))
+}
+
+// mustShow panics unless a state with everything has every gauge with its labels.
+func mustShow() {
+	s := clusterState{
+		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),
+		refused: map[string]validator.State{"": ""}, conditions: map[string]int{"": 0},
+	}
+	shown := make(map[metricID]bool)
+	s.show(func(m metricID, _ float64, labels ...string) {
+		catalogue[m].MustHave(labels...)
+		shown[m] = true
+	})
+	for i, m := range catalogue {
+		if m.Type == gauge && !shown[metricID(i)] {
+			panic(m.Name + " is not shown")
+		}
+	}
 }

@@ -21,6 +21,29 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 	return families, func() {}, err
 }
 
+// mustRender panics unless a book with everything has every gauge of the catalogue with its labels.
+// Those of the allow-lists are checked without the listed ones.
+func mustRender() {
+	r := newRenderer(Options{})
+	chain := &ownerChain{levels: make([]reference, 1), stopped: failed}
+	e := &entry{pod: &pod{labels: []string{}, annotations: []string{}}, amounts: make([]amount, 1)}
+	e.samples = r.pod(e, r.belonging(reference{}, reference{}))
+	b := &book{
+		render: r, listed: true, pods: map[key]*entry{{}: e},
+		owners: map[reference]*owner{{}: {chain: chain, above: r.owner(chain)}},
+	}
+	for m, samples := range b.page().samples {
+		if len(samples) == 0 && catalogue[m].Type == gauge {
+			panic(catalogue[m].Name + " is not rendered")
+		}
+		for _, s := range samples {
+			if err := catalogue[m].Check(s.Label); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
 // newCounter returns a counter of the catalogue. All its label values exist from the start, so
 // that no increase is lost in a series that appears late.
 func newCounter(m metricID, values []string) *prometheus.CounterVec {

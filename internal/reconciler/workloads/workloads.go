@@ -47,6 +47,7 @@ type Workloads struct {
 
 // New returns idle Workloads.
 func New(opts Options, log *slog.Logger) *Workloads {
+	mustRender()
 	events := newCounter(podEvents, eventNames())
 	w := &Workloads{
 		opts: opts, log: log,

@@ -1,0 +1,13 @@
+package collector
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// NewMistaken is New with a mistake in the labels of a metric, or without the page's metrics.
+func NewMistaken(without bool, labels ...string) *Collector {
+	return newCollector(&Collector{on: MainPage, render: func(p *page, s *gpu.Snapshot) {
+		if !without {
+			p.main(s)
+		}
+		p.info(driverInfo, p.labels(labels...))
+	}})
+}

@@ -1,0 +1,56 @@
+package gpu
+
+import (
+	"reflect"
+	"time"
+)
+
+// Full returns a snapshot with a value in every field: pages are checked with it. Lists have one
+// element, and all conditions have the given value.
+func Full(conditions bool) *Snapshot {
+	var s Snapshot
+	fill(reflect.ValueOf(&s).Elem(), conditions)
+	return &s
+}
+
+// fill sets v and everything below it.
+func fill(v reflect.Value, conditions bool) {
+	if at, ok := v.Addr().Interface().(*time.Time); ok {
+		*at = time.Unix(1, 0)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), conditions)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), conditions)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), conditions)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), conditions)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, conditions)
+		fill(value, conditions)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Bool:
+		v.SetBool(conditions)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Float64:
+		v.SetFloat(1)
+	default:
+		if v.CanUint() {
+			v.SetUint(1)
+		} else {
+			v.SetInt(1)
+		}
+	}
+}
