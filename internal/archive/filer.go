@@ -56,6 +56,7 @@ type filer struct {
 	// seen has the last hour in which a cluster had boards, and newest its newest filed hour.
 	seen, newest map[string]time.Time
 	said         string // the failure of the sink that was logged
+	waits        bool   // for another replica that has the sink
 }
 
 func newFiler(a *archive, d destination) *filer {
@@ -270,10 +271,11 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	}
 	f.failed.Store(true)
 	f.metrics.up.WithLabelValues(f.name).Set(0)
+	f.waits = errors.Is(err, files.ErrLocked)
 	if text := err.Error(); text != f.said {
 		f.said = text
 		level := slog.LevelError
-		if errors.Is(err, files.ErrLocked) {
+		if f.waits {
 			level = slog.LevelWarn
 		}
 		f.log.Log(ctx, level, "sink failed", "sink", f.name, "err", err)
@@ -284,6 +286,7 @@ func (f *filer) fail(ctx context.Context, err error) error {
 // works records that the sink works.
 func (f *filer) works() {
 	f.metrics.up.WithLabelValues(f.name).Set(1)
+	f.waits = false
 	if f.said != "" {
 		f.said = ""
 		f.log.Info("sink works again", "sink", f.name)
@@ -300,8 +303,12 @@ func (f *filer) close() {
 	f.sink = nil
 }
 
-// report shows how many hours are left.
+// report shows how many hours are left. That is unknown while another replica files them.
 func (f *filer) report() {
+	if f.waits {
+		f.metrics.behind.DeleteLabelValues(f.name)
+		return
+	}
 	left := 0
 	for _, j := range f.jobs {
 		if !j.done && (!j.again || f.config.Again) {

@@ -38,7 +38,7 @@ var (
 	}
 	behindMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_behind", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "Hours that are over and not yet filed in a sink for all clusters.",
+		Help: "Hours that are over and not yet filed in a sink for all clusters. Absent while the replica waits for another one.",
 	}
 	newestMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},

@@ -381,8 +381,14 @@ func TestReplica(t *testing.T) {
 		if got := w.log.logged("another gpuledger-archive"); got != 1 {
 			w.Errorf("the wait is logged %d times, want once:\n%s", got, w.log)
 		}
+		if got := labelled(second.metrics.behind); got != 0 {
+			w.Errorf("the second replica has %d numbers of hours that it lacks, want none", got)
+		}
 		stop()
 		w.until(9, 15)
+		if got := labelled(second.metrics.behind); got != 1 {
+			w.Errorf("after the end of the first, the second replica has %d numbers of hours that it lacks, want one", got)
+		}
 		stopSecond()
 		if diff := cmp.Diff(first(9), w.filed(dir, "east")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
@@ -521,6 +527,13 @@ func number(m prometheus.Metric) float64 {
 		panic(err)
 	}
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
+
+// labelled returns the number of series of a metric.
+func labelled(c prometheus.Collector) int {
+	series := make(chan prometheus.Metric, 100)
+	c.Collect(series)
+	return len(series)
 }
 
 // TestProgress checks the progress line of a back-fill.
