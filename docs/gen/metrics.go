@@ -73,7 +73,7 @@ func pageOf(p metric.Page) exporterPage {
 func parts() []part {
 	var ps []part
 	for _, p := range reconciler.Catalogue() {
-		if p.Metrics[0].Name != serve.Metric.Name { // the same on both programs
+		if p.Metrics[0].Name != serve.Metric.Name { // the same on all programs
 			ps = append(ps, part{families(p.Metrics), p.Labels})
 		}
 	}
