@@ -274,11 +274,11 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	f.waits = errors.Is(err, files.ErrLocked)
 	if text := err.Error(); text != f.said {
 		f.said = text
-		level := slog.LevelError
+		level, message := slog.LevelError, "sink failed"
 		if f.waits {
-			level = slog.LevelWarn
+			level, message = slog.LevelWarn, "sink is locked"
 		}
-		f.log.Log(ctx, level, "sink failed", "sink", f.name, "err", err)
+		f.log.Log(ctx, level, message, "sink", f.name, "err", err)
 	}
 	return &sinkError{err}
 }
