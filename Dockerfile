@@ -3,6 +3,7 @@
 #   docker build --build-arg VERSION=… .          the exporter, for the GPU nodes
 #   docker build --target gpuledger-dcgm .        the same and NVIDIA's DCGM client library
 #   docker build --target gpuledger-reconciler .  the reconciler
+#   docker build --target gpuledger-archive .     the archive
 #
 # Everything is cross-compiled, so no stage runs programs of another architecture. The only
 # base is Debian with the Go version of go.mod's toolchain line. The images contain programs
@@ -54,6 +55,31 @@ COPY --from=build-reconciler /src/bin/gpuledger-reconciler /gpuledger-reconciler
 USER 65532:65532
 EXPOSE 9840
 ENTRYPOINT ["/gpuledger-reconciler"]
+
+FROM source AS build-archive
+ARG TARGETARCH
+ARG VERSION=dev
+ARG REVISION=unknown
+ARG BRANCH=unknown
+RUN GOARCH="$TARGETARCH" make archive
+
+# A static program, and the certificate authorities of Debian: its store and databases may be
+# outside the cluster.
+FROM scratch AS gpuledger-archive
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="gpuledger-archive" \
+      org.opencontainers.image.description="Files the record of GPU fleets as tables: which GPU served which pod in each hour, and for how many joules" \
+      org.opencontainers.image.source="https://github.com/gpuledger/gpuledger" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
+COPY --from=build-archive /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build-archive /src/LICENSE /LICENSE
+COPY --from=build-archive /src/bin/gpuledger-archive /gpuledger-archive
+USER 65532:65532
+EXPOSE 9841
+ENTRYPOINT ["/gpuledger-archive"]
 
 # User 0: only root can use the kubelet's sockets and read the DMI serial numbers. The program
 # needs no capability, and writes only to /run/gpuledger.

@@ -126,7 +126,7 @@ run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --dcgm=$(DCGM) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
-demo: exporter simnode ## run three simulated nodes and Prometheus until Ctrl-C; builds Prometheus once (a few minutes)
+demo: exporter archive simnode ## run three simulated nodes, Prometheus and the archive until Ctrl-C; builds Prometheus once (a few minutes)
 	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
 
 .PHONY: dashboard-pictures

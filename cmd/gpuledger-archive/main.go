@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,11 +41,22 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := cli.NewLogger(cfg.Log)
-	if err := archive.Once(ctx, cfg, time.Now(), log); err != nil {
+	if line := cli.NewStatusLine(os.Stderr); line != nil {
+		log = cli.NewLoggerTo(line, cfg.Log)
+		cfg.Progress = line.Set
+	}
+	if err := run(ctx, cfg, log); err != nil {
 		log.Error("stopped", "err", err)
 		stop()
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
+	if cfg.Run {
+		return archive.Run(ctx, cfg, log)
+	}
+	return archive.Once(ctx, cfg, time.Now(), log)
 }
 
 func usage() {
@@ -52,7 +64,8 @@ func usage() {
 	flags.SetOutput(os.Stdout)
 	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
 
-usage: gpuledger-archive once [flags]   file the hours that are missing, and end
+usage: gpuledger-archive run [flags]    file each hour after its end, until SIGTERM
+       gpuledger-archive once [flags]   file the hours that are missing, and end
        gpuledger-archive schema         print the statements that create the tables in PostgreSQL
 
 `)

@@ -9,6 +9,7 @@ import (
 	"text/template"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -41,13 +42,13 @@ type exporterPage struct {
 	Costs    []cost
 }
 
-// part has the metrics of one part of the reconciler, with its labels.
+// part has the metrics of one part of a program, with its labels.
 type part struct {
 	Families []family
 	Labels   []metric.Label
 }
 
-// metricsPage returns docs/metrics.md from the catalogues of both programs.
+// metricsPage returns docs/metrics.md from the catalogues of all programs.
 func metricsPage() ([]byte, error) {
 	t, err := template.New("metrics.md").Funcs(template.FuncMap{"code": code, "list": list}).Parse(metricsTemplate)
 	if err != nil {
@@ -56,7 +57,7 @@ func metricsPage() ([]byte, error) {
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
 		"Main": pageOf(collector.MainPage), "Record": pageOf(collector.RecordPage), "Labels": append(collector.Labels(), serve.Label), "Parts": parts(),
-		"Serving": families([]metric.Metric{serve.Metric}),
+		"Serving": families([]metric.Metric{serve.Metric}), "Archive": archivePart(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill template: %w", err)
@@ -72,11 +73,17 @@ func pageOf(p metric.Page) exporterPage {
 func parts() []part {
 	var ps []part
 	for _, p := range reconciler.Catalogue() {
-		if p.Metrics[0].Name != serve.Metric.Name { // the same on both programs
+		if p.Metrics[0].Name != serve.Metric.Name { // the same on all programs
 			ps = append(ps, part{families(p.Metrics), p.Labels})
 		}
 	}
 	return ps
+}
+
+// archivePart has the metrics of the archive, without the one of serving.
+func archivePart() part {
+	metrics := slices.DeleteFunc(archive.Catalogue(), func(m metric.Metric) bool { return m.Name == serve.Metric.Name })
+	return part{families(metrics), archive.Labels()}
 }
 
 func families(metrics []metric.Metric) []family {

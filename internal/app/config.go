@@ -54,7 +54,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 
-	c.Serve.Register(fs)
+	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
 	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; default $NODE_NAME")
 	fs.DurationVar(&c.Tick, "tick", time.Second, "`interval` between two readings of the GPUs, 200ms to 30s")

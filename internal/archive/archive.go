@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
@@ -27,34 +29,25 @@ var ErrIncomplete = errors.New("not all hours were filed")
 // Once files all hours of the range that are not filed. It returns ErrIncomplete if some hours
 // could not be filed, after all others.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
-	source, err := store.New(c.Store)
+	a, err := newArchive(c, log)
 	if err != nil {
 		return err
 	}
-	a := archive{config: c, store: source, sinks: make(map[string]sink), closings: make(map[string]*store.Closings), now: now, log: log}
-	defer a.close()
-	if err := a.open(ctx); err != nil {
+	a.now = func() time.Time { return now }
+	first, last := c.span(now)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, f := range a.filers {
+		f.add(first, last, now)
+		g.Go(func() error { return f.once(ctx) })
+	}
+	if err := g.Wait(); err != nil {
 		return err
 	}
-	first, last := c.span(now)
-	found := false
-	for hour := first; !hour.After(last) && len(a.sinks) > 0; hour = hour.Add(time.Hour) {
-		clusters, err := source.Clusters(ctx, hour)
-		if err != nil {
-			return fmt.Errorf("clusters of %s: %w", hour.Format(time.RFC3339), err)
-		}
-		for _, cluster := range clusters {
-			found = true
-			if err := a.file(ctx, cluster, hour); err != nil {
-				return fmt.Errorf("cluster %s, hour %s: %w", cluster, hour.Format(time.RFC3339), err)
-			}
-		}
-	}
 	switch {
-	case !found:
-		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", c.Store.URL, first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
-	case a.failed:
+	case a.failed.Load():
 		return fmt.Errorf("%w, for the reasons above: run the command again", ErrIncomplete)
+	case !a.found.Load():
+		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", c.Store.URL, first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
 	}
 	return nil
 }
@@ -73,124 +66,97 @@ func (c *Config) span(now time.Time) (first, last time.Time) {
 	return first, last
 }
 
-// archive files hours.
+// archive is what the filers of all sinks share.
 type archive struct {
-	config Config
-	store  *store.Store
-	sinks  map[string]sink // by the name of their flag
-	failed bool            // an hour was refused, or a sink failed
+	config   Config
+	store    *store.Store
+	filers   []*filer
+	metrics  *metrics
+	refusals *refusals
+	progress *progress
+	now      func() time.Time
+	log      *slog.Logger
+
+	found, failed atomic.Bool // a cluster was found; an hour was refused, or a sink failed
+
+	// turn has room for one reader: hours take much memory while they are read.
+	turn   chan struct{}
+	latest reading
 	// closings are those of the last hour that was read, by cluster.
 	closings map[string]*store.Closings
-	now      time.Time
-	log      *slog.Logger
 }
 
-// open opens the sinks that the flags name.
-func (a *archive) open(ctx context.Context) error {
+// newArchive returns an archive with a filer for each sink that the flags name.
+func newArchive(c Config, log *slog.Logger) (*archive, error) {
+	a := &archive{
+		config: c, metrics: newMetrics(), progress: &progress{show: c.Progress}, now: time.Now, log: log,
+		turn: make(chan struct{}, 1), closings: make(map[string]*store.Closings),
+	}
+	a.refusals = newRefusals(a.metrics.refused, log)
+	c.Store.Done = a.metrics.requested
+	var err error
+	if a.store, err = store.New(c.Store); err != nil {
+		return nil, err
+	}
 	for _, d := range destinations {
-		if !d.isSet(&a.config) {
-			continue
+		if d.isSet(&c) {
+			a.filers = append(a.filers, newFiler(a, d))
 		}
-		s, err := d.open(ctx, &a.config)
-		if err != nil {
-			return fmt.Errorf("--%s: %w", d.flag, err)
-		}
-		a.sinks[d.flag] = s
 	}
-	return nil
+	return a, nil
 }
 
-func (a *archive) close() {
-	for name, s := range a.sinks {
-		if err := s.Close(); err != nil {
-			a.log.Error("cannot close the sink", "sink", name, "err", err)
-		}
-	}
+// reading is an hour of a cluster as it was read, or the refusal.
+type reading struct {
+	hour table.Hour
+	err  error
+	of   string // cluster
+	from time.Time
+	at   time.Time
 }
 
-// file files an hour of a cluster in the sinks that lack it. A sink that fails is not used again;
-// the error is that of the store.
-func (a *archive) file(ctx context.Context, cluster string, hour time.Time) error {
-	filed := make(map[string]table.Filed) // by sink
-	for name, s := range a.sinks {
-		found, err := s.Filed(ctx, cluster, hour)
-		switch {
-		case err != nil:
-			a.fail(name, err)
-		case found == table.Filed{} || a.config.Again:
-			filed[name] = found
-		}
+// readAgain is the age from which a reading is outdated. Sinks that file the same hour at about the
+// same time share one.
+const readAgain = 30 * time.Second
+
+// hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.
+func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (table.Hour, error) {
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return table.Hour{}, ctx.Err()
 	}
-	if len(filed) == 0 {
-		return ctx.Err()
+	if r := &a.latest; r.of == cluster && r.from.Equal(hour) && time.Since(r.at) < readAgain {
+		return r.hour, r.err
 	}
-	began := time.Now()
 	h, err := a.read(ctx, cluster, hour)
-	if errors.As(err, new(*refusal)) {
-		a.failed = true
-		a.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
-		return nil
+	if len(a.filers) > 1 {
+		a.latest = reading{h, err, cluster, hour, time.Now()}
 	}
-	if err != nil {
-		return err
-	}
-	for name, before := range filed {
-		if before.Digest == h.Digest {
-			continue
-		}
-		if err := a.write(ctx, a.sinks[name], h, before); err != nil {
-			a.fail(name, err)
-			continue
-		}
-		a.log.Info("hour filed", "sink", name, "cluster", cluster, "hour", hour, "revision", before.Revision+1, "gpus", len(h.GPUs), "charges", len(h.Charges),
-			"seconds", math.Round(time.Since(began).Seconds()*1000)/1000)
-	}
-	return ctx.Err()
-}
-
-// write writes an hour to a sink. The hours of a closed month are not replaced, but corrected.
-func (a *archive) write(ctx context.Context, s sink, h table.Hour, before table.Filed) error {
-	h.Revision = before.Revision + 1
-	c, ok := s.(corrector)
-	if !ok || before == (table.Filed{}) || !a.closed(h.Start) {
-		return s.Replace(ctx, &h)
-	}
-	charges, err := c.Charges(ctx, h.Cluster, h.Start)
-	if err != nil {
-		return err
-	}
-	h.State, h.Corrections = table.Corrected, fold.Difference(charges, h.Charges)
-	return c.Correct(ctx, &h)
+	return h, err
 }
 
 // closed reports whether the month of an hour is closed.
 func (a *archive) closed(hour time.Time) bool {
 	end := time.Date(hour.Year(), hour.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-	return a.config.CloseAfter > 0 && !a.now.Before(end.Add(a.config.CloseAfter))
-}
-
-// fail stops the use of a sink.
-func (a *archive) fail(name string, err error) {
-	a.failed = true
-	a.log.Error("sink failed", "sink", name, "err", err)
-	if err := a.sinks[name].Close(); err != nil {
-		a.log.Debug("cannot close the sink", "sink", name, "err", err)
-	}
-	delete(a.sinks, name)
+	return a.config.CloseAfter > 0 && !a.now().Before(end.Add(a.config.CloseAfter))
 }
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete.
 func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h table.Hour, err error) {
+	began, now := time.Now(), a.now()
 	record, err := a.store.Read(ctx, cluster, hour, a.closings[cluster])
 	if err != nil {
-		return h, err
+		return h, refused(err)
 	}
 	a.closings[cluster] = record.Closings()
-	after, err := a.store.SampledSince(ctx, cluster, hour.Add(time.Hour), a.now)
+	after, err := a.store.SampledSince(ctx, cluster, hour.Add(time.Hour), now)
 	if err != nil {
-		return h, err
+		return h, refused(err)
 	}
-	silent, err := check(record, gates{sampledAfter: after, now: a.now, acceptGaps: a.config.AcceptGaps})
+	began = a.metrics.spent(stepRead, began)
+	silent, err := check(record, gates{sampledAfter: after, now: now, acceptGaps: a.config.AcceptGaps})
 	if err != nil {
 		return h, err
 	}
@@ -203,5 +169,6 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h t
 	if tooSilent(silent, record) {
 		h.State = table.Gaps
 	}
+	a.metrics.spent(stepFold, began)
 	return h, nil
 }

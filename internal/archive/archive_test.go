@@ -100,6 +100,7 @@ func TestSpan(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"}, {"once", "more"}, {"--from=yesterday"}, {"--from=2026-03-02", "--until=2026-03-01"}, {"--log.level=loud"}, {"--store.timeout=1"},
+		{"run", "--folder=x", "--until=2026-03-01"}, {"run", "--folder=x", "--again"}, {"--folder=x", "--folder.format=xls"}, {"run", "--folder=x", "--web.max-requests=0"},
 	} {
 		if _, err := Parse(args); err == nil || !slices.ContainsFunc(args, func(arg string) bool {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

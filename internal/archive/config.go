@@ -12,11 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
 // Config is the configuration from the flags.
 type Config struct {
 	Log   cli.LogConfig
+	Serve serve.Config
 	Store store.Config
 	// Folder and Postgres are the places of the archive: a folder, a database, or both.
 	Folder, Postgres string
@@ -35,6 +37,10 @@ type Config struct {
 	// AcceptGaps files hours in which nodes are silent.
 	AcceptGaps bool
 
+	// Run is set by the command "run": file each hour after its end.
+	Run bool
+	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
+	Progress func(text string)
 	// Schema is set by the command "schema": print the statements that create the tables.
 	Schema  bool
 	Version bool
@@ -66,13 +72,14 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 	c.Log.Register(fs)
+	c.Serve.Register(fs, ":9841")
 	c.Store.Register(fs)
 	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
 	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
-	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour")
-	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now")
-	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed")
+	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
+	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
+	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed; not for run, which reads the last 48 hours again each day")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
@@ -86,10 +93,12 @@ func Parse(args []string) (Config, error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		switch args[0] {
 		case "once":
+		case "run":
+			c.Run = true
 		case "schema":
 			c.Schema = true
 		default:
-			return *c, fmt.Errorf("unknown command %q: must be once or schema", args[0])
+			return *c, fmt.Errorf("unknown command %q: must be run, once or schema", args[0])
 		}
 		args = args[1:]
 	}
@@ -105,7 +114,22 @@ func Parse(args []string) (Config, error) {
 	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && !c.Schema && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
-	return *c, c.Log.Validate()
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.validate())
+}
+
+func (c *Config) validate() error {
+	for _, format := range c.Formats {
+		if !slices.Contains(files.Formats(), format) {
+			return fmt.Errorf("--folder.format=%s: must be %s", format, strings.Join(files.Formats(), ", "))
+		}
+	}
+	switch {
+	case c.Run && !c.Until.IsZero():
+		return errors.New("--until is not for run, which does not end")
+	case c.Run && c.Again:
+		return errors.New("--again is not for run: use once")
+	}
+	return nil
 }
 
 // flags returns the flags that turn sinks on.

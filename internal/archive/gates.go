@@ -17,10 +17,19 @@ type refusal struct{ error }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// The reasons of refusals, besides those of package fold.
+// refused returns an error of the store as a refusal, if the store has incomplete data.
+func refused(err error) error {
+	if errors.Is(err, store.ErrIncomplete) {
+		return &refusal{err}
+	}
+	return err
+}
+
+// The reasons of refusals, besides those of the packages fold and store.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
 	errDownsampled = errors.New("the samples are more than three minutes apart: query raw data")
+	errSilent      = errors.New("check the store, or set --accept-gaps")
 )
 
 const (
@@ -50,8 +59,8 @@ func check(r *store.Record, g gates) (silent []string, err error) {
 	silent = silentNodes(r)
 	if tooSilent(silent, r) && !g.acceptGaps {
 		return silent, &refusal{fmt.Errorf(
-			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: check the store, or set --accept-gaps",
-			len(silent), len(r.Before), strings.Join(silent[:min(3, len(silent))], ", "))}
+			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
+			len(silent), len(r.Before), strings.Join(silent[:min(3, len(silent))], ", "), errSilent)}
 	}
 	return silent, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -33,11 +34,18 @@ func (c *LogConfig) Validate() error {
 }
 
 // NewLogger returns a logger that writes to stderr: text on a terminal, JSON elsewhere.
-func NewLogger(c LogConfig) *slog.Logger {
-	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
-	terminal := err == nil
+func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
+
+// NewLoggerTo is NewLogger with a writer to stderr.
+func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
+	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: c.Level, NoColor: !terminal}))
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.Level, NoColor: !terminal}))
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: c.Level}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }

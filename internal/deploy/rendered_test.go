@@ -14,12 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/deploy"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
@@ -49,7 +51,8 @@ type workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		Template corev1.PodTemplateSpec `json:"template"`
+		Template    corev1.PodTemplateSpec  `json:"template"`
+		JobTemplate batchv1.JobTemplateSpec `json:"jobTemplate"`
 	} `json:"spec"`
 }
 
@@ -60,7 +63,10 @@ func rendered(t *testing.T, f func(t *testing.T, w *workload)) {
 		for _, document := range documents {
 			w := &workload{}
 			check(t, yaml.Unmarshal(document, w))
-			if slices.Contains([]string{"DaemonSet", "Deployment", "Job"}, w.Kind) {
+			if w.Kind == "CronJob" {
+				w.Spec.Template = w.Spec.JobTemplate.Spec.Template
+			}
+			if slices.Contains([]string{"CronJob", "DaemonSet", "Deployment", "Job"}, w.Kind) {
 				t.Run(file+"/"+w.Name, func(t *testing.T) { f(t, w) })
 			}
 		}
@@ -80,6 +86,8 @@ func TestArguments(t *testing.T) {
 				_, err = app.Parse(arguments(&c), getenv)
 			case "gpuledger-reconciler":
 				_, err = reconciler.Parse(arguments(&c), getenv)
+			case "gpuledger-archive":
+				_, err = archive.Parse(arguments(&c))
 			default:
 				t.Errorf("%s: unknown image %s", c.Name, c.Image)
 			}
@@ -258,7 +266,7 @@ func TestPartOf(t *testing.T) {
 // TestOneVersion checks that manifests and documentation name the same version everywhere. A
 // release with another version is rejected.
 func TestOneVersion(t *testing.T) {
-	version := regexp.MustCompile(`gpuledger(?:-reconciler)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
+	version := regexp.MustCompile(`gpuledger(?:-reconciler|-archive)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
 	var names []string
 	for _, folder := range []string{"../../manifests", rendering, "../../docs"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

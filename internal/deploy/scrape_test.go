@@ -52,7 +52,7 @@ func TestScrape(t *testing.T) {
 // exporter's own DaemonSet.
 func TestScrapedDaemonSet(t *testing.T) {
 	for _, config := range scrapeConfigs(t) {
-		if config["job_name"] == "gpuledger-reconciler" {
+		if job := config["job_name"]; job == "gpuledger-reconciler" || job == "gpuledger-archive" {
 			continue
 		}
 		got := scrapedDaemonSets(t, list(at(config, "kubernetes_sd_configs", "namespaces", "names")), []any{config}, "relabel_configs")
@@ -149,7 +149,7 @@ func scrapeConfigs(t *testing.T) []map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(manifests + "prometheus/scrape.yaml")
 	check(t, err)
-	return scrapeConfigsOf(t, text, 3)
+	return scrapeConfigsOf(t, text, 4)
 }
 
 func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {

@@ -47,7 +47,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 
-	c.Serve.Register(fs)
+	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
 	fs.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig `file`; default is the service account of the pod")
 	fs.TextVar(&c.Enable, "enable", c.Enable, "comma-separated `parts` to run: labels, workloads")

@@ -1,4 +1,4 @@
-// Package serve is the HTTP server of both programs: its flags, TLS and basic auth by the
+// Package serve is the HTTP server of all programs: its flags, TLS and basic auth by the
 // exporter toolkit, and retries while its address is in use.
 package serve
 
@@ -21,9 +21,9 @@ type Config struct {
 	MaxRequests    int
 }
 
-// Register adds the flags with their defaults.
-func (c *Config) Register(fs *flag.FlagSet) {
-	c.ListenAddresses = []string{":9840"}
+// Register adds the flags with their defaults. The program serves on an address by default.
+func (c *Config) Register(fs *flag.FlagSet, address string) {
+	c.ListenAddresses = []string{address}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; repeatable")
 	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
 	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`maximum` number of open connections, half of them for one client address; a new connection replaces an idle one of the address with the most")

@@ -76,7 +76,7 @@ func TestAddresses(t *testing.T) {
 			var c serve.Config
 			fs := flag.NewFlagSet("test", flag.ContinueOnError)
 			fs.SetOutput(io.Discard)
-			c.Register(fs)
+			c.Register(fs, ":9840")
 			err := fs.Parse(tt.args)
 			if (err == nil) != (tt.want != nil) || err == nil && !slices.Equal(c.ListenAddresses, tt.want) {
 				t.Errorf("addresses %q, error %v", c.ListenAddresses, err)
@@ -89,7 +89,7 @@ func TestValidate(t *testing.T) {
 	for _, arg := range []string{"--web.config.file=/nonexistent/web.yml", "--web.max-requests=0", "--web.max-connections=-1"} {
 		var c serve.Config
 		fs := flag.NewFlagSet("test", flag.ContinueOnError)
-		c.Register(fs)
+		c.Register(fs, ":9840")
 		if err := fs.Parse([]string{arg}); err != nil {
 			t.Fatal(err)
 		}

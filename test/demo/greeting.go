@@ -30,11 +30,19 @@ Queries, from a few seconds on:
   boards that were in more than one node (one is moved after %[2]s)
     bin/promtool query instant http://%[1]s 'count by (serial) (group by (serial, node) (present_over_time(gpuledger_placement_info[1h]))) > 1'
 
+Archive, as tables in CSV and Parquet, with a made-up history of the last hours:
+
+  %[4]s
+  energy and time of each pod, GPU and hour
+    column -t -s, %[4]s/charges/cluster=east/date=*/charges.csv | less -S
+  kWh of each namespace, with DuckDB
+    duckdb -c "select cluster, namespace, reason, sum(energy_mj) / 3.6e9 as kwh from read_parquet('%[4]s/charges/*/*/*.parquet') group by all order by all"
+
 Statements and the dashboard "Energy and cost" read full UTC hours: the first one is %[3]s, known half an hour after its end.
 
 Ctrl-C ends everything.
 
-`, d.listen, d.move, firstHour(time.Now()))
+`, d.listen, d.move, firstHour(time.Now()), d.archive)
 }
 
 // firstHour returns the first full UTC hour of a Prometheus that starts now: the amounts counted before its first hour are

@@ -1,5 +1,5 @@
 // Demo runs a fleet to look at: three simulated nodes in two clusters, a Prometheus
-// in each cluster with the rules of dashboards/rules, and a common one. A
+// in each cluster with the rules of dashboards/rules, a common one, and the archive. A
 // board is moved while it runs.
 package main
 
@@ -46,6 +46,7 @@ type demo struct {
 	booted []*program.Program
 
 	servers []fleet.Prometheus // of the clusters
+	archive string             // folder
 }
 
 // run starts everything, and waits for an interrupt or the end of a node.
@@ -79,10 +80,18 @@ func (d *demo) start(ctx context.Context) (err error) {
 		{Cluster: "east", Scenario: "gb200", Machine: simnode.Machine{Number: 1}},
 		{Cluster: "west", Scenario: "jobs"},
 	}
+	booted := time.Now()
 	if d.booted, err = d.fleet.BootAll(ctx, d.nodes); err != nil {
 		return err
 	}
+	past, err := d.history(ctx, booted)
+	if err != nil {
+		return err
+	}
 	all := fleet.Prometheus{Name: "all", Address: d.listen, Scrape: d.scrape, Flags: []string{"--web.enable-remote-write-receiver"}}
+	if err := d.fleet.Server(all.Name, all.Address).Load(ctx, past.OpenMetrics()); err != nil {
+		return err
+	}
 	if _, err := d.fleet.StartPrometheus(ctx, all); err != nil {
 		return err
 	}
@@ -91,7 +100,23 @@ func (d *demo) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return nil
+	return d.startArchive(ctx, all.URL(), booted)
+}
+
+// startArchive starts the archive of all clusters, in a folder of the fleet.
+func (d *demo) startArchive(ctx context.Context, store string, booted time.Time) error {
+	address, err := program.FreeAddress()
+	if err != nil {
+		return err
+	}
+	d.archive = d.fleet.Path("archive")
+	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
+		"--store.url="+store, "--from="+booted.Add(-past*time.Hour).UTC().Format("2006-01-02T15"),
+		"--folder="+d.archive, "--folder.format=csv,parquet", "--web.listen-address="+address)
+	if err != nil {
+		return err
+	}
+	return p.Ready(ctx, "http://"+address+"/metrics")
 }
 
 func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error {

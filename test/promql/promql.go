@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
@@ -66,7 +67,7 @@ func Labels(expr string) []string {
 // Known returns a function that reports whether a metric exists, or all metrics of a pattern: in
 // one of our programs, or among the others.
 func Known(others ...string) func(name string) bool {
-	metrics := collector.Catalogue()
+	metrics := append(collector.Catalogue(), archive.Catalogue()...)
 	for _, page := range reconciler.Catalogue() {
 		metrics = append(metrics, page.Metrics...)
 	}

@@ -5,7 +5,10 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-const noReconciler = "no reconciler"
+const (
+	noReconciler = "no reconciler"
+	noArchive    = "no archive is scraped"
+)
 
 func health() *dashboard.DashboardBuilder {
 	b := board(uidHealth, "gpuledger / Exporter health", "Are the data complete: is every node scraped, does every stage work, do the books balance?", "now-6h").
@@ -70,5 +73,14 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		WithPanel(lines(words{"Writes of node labels per hour", "Rate of Node writes and of failed ones. Without changes there are none.", noReconciler}, half, "short",
 			`3600 * sum by (kind) (rate(gpuledger_reconciler_node_writes_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{kind}}").
 			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")).
+			Height(6)).
+		WithPanel(lines(words{"Hours behind in the archive", "Hours that are over and not yet filed, by sink; the best replica. A back-fill begins with many.", noArchive}, half, "short",
+			`min by (sink) (gpuledger_archive_hours_behind{cluster=~"$cluster"})`, "{{sink}}").AxisSoftMax(10).
+			Height(6)).
+		WithPanel(rows(words{"Hours refused by the archive", "Hours that are not filed because their samples may be incomplete, by cluster and reason (docs/archive.md).", "none, or no archive is scraped"}, half, []column{
+			{field: "cluster", title: "Cluster"},
+			{field: "reason", title: "Reason"},
+			{field: "Value", title: "Hours"},
+		}, `max by (cluster, reason) (gpuledger_archive_hours_refused{cluster=~"$cluster"}) > 0`).
 			Height(6))
 }

@@ -42,6 +42,9 @@ func Formats() []string {
 	return all
 }
 
+// ErrLocked means that another process has the folder open.
+var ErrLocked = errors.New("another gpuledger-archive writes this folder")
+
 // Folder is a folder of the archive. Another process cannot open it at the same time.
 type Folder struct {
 	path    string
@@ -72,7 +75,7 @@ func Open(path string, names []string) (*Folder, error) {
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("lock %s: %w: another gpuledger-archive writes this folder", path, err)
+		return nil, fmt.Errorf("lock %s: %w: %w", path, err, ErrLocked)
 	}
 	return &Folder{path, lock, chosen}, nil
 }

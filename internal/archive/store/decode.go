@@ -45,6 +45,9 @@ func samples(text []byte) ([]fold.Sample, error) {
 	return found, nil
 }
 
+// ErrIncomplete means that the store returned incomplete data.
+var ErrIncomplete = errors.New("the data are incomplete")
+
 // decode calls add for each series of a response, without holding all of them. Responses with
 // warnings or marked as partial are errors: the data may be incomplete.
 func decode(body io.Reader, add func(fold.Series)) error {
@@ -62,7 +65,7 @@ func decode(body io.Reader, add func(fold.Series)) error {
 				return err
 			}
 			if len(warnings) > 0 {
-				return fmt.Errorf("the store warns: %s", strings.Join(warnings, "; "))
+				return fmt.Errorf("%w: the store warns: %s", ErrIncomplete, strings.Join(warnings, "; "))
 			}
 			return nil
 		case "isPartial":
@@ -70,7 +73,7 @@ func decode(body io.Reader, add func(fold.Series)) error {
 			if err := d.Decode(&partial); err != nil || !partial {
 				return err
 			}
-			return errors.New("the store returned partial data")
+			return fmt.Errorf("%w: the store returned partial data", ErrIncomplete)
 		case "data":
 			return object(d, func(name string) error {
 				if name != "result" {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -37,6 +38,10 @@ type Config struct {
 	// Cluster is the name of the only cluster, empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
+	// Done is called with the error of each query after its end, unless it is nil.
+	Done func(err error)
+	// Dial connects to the store; nil uses the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Register adds the flags with their defaults.
@@ -75,7 +80,11 @@ func New(c Config) (*Store, error) {
 			return nil, fmt.Errorf("--store.http.config.file=%s: %w", c.HTTPConfig, err)
 		}
 	}
-	client, err := config.NewClientFromConfig(*settings, "gpuledger-archive")
+	var options []config.HTTPClientOption
+	if c.Dial != nil {
+		options = append(options, config.WithDialContextFunc(c.Dial))
+	}
+	client, err := config.NewClientFromConfig(*settings, "gpuledger-archive", options...)
 	if err != nil {
 		return nil, fmt.Errorf("--store.http.config.file=%s: %w", c.HTTPConfig, err)
 	}
@@ -276,9 +285,12 @@ func (s *Store) matchers(cluster string, more ...string) string {
 }
 
 // ask evaluates an instant query.
-func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
+func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
+	if s.config.Done != nil {
+		defer func() { s.config.Done(err) }()
+	}
 	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.query.String(), strings.NewReader(form.Encode()))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,10 +57,17 @@ func database(t *testing.T) string {
 	server := command("postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "fsync=off")
 	log := &strings.Builder{}
 	server.Stdout, server.Stderr = log, log
-	check(t, server.Start())
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the server is killed when its thread ends
+		started <- server.Start()
+		_ = server.Wait()
+		close(ended)
+	}()
+	check(t, <-started)
 	t.Cleanup(func() {
 		_ = server.Process.Signal(os.Interrupt)
-		_ = server.Wait()
+		<-ended
 		if t.Failed() {
 			t.Logf("the log of PostgreSQL:\n%s", log)
 		}

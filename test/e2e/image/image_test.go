@@ -6,6 +6,7 @@
 package image_test
 
 import (
+	"crypto/x509"
 	"debug/elf"
 	"encoding/json"
 	"io/fs"
@@ -51,7 +52,7 @@ func version() string { return os.Getenv("GPULEDGER_E2E_VERSION") }
 // TestConfiguration checks the architecture, the user and the version label of each image. The user
 // is a number, not a name.
 func TestConfiguration(t *testing.T) {
-	for target, user := range map[string]string{"gpuledger": "0:0", "gpuledger-reconciler": "65532:65532"} {
+	for target, user := range map[string]string{"gpuledger": "0:0", "gpuledger-reconciler": "65532:65532", "gpuledger-archive": "65532:65532"} {
 		for _, arch := range []string{"amd64", "arm64"} {
 			i := open(t, target, arch)
 			if i.Architecture != arch || i.Config.User != user {
@@ -65,16 +66,18 @@ func TestConfiguration(t *testing.T) {
 }
 
 // TestPrograms checks that all programs of an image are for its architecture. The exporter needs
-// only libraries that its image has, and the reconciler needs none.
+// only libraries that its image has, and the others need none.
 func TestPrograms(t *testing.T) {
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 	for arch, machine := range machines {
-		exporter, reconciler := open(t, "gpuledger", arch), open(t, "gpuledger-reconciler", arch)
-		for _, i := range []image{exporter, reconciler} {
+		exporter := open(t, "gpuledger", arch)
+		checkMachine(t, exporter, machine)
+		for _, target := range []string{"gpuledger-reconciler", "gpuledger-archive"} {
+			i := open(t, target, arch)
 			checkMachine(t, i, machine)
-		}
-		if needed := libraries(t, reconciler.program()); len(needed) > 0 {
-			t.Errorf("the reconciler for %s needs libraries %v, want none", arch, needed)
+			if needed := libraries(t, i.program()); len(needed) > 0 {
+				t.Errorf("%s for %s needs libraries %v, want none", target, arch, needed)
+			}
 		}
 		folder := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[arch]
 		// The driver's library needs the last four: stubs of an old glibc.
@@ -83,6 +86,18 @@ func TestPrograms(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(exporter.root, "usr/lib", folder, library)); err != nil {
 				t.Errorf("the exporter's image for %s lacks a library: %v", arch, err)
 			}
+		}
+	}
+}
+
+// TestAuthorities checks that the archive's image has certificate authorities, for stores and
+// databases outside the cluster.
+func TestAuthorities(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		text, err := os.ReadFile(filepath.Join(open(t, "gpuledger-archive", arch).root, "etc/ssl/certs/ca-certificates.crt"))
+		check(t, err)
+		if !x509.NewCertPool().AppendCertsFromPEM(text) {
+			t.Errorf("the image for %s has no certificate authority", arch)
 		}
 	}
 }
@@ -126,7 +141,7 @@ func checkMachine(t *testing.T, i image, machine elf.Machine) {
 
 // TestStart checks that the programs start without a driver, in an emulator if they are for arm64.
 func TestStart(t *testing.T) {
-	for _, target := range []string{"gpuledger", "gpuledger-reconciler"} {
+	for _, target := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
 		amd64, arm64 := open(t, target, "amd64"), open(t, target, "arm64")
 		emulated, err := exec.Command("qemu-aarch64-static", "-L", arm64.root, arm64.program(), "--version").CombinedOutput()
 		if err != nil {

@@ -1,0 +1,320 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+const (
+	// sinkTimeout limits one call of a sink.
+	sinkTimeout = 10 * time.Minute
+	// minJobDelay and maxJobDelay limit the delay of the next attempt after an hour was refused.
+	minJobDelay, maxJobDelay = time.Minute, 30 * time.Minute
+)
+
+// job is an hour to file.
+type job struct {
+	hour time.Time
+	// again also reads the hour if it is filed.
+	again bool
+	// due is when the job may run, and delay the time between its last two attempts.
+	due   time.Time
+	delay time.Duration
+	done  bool
+}
+
+// later delays a job after a failed attempt.
+func (j *job) later(now time.Time) {
+	j.delay = backoff(j.delay, minJobDelay, maxJobDelay)
+	j.due = now.Add(j.delay)
+}
+
+// backoff returns the delay after another failure.
+func backoff(delay, shortest, longest time.Duration) time.Duration {
+	return min(max(2*delay, shortest), longest)
+}
+
+// filer files hours in one sink. All filers of an archive run at the same time, each at the pace of
+// its sink.
+type filer struct {
+	*archive
+	destination
+	name string // of the sink in logs and metrics
+	sink sink   // nil while it is not open
+	jobs []*job
+	// seen has the last hour in which a cluster had boards, and newest its newest filed hour.
+	seen, newest map[string]time.Time
+	said         string // the failure of the sink that was logged
+	waits        bool   // for another replica that has the sink
+}
+
+func newFiler(a *archive, d destination) *filer {
+	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]time.Time), newest: make(map[string]time.Time)}
+	a.metrics.born(f.name)
+	return f
+}
+
+// sinkName returns the name of a sink: postgres for the flag postgres.url.
+func sinkName(d destination) string {
+	name, _, _ := strings.Cut(d.flag, ".")
+	return name
+}
+
+// sinkError is an error of the sink, not of the store.
+type sinkError struct{ error }
+
+func (e *sinkError) Unwrap() error { return e.error }
+
+// add adds the hours from first to last.
+func (f *filer) add(first, last, now time.Time) {
+	for hour := first; !hour.After(last); hour = hour.Add(time.Hour) {
+		f.jobs = append(f.jobs, &job{hour: hour, again: f.config.Again, due: now})
+	}
+}
+
+// once files all hours. The error is that of the store: without it no sink gets anything.
+func (f *filer) once(ctx context.Context) error {
+	defer f.close()
+	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
+		return err
+	}
+	return nil // it is logged
+}
+
+// round runs the jobs that are due. It ends early if the sink or the store fails. Refused jobs run
+// again in a later round.
+func (f *filer) round(ctx context.Context) error {
+	defer func() {
+		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
+		f.report()
+	}()
+	for _, j := range f.jobs {
+		if j.due.After(f.now()) {
+			continue
+		}
+		f.report()
+		err := f.do(ctx, j)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			j.done = true
+		case errors.As(err, new(*sinkError)):
+			return err
+		case errors.As(err, new(*refusal)):
+			j.later(f.now())
+		default:
+			j.later(f.now())
+			return fmt.Errorf("hour %s: %w", j.hour.Format(time.RFC3339), err)
+		}
+	}
+	return nil
+}
+
+// do files an hour of all clusters, and opens the sink before if needed. If some clusters are
+// refused, the others are filed.
+func (f *filer) do(ctx context.Context, j *job) error {
+	if err := f.openSink(ctx); err != nil {
+		return f.fail(ctx, err)
+	}
+	clusters, err := f.clusters(ctx, j.hour)
+	if err != nil && clusters == nil {
+		return fmt.Errorf("clusters: %w", err)
+	}
+	for _, cluster := range clusters {
+		switch e := f.file(ctx, cluster, j); {
+		case errors.As(e, new(*sinkError)):
+			return f.fail(ctx, e)
+		case errors.As(e, new(*refusal)):
+			err = f.refuse(cluster, j.hour, e)
+		case e != nil:
+			return fmt.Errorf("cluster %s: %w", cluster, e)
+		default:
+			f.refusals.remove(cluster, j.hour)
+		}
+	}
+	f.works()
+	if err == nil {
+		f.refusals.remove("", j.hour)
+	}
+	return err
+}
+
+// clusters returns the clusters with boards in an hour. The error is a refusal if the samples of
+// another cluster, which had boards before, may arrive later.
+func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
+	found, err := f.store.Clusters(ctx, hour)
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range found {
+		f.found.Store(true)
+		if hour.After(f.seen[cluster]) {
+			f.seen[cluster] = hour
+		}
+	}
+	var late error
+	for _, cluster := range slices.Sorted(maps.Keys(f.seen)) {
+		if since := hour.Sub(f.seen[cluster]); since <= 0 || since > maxLag || f.now().Sub(hour) >= maxLag {
+			continue
+		}
+		after, err := f.store.SampledSince(ctx, cluster, hour.Add(time.Hour), f.now())
+		if err != nil {
+			return nil, err
+		}
+		if !after {
+			late = f.refuse(cluster, hour, &refusal{errLagging})
+		}
+	}
+	return append([]string{}, found...), late
+}
+
+// refuse records a refused hour.
+func (f *filer) refuse(cluster string, hour time.Time, err error) error {
+	f.failed.Store(true)
+	f.refusals.add(cluster, hour, err)
+	return err
+}
+
+// file files an hour of a cluster, unless the sink has it.
+func (f *filer) file(ctx context.Context, cluster string, j *job) error {
+	before, err := f.filed(ctx, cluster, j.hour)
+	if err != nil {
+		return &sinkError{err}
+	}
+	if before != (table.Filed{}) && !j.again {
+		f.has(cluster, j.hour)
+		return nil
+	}
+	began := time.Now()
+	h, err := f.hour(ctx, cluster, j.hour)
+	if err != nil {
+		return err
+	}
+	if before.Digest != h.Digest {
+		if err := f.write(ctx, h, before); err != nil {
+			return &sinkError{err}
+		}
+		f.log.Info("hour filed", "sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision+1, "gpus", len(h.GPUs), "charges", len(h.Charges),
+			"seconds", math.Round(time.Since(began).Seconds()*1000)/1000)
+		f.metrics.filed.WithLabelValues(f.name).Inc()
+	}
+	f.has(cluster, j.hour)
+	return nil
+}
+
+// has records that an hour is filed.
+func (f *filer) has(cluster string, hour time.Time) {
+	if hour.After(f.newest[cluster]) {
+		f.newest[cluster] = hour
+		f.metrics.newest.WithLabelValues(cluster, f.name).Set(float64(hour.Add(time.Hour).Unix()))
+		f.refusals.born(cluster)
+	}
+}
+
+func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	return f.sink.Filed(ctx, cluster, hour)
+}
+
+// write writes an hour. The hours of a closed month are not replaced, but corrected.
+func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) error {
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	defer f.metrics.spent(stepFile, time.Now())
+	h.Revision = before.Revision + 1
+	c, ok := f.sink.(corrector)
+	if !ok || before == (table.Filed{}) || !f.closed(h.Start) {
+		return f.sink.Replace(ctx, &h)
+	}
+	charges, err := c.Charges(ctx, h.Cluster, h.Start)
+	if err != nil {
+		return err
+	}
+	h.State, h.Corrections = table.Corrected, fold.Difference(charges, h.Charges)
+	return c.Correct(ctx, &h)
+}
+
+// openSink opens the sink, unless it is open.
+func (f *filer) openSink(ctx context.Context) error {
+	if f.sink != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	s, err := f.open(ctx, &f.config)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", f.flag, err)
+	}
+	f.sink = s
+	return nil
+}
+
+// fail closes the sink, and logs a failure once. It is a warning if another replica writes the
+// folder.
+func (f *filer) fail(ctx context.Context, err error) error {
+	f.close()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.failed.Store(true)
+	f.metrics.up.WithLabelValues(f.name).Set(0)
+	f.waits = errors.Is(err, files.ErrLocked)
+	if text := err.Error(); text != f.said {
+		f.said = text
+		level, message := slog.LevelError, "sink failed"
+		if f.waits {
+			level, message = slog.LevelWarn, "sink is locked"
+		}
+		f.log.Log(ctx, level, message, "sink", f.name, "err", err)
+	}
+	return &sinkError{err}
+}
+
+// works records that the sink works.
+func (f *filer) works() {
+	f.metrics.up.WithLabelValues(f.name).Set(1)
+	f.waits = false
+	if f.said != "" {
+		f.said = ""
+		f.log.Info("sink works again", "sink", f.name)
+	}
+}
+
+func (f *filer) close() {
+	if f.sink == nil {
+		return
+	}
+	if err := f.sink.Close(); err != nil {
+		f.log.Debug("cannot close the sink", "sink", f.name, "err", err)
+	}
+	f.sink = nil
+}
+
+// report shows how many hours are left. That is unknown while another replica files them.
+func (f *filer) report() {
+	if f.waits {
+		f.metrics.behind.DeleteLabelValues(f.name)
+		return
+	}
+	left := 0
+	for _, j := range f.jobs {
+		if !j.done && (!j.again || f.config.Again) {
+			left++
+		}
+	}
+	f.metrics.behind.WithLabelValues(f.name).Set(float64(left))
+	f.progress.update(f.name, left)
+}

@@ -1,0 +1,146 @@
+package foldtest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// API serves the samples of a store as a Prometheus does. It supports the queries of package store
+// only.
+type API struct {
+	*Store
+	// Hidden reports whether a sample is not in the store yet; nil hides none.
+	Hidden func(labels map[string]string, at time.Time) bool
+}
+
+// result is an element of a response.
+type result struct {
+	Metric map[string]string `json:"metric"`
+	Value  *[2]any           `json:"value,omitempty"`
+	Values [][2]any          `json:"values,omitempty"`
+}
+
+// ServeHTTP implements [http.Handler].
+func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
+	q := parsed(r.FormValue("query"))
+	if err != nil || q == nil {
+		http.Error(w, fmt.Sprintf("unsupported query %q at %q", r.FormValue("query"), r.FormValue("time")), http.StatusBadRequest)
+		return
+	}
+	kind := "vector"
+	if !q.last {
+		kind = "matrix"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{
+		"resultType": kind, "result": a.results(q, time.UnixMilli(int64(seconds*1000))),
+	}})
+}
+
+func (a API) results(q *query, at time.Time) []result {
+	results := []result{}
+	groups := make(map[string]bool)
+	for _, key := range slices.Sorted(maps.Keys(a.samples)) {
+		labels := a.labels[key]
+		if !q.selects(labels) {
+			continue
+		}
+		within := slices.DeleteFunc(between(a.samples[key], at.Add(-q.window), at), func(x fold.Sample) bool {
+			return a.Hidden != nil && a.Hidden(labels, time.UnixMilli(x.Time))
+		})
+		switch {
+		case len(within) == 0:
+		case q.group:
+			if by := labels[q.by]; !groups[by] {
+				groups[by] = true
+				results = append(results, result{Metric: map[string]string{q.by: by}, Value: value(at, 1)})
+			}
+		case q.last:
+			results = append(results, result{Metric: labels, Value: value(at, within[len(within)-1].Value)})
+		default:
+			r := result{Metric: labels}
+			for _, x := range within {
+				r.Values = append(r.Values, *value(time.UnixMilli(x.Time), x.Value))
+			}
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// between returns a copy of the samples after one moment, until another.
+func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
+	index := func(at time.Time) int {
+		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
+		return i
+	}
+	return slices.Clone(samples[index(after):index(until)])
+}
+
+func value(at time.Time, v float64) *[2]any {
+	return &[2]any{float64(at.UnixMilli()) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
+}
+
+// query is a selector with a window, perhaps in last_over_time, perhaps in a group.
+type query struct {
+	group    bool
+	by       string // label, empty for none
+	last     bool
+	metric   string
+	matchers []matcher
+	window   time.Duration
+}
+
+type matcher struct {
+	label  string
+	values *regexp.Regexp
+}
+
+var (
+	form  = regexp.MustCompile(`^(group(?: by \((\w+)\) )?\()?(last_over_time\()?(\w+)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
+	match = regexp.MustCompile(`(\w+)(=~?)("(?:[^"\\]|\\.)*")`)
+)
+
+// parsed returns nil for an unsupported query.
+func parsed(text string) *query {
+	m := form.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	window := m[6]
+	if days, ok := strings.CutSuffix(window, "d"); ok {
+		n, _ := strconv.Atoi(days)
+		window = strconv.Itoa(24*n) + "h"
+	}
+	q := &query{group: m[1] != "", by: m[2], last: m[3] != "", metric: m[4]}
+	var err error
+	if q.window, err = time.ParseDuration(window); err != nil {
+		return nil
+	}
+	for _, x := range match.FindAllStringSubmatch(m[5], -1) {
+		values, err := strconv.Unquote(x[3])
+		if err != nil {
+			return nil
+		}
+		if x[2] == "=" {
+			values = regexp.QuoteMeta(values)
+		}
+		q.matchers = append(q.matchers, matcher{x[1], regexp.MustCompile("^(?:" + values + ")$")})
+	}
+	return q
+}
+
+func (q *query) selects(labels map[string]string) bool {
+	return labels["__name__"] == q.metric && !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.values.MatchString(labels[m.label]) })
+}

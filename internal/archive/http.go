@@ -1,0 +1,39 @@
+package archive
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// handler serves the state in memory. No path reads the store or a sink.
+func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(append(a.metrics.collectors(),
+		versioncollector.NewCollector("gpuledger_archive"),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		server,
+	)...)
+	landing, err := web.NewLandingPage(web.LandingConfig{
+		Name:        "gpuledger-archive",
+		Description: "Files the long-term record of GPU fleets as tables",
+		Version:     version.Info(),
+		Profiling:   "false",
+		Links:       []web.LandingLinks{{Address: "/metrics", Text: "Metrics", Description: "for Prometheus"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", landing)
+	mux.Handle("GET /metrics", serve.NewMetrics(registry, a.log).Main())
+	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	return mux, nil
+}

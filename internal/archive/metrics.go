@@ -1,0 +1,139 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/metric"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// The values of the label step.
+const (
+	stepRead = "read"
+	stepFold = "fold"
+	stepFile = "file"
+)
+
+// The values of the label result.
+const (
+	resultComplete   = "complete"
+	resultIncomplete = "incomplete"
+	resultFailed     = "failed"
+)
+
+const (
+	familyHours = "Hours"
+	familyWork  = "Sinks and the store"
+)
+
+var (
+	filedMetric = metric.Metric{
+		Family: familyHours, Name: "gpuledger_archive_hours_filed_total", Type: prometheus.CounterValue, Labels: []string{"sink"},
+		Help: "Hours of a cluster that were filed in a sink, revisions included.",
+	}
+	behindMetric = metric.Metric{
+		Family: familyHours, Name: "gpuledger_archive_hours_behind", Type: prometheus.GaugeValue, Labels: []string{"sink"},
+		Help: "Hours that are over and not yet filed in a sink for all clusters. Absent while the replica waits for another one.",
+	}
+	newestMetric = metric.Metric{
+		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},
+		Help: "End of the newest hour of a cluster that is known to be in a sink.",
+	}
+	refusedMetric = metric.Metric{
+		Family: familyHours, Name: "gpuledger_archive_hours_refused", Type: prometheus.GaugeValue, Labels: []string{"cluster", "reason"},
+		Help: "Hours that are refused now, because their samples may be incomplete.",
+	}
+	upMetric = metric.Metric{
+		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
+		Help: "1 if the last use of a sink succeeded, else 0. A replica that waits for the folder of another one has 0.",
+	}
+	requestsMetric = metric.Metric{
+		Family: familyWork, Name: "gpuledger_archive_store_requests_total", Type: prometheus.CounterValue, Labels: []string{"result"},
+		Help: "Queries of the store.",
+	}
+	secondsMetric = metric.Metric{
+		Family: familyWork, Name: "gpuledger_archive_step_seconds_total", Type: prometheus.CounterValue, Unit: "seconds", Labels: []string{"step"},
+		Help: "Time that hours took, by step.",
+	}
+)
+
+// Catalogue returns every metric of the program.
+func Catalogue() []metric.Metric {
+	return []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, upMetric, requestsMetric, secondsMetric, serve.Metric}
+}
+
+// Labels returns the meaning of the labels.
+func Labels() []metric.Label {
+	var sinks []string
+	for _, d := range destinations {
+		sinks = append(sinks, sinkName(d))
+	}
+	return []metric.Label{
+		{Name: "cluster", Help: "Cluster of the hour, as in the tables."},
+		{Name: "sink", Help: "Sink, by its flag.", Values: sinks},
+		{Name: "reason", Help: "Reason of the refusal: see archive.md.", Values: reasons()},
+		{Name: "result", Help: "complete, incomplete (a warning, or partial data), or failed.", Values: []string{resultComplete, resultIncomplete, resultFailed}, Complete: true},
+		{Name: "step", Help: "Reading the store, folding the samples, filing the rows.", Values: []string{stepRead, stepFold, stepFile}, Complete: true},
+	}
+}
+
+// metrics has the state that is exported.
+type metrics struct {
+	filed, requests, seconds    *prometheus.CounterVec
+	behind, newest, refused, up *prometheus.GaugeVec
+}
+
+func newMetrics() *metrics {
+	counter := func(m metric.Metric) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+	}
+	gauge := func(m metric.Metric) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
+	}
+	m := &metrics{
+		filed: counter(filedMetric), requests: counter(requestsMetric), seconds: counter(secondsMetric),
+		behind: gauge(behindMetric), newest: gauge(newestMetric), refused: gauge(refusedMetric), up: gauge(upMetric),
+	}
+	for _, result := range []string{resultComplete, resultIncomplete, resultFailed} {
+		m.requests.WithLabelValues(result)
+	}
+	for _, step := range []string{stepRead, stepFold, stepFile} {
+		m.seconds.WithLabelValues(step)
+	}
+	return m
+}
+
+// collectors returns all of them.
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.filed, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up}
+}
+
+// born creates the series of a sink, except for its state, which is unknown.
+func (m *metrics) born(sink string) {
+	m.filed.WithLabelValues(sink)
+	m.behind.WithLabelValues(sink)
+}
+
+// requested counts a query with its error.
+func (m *metrics) requested(err error) {
+	switch {
+	case err == nil:
+		m.requests.WithLabelValues(resultComplete).Inc()
+	case errors.Is(err, store.ErrIncomplete):
+		m.requests.WithLabelValues(resultIncomplete).Inc()
+	case !errors.Is(err, context.Canceled):
+		m.requests.WithLabelValues(resultFailed).Inc()
+	}
+}
+
+// spent adds the time since a step began, and returns the time now.
+func (m *metrics) spent(step string, began time.Time) time.Time {
+	now := time.Now()
+	m.seconds.WithLabelValues(step).Add(now.Sub(began).Seconds())
+	return now
+}

@@ -1,0 +1,69 @@
+package archive
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// long is the number of hours from which a back-fill has a progress line.
+const long = 24
+
+// progress describes how much of a back-fill is done.
+type progress struct {
+	show func(text string) // empty hides the line; nil without a terminal
+
+	mu    sync.Mutex
+	left  map[string]int // hours by sink
+	total int            // hours of the sink with most of them, since all had none
+	marks [2]mark        // the rate is that since the first one
+}
+
+// mark is the state at a moment.
+type mark struct {
+	at   time.Time
+	left int
+}
+
+// window is the minimum time over which a rate is measured.
+const window = time.Minute
+
+// update sets the hours that are left for a sink. The line is about the sink with most of them.
+func (p *progress) update(sink string, left int) {
+	if p.show == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left == nil {
+		p.left = make(map[string]int)
+	}
+	p.left[sink] = left
+	for _, n := range p.left {
+		left = max(left, n)
+	}
+	now := mark{time.Now(), left}
+	switch {
+	case left == 0:
+		p.show("")
+		p.total = 0
+	case left > p.total:
+		p.total, p.marks = left, [2]mark{now, now}
+	}
+	if left > 0 && p.total >= long {
+		p.show(p.text(now))
+	}
+	if now.at.Sub(p.marks[1].at) >= window {
+		p.marks = [2]mark{p.marks[1], now}
+	}
+}
+
+func (p *progress) text(now mark) string {
+	text := fmt.Sprintf("%d of %d hours", p.total-now.left, p.total)
+	seconds, done := now.at.Sub(p.marks[0].at).Seconds(), float64(p.marks[0].left-now.left)
+	if seconds < 1 || done <= 0 {
+		return text
+	}
+	left := time.Duration(float64(now.left) * seconds / done * float64(time.Second))
+	return fmt.Sprintf("%s, %.1f a second, %v left", text, done/seconds, left.Round(time.Second))
+}

@@ -1,0 +1,122 @@
+package archive
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// refusalReason is a reason of refusals in metrics.
+type refusalReason struct {
+	name string
+	err  error // in the refusal; nil for any
+}
+
+var refusalReasons = []refusalReason{
+	{"lagging", errLagging},
+	{"downsampled", errDownsampled},
+	{"silent_nodes", errSilent},
+	{"replicas", fold.ErrReplicas},
+	{"overcharged", fold.ErrOvercharged},
+	{"incomplete", store.ErrIncomplete},
+	{"other", nil},
+}
+
+// reason returns the name of the reason of a refusal.
+func reason(err error) string {
+	i := slices.IndexFunc(refusalReasons, func(r refusalReason) bool { return r.err == nil || errors.Is(err, r.err) })
+	return refusalReasons[i].name
+}
+
+// reasons returns the names of all reasons.
+func reasons() (names []string) {
+	for _, r := range refusalReasons {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// refusedHour identifies an hour that is refused.
+type refusedHour struct {
+	cluster string
+	hour    time.Time
+}
+
+// refusals are the hours that are refused now, in any sink. Each is logged once for a reason.
+type refusals struct {
+	gauge *prometheus.GaugeVec
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	hours  map[refusedHour]string // reasons
+	outage bool                   // the store fails
+}
+
+func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
+	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
+}
+
+// add adds a refused hour of a cluster.
+func (r *refusals) add(cluster string, hour time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key, why := refusedHour{cluster, hour.UTC()}, reason(err)
+	if r.hours[key] == why {
+		return
+	}
+	r.hours[key] = why
+	r.count(cluster)
+	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
+}
+
+// remove removes an hour of a cluster, or of all clusters if none is given.
+func (r *refusals) remove(cluster string, hour time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.hours {
+		if key.hour.Equal(hour) && (cluster == "" || key.cluster == cluster) {
+			delete(r.hours, key)
+			r.count(key.cluster)
+		}
+	}
+}
+
+// born creates the series of a cluster.
+func (r *refusals) born(cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count(cluster)
+}
+
+// count sets the metric of a cluster.
+func (r *refusals) count(cluster string) {
+	counts := make(map[string]int)
+	for key, why := range r.hours {
+		if key.cluster == cluster {
+			counts[why]++
+		}
+	}
+	for _, why := range reasons() {
+		r.gauge.WithLabelValues(cluster, why).Set(float64(counts[why]))
+	}
+}
+
+// store logs the first failure of the store, and the first success after it.
+func (r *refusals) store(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil && !r.outage:
+		r.log.Error("store failed", "err", err)
+	case err == nil && r.outage:
+		r.log.Info("store works again")
+	}
+	r.outage = err != nil
+}

@@ -1,0 +1,123 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/version"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+const (
+	// lookback is how far the first round begins before now if --from is not set, and which hours
+	// are read again each day.
+	lookback = 48 * time.Hour
+	// maxJitter spreads the replicas, so that the later ones find the hour filed.
+	maxJitter = 2 * time.Minute
+	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
+	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
+)
+
+// Run files each hour some minutes after its end, and serves metrics, until the context ends. A
+// store or a sink that fails delays hours, but does not end it.
+func Run(ctx context.Context, c Config, log *slog.Logger) error {
+	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
+	a, err := newArchive(c, log)
+	if err != nil {
+		return err
+	}
+	server := serve.New(c.Serve, log)
+	handler, err := a.handler(server.Collector())
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return server.Run(ctx, handler) })
+	late := settle + rand.N(maxJitter)
+	for _, f := range a.filers {
+		g.Go(func() error { f.run(ctx, late); return nil })
+	}
+	return g.Wait()
+}
+
+// run files hours until the context ends. It reads an hour when it is over for the given time.
+func (f *filer) run(ctx context.Context, late time.Duration) {
+	defer f.close()
+	next := f.config.From.Time
+	if next.IsZero() {
+		next = f.now().Add(-lookback)
+	}
+	next = next.UTC().Truncate(time.Hour)
+	var delay time.Duration
+	for first := true; ; first = false {
+		last := f.now().Add(-late).UTC().Truncate(time.Hour).Add(-time.Hour)
+		next = f.plan(next, last, !first)
+		err := f.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := f.due(next.Add(time.Hour + late)).Sub(f.now())
+		if delay = f.after(err, delay); delay > 0 {
+			wait = delay
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// plan adds the hours from next to last, and returns the hour after them. After the end of a day it
+// also adds the hours before it, if they are to be read again.
+func (f *filer) plan(next, last time.Time, again bool) time.Time {
+	now := f.now()
+	for hour := next; again && !hour.After(last); hour = hour.Add(time.Hour) {
+		if hour.Hour() == 23 {
+			f.addAgain(hour.Add(time.Hour-lookback), next, now)
+		}
+	}
+	f.add(next, last, now)
+	if last.Before(next) {
+		return next
+	}
+	return last.Add(time.Hour)
+}
+
+// addAgain adds hours that were filed before, without hours that wait for another attempt.
+func (f *filer) addAgain(from, until, now time.Time) {
+	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
+		if !slices.ContainsFunc(f.jobs, func(j *job) bool { return j.hour.Equal(hour) }) {
+			f.jobs = append(f.jobs, &job{hour: hour, again: true, due: now})
+		}
+	}
+}
+
+// due returns when the next job is due: a new hour, or a delayed one.
+func (f *filer) due(next time.Time) time.Time {
+	for _, j := range f.jobs {
+		if j.due.Before(next) {
+			next = j.due
+		}
+	}
+	return next
+}
+
+// after returns the delay after a round: none if neither the sink nor the store failed. A failure
+// of the store is logged once.
+func (f *filer) after(err error, delay time.Duration) time.Duration {
+	sink := errors.As(err, new(*sinkError))
+	if !sink {
+		f.refusals.store(err)
+	}
+	if err == nil {
+		return 0
+	}
+	return backoff(delay, minDelay, maxDelay)
+}

@@ -1,0 +1,567 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// listener accepts connections in memory, so that time can be simulated.
+type listener struct{ conns chan net.Conn }
+
+func (l listener) Accept() (net.Conn, error) {
+	c, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (l listener) Close() error   { close(l.conns); return nil }
+func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+// world is an archive that runs in simulated time over simulated fleets.
+type world struct {
+	*testing.T
+	begin   time.Time
+	samples *foldtest.Store
+	api     http.Handler
+	conns   chan net.Conn
+	log     *lockedBuffer
+	stops   []func()
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// logged returns how many lines contain a text.
+func (b *lockedBuffer) logged(text string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// simulate runs a test in simulated time, half an hour after the clusters east and west have run for
+// five hours. Their fleets continue until an hour after midnight.
+func simulate(t *testing.T, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, begin: time.Now().UTC(), samples: foldtest.NewStore(), conns: make(chan net.Conn), log: &lockedBuffer{}}
+		w.api = foldtest.API{Store: w.samples}
+		for i, cluster := range []string{"east", "west"} {
+			foldtest.NewFleet(w.samples, w.begin, uint64(i), 2, "cluster", cluster).Run(25 * 60)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.ServeHTTP(rw, r) })}
+		go func() { _ = server.Serve(listener{w.conns}) }()
+		w.until(5, 30)
+		test(w)
+		for _, stop := range w.stops {
+			stop()
+		}
+		_ = server.Close()
+	})
+}
+
+// until sleeps until a time after the beginning.
+func (w *world) until(hours, minutes int) {
+	time.Sleep(time.Until(w.begin.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute)))
+	synctest.Wait()
+}
+
+// start runs an archive with some sinks, until the returned function is called.
+func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
+	w.Helper()
+	c, err := Parse(append([]string{"run", "--folder=unused", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
+	if err != nil {
+		w.Fatal(err)
+	}
+	c.Folder = ""
+	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		w.conns <- server
+		return client, nil
+	}
+	a, err := newArchive(c, slog.New(slog.NewTextHandler(w.log, nil)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	for _, d := range sinks {
+		a.filers = append(a.filers, newFiler(a, d))
+	}
+	for _, f := range a.filers {
+		running.Go(func() { f.run(ctx, settle) })
+	}
+	stop := func() { cancel(); running.Wait() }
+	w.stops = append(w.stops, stop)
+	return a, stop
+}
+
+// folder returns a sink in a new folder.
+func (w *world) folder(name string) (destination, string) {
+	dir := w.TempDir()
+	return destination{name, nil, func(context.Context, *Config) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
+}
+
+// faulty is a sink that fails with an error, unless it is nil.
+type faulty struct {
+	sink
+	fault func(ctx context.Context) error
+}
+
+func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
+	if err := s.fault(ctx); err != nil {
+		return err
+	}
+	return s.sink.Replace(ctx, h)
+}
+
+// faultyFolder returns a sink in a new folder with faults.
+func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (destination, string) {
+	d, dir := w.folder(name)
+	open := d.open
+	d.open = func(ctx context.Context, c *Config) (sink, error) {
+		s, err := open(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return faulty{s, fault}, nil
+	}
+	return d, dir
+}
+
+// filed returns the revisions of the hours of a cluster in a folder, by the hour since the beginning.
+func (w *world) filed(dir, cluster string) map[int]int64 {
+	revisions := make(map[int]int64)
+	for hour, found := range w.manifest(dir, cluster) {
+		revisions[hour] = found.Revision
+	}
+	return revisions
+}
+
+// digests returns the digests of the hours.
+func (w *world) digests(dir, cluster string) map[int]string {
+	digests := make(map[int]string)
+	for hour, found := range w.manifest(dir, cluster) {
+		digests[hour] = found.Digest
+	}
+	return digests
+}
+
+// manifest returns the filed hours of a folder, which must not be in use.
+func (w *world) manifest(dir, cluster string) map[int]table.Filed {
+	w.Helper()
+	s, err := files.Open(dir, []string{"csv"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer s.Close()
+	hours := make(map[int]table.Filed)
+	for i := range 25 {
+		found, err := s.Filed(w.Context(), cluster, w.begin.Add(time.Duration(i)*time.Hour))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if found != (table.Filed{}) {
+			hours[i] = found
+		}
+	}
+	return hours
+}
+
+// first returns the revision 1 of the first hours.
+func first(hours int) map[int]int64 {
+	all := make(map[int]int64)
+	for i := range hours {
+		all[i] = 1
+	}
+	return all
+}
+
+// TestRun checks that an archive catches up in every sink, files each hour some minutes after its
+// end, and ends at once.
+func TestRun(t *testing.T) {
+	simulate(t, func(w *world) {
+		one, oneDir := w.folder("one")
+		two, twoDir := w.folder("two.url")
+		a, stop := w.start(nil, one, two)
+		w.until(5, 31)
+		if got := w.log.logged("hour filed"); got != 20 {
+			w.Errorf("%d hours are filed at the start, want 5 of each cluster in each sink", got)
+		}
+		w.until(8, 4)
+		if got := w.log.logged("hour filed"); got != 28 {
+			w.Errorf("%d hours are filed 4 minutes after the end of the eighth hour, want 28", got)
+		}
+		w.until(8, 6)
+		for name, want := range map[string]float64{"one": 16, "two": 16} {
+			if got := number(a.metrics.filed.WithLabelValues(name)); got != want {
+				w.Errorf("%v hours are filed in %s, want %v", got, name, want)
+			}
+			if got := number(a.metrics.behind.WithLabelValues(name)); got != 0 {
+				w.Errorf("%s is %v hours behind", name, got)
+			}
+			if got, want := number(a.metrics.newest.WithLabelValues("west", name)), float64(w.begin.Add(8*time.Hour).Unix()); got != want {
+				w.Errorf("the newest hour in %s ends at %v, want %v", name, got, want)
+			}
+		}
+		before := time.Now()
+		stop()
+		if took := time.Since(before); took > 0 {
+			w.Errorf("the archive ends after %v", took)
+		}
+		for _, dir := range []string{oneDir, twoDir} {
+			for _, cluster := range []string{"east", "west"} {
+				if diff := cmp.Diff(first(8), w.filed(dir, cluster)); diff != "" {
+					w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+				}
+			}
+		}
+	})
+}
+
+// TestSinkDown checks that a sink that fails for two hours gets all hours afterwards, and that
+// neither it nor a sink that hangs delays another one.
+func TestSinkDown(t *testing.T) {
+	simulate(t, func(w *world) {
+		var down atomic.Bool
+		down.Store(true)
+		good, goodDir := w.folder("good")
+		bad, badDir := w.faultyFolder("bad", func(context.Context) error {
+			if down.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		})
+		hung, _ := w.faultyFolder("hung", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		a, stop := w.start(nil, good, bad, hung)
+		w.until(7, 8)
+		for name, want := range map[string]float64{"good": 14, "bad": 0, "hung": 0} {
+			if got := number(a.metrics.filed.WithLabelValues(name)); got != want {
+				w.Errorf("%v hours are filed in %s, want %v", got, name, want)
+			}
+		}
+		for name, want := range map[string]float64{"good": 1, "bad": 0, "hung": 0} {
+			if got := number(a.metrics.up.WithLabelValues(name)); got != want {
+				w.Errorf("state of %s is %v, want %v", name, got, want)
+			}
+		}
+		if got := number(a.metrics.behind.WithLabelValues("bad")); got != 7 {
+			w.Errorf("the failed sink is %v hours behind, want 7", got)
+		}
+		if got := w.log.logged("sink=bad"); got != 1 {
+			w.Errorf("the failure is logged %d times, want once:\n%s", got, w.log)
+		}
+		down.Store(false)
+		w.until(7, 20)
+		if got := w.log.logged(`"sink works again" sink=bad`); got != 1 {
+			w.Errorf("the recovery is logged %d times, want once:\n%s", got, w.log)
+		}
+		stop()
+		for _, dir := range []string{goodDir, badDir} {
+			if diff := cmp.Diff(first(7), w.filed(dir, "east")); diff != "" {
+				w.Errorf("hours (-want +filed):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestLate checks that an hour of a cluster whose samples are late is refused, logged once and filed
+// when they arrive, and that the other cluster is filed in time.
+func TestLate(t *testing.T) {
+	simulate(t, func(w *world) {
+		var arrived atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			return !arrived.Load() && labels["cluster"] == "west" && at.After(w.begin.Add(4*time.Hour+20*time.Minute))
+		}}
+		sink, dir := w.folder("one")
+		a, stop := w.start(nil, sink)
+		w.until(7, 6)
+		refused := func() float64 { return number(a.metrics.refused.WithLabelValues("west", "lagging")) }
+		if got := refused(); got != 3 {
+			w.Errorf("%v hours are refused, want 3", got)
+		}
+		if got := w.log.logged("hour refused"); got != 3 {
+			w.Errorf("refusals are logged %d times, want 3:\n%s", got, w.log)
+		}
+		if got := number(a.metrics.refused.WithLabelValues("east", "lagging")); got != 0 {
+			w.Errorf("%v hours of the other cluster are refused", got)
+		}
+		arrived.Store(true)
+		w.until(7, 50)
+		if got := refused(); got != 0 {
+			w.Errorf("%v hours are refused after the samples arrived", got)
+		}
+		stop()
+		for _, cluster := range []string{"east", "west"} {
+			if diff := cmp.Diff(first(7), w.filed(dir, cluster)); diff != "" {
+				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
+// TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
+// others are not.
+func TestReadAgain(t *testing.T) {
+	simulate(t, func(w *world) {
+		var arrived atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			since := at.Sub(w.begin)
+			return !arrived.Load() && labels["node"] == "n0" && labels["cluster"] == "east" && since > 3*time.Hour && since < 4*time.Hour
+		}}
+		sink, dir := w.folder("one")
+		_, stop := w.start(nil, sink)
+		w.until(6, 30)
+		arrived.Store(true)
+		w.until(24, 4)
+		if got := w.log.logged("revision=2"); got != 0 {
+			w.Errorf("%d hours are filed again before the end of the day", got)
+		}
+		w.until(24, 6)
+		stop()
+		if revisions := w.filed(dir, "east"); len(revisions) != 24 || revisions[2] != 1 || revisions[3] != 2 {
+			w.Errorf("revisions %v, want 2 of the fourth hour", revisions)
+		}
+		complete, completeDir := w.folder("complete")
+		_, stop = w.start(nil, complete)
+		w.until(24, 7)
+		stop()
+		if diff := cmp.Diff(w.digests(completeDir, "east"), w.digests(dir, "east")); diff != "" {
+			w.Errorf("digests (-of complete samples +after the second reading):\n%s", diff)
+		}
+		if diff := cmp.Diff(first(24), w.filed(dir, "west")); diff != "" {
+			w.Errorf("revisions of the other cluster (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestReplica checks that a second replica waits for the folder of the first.
+func TestReplica(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("folder")
+		_, stop := w.start(nil, sink)
+		w.until(5, 31)
+		second, stopSecond := w.start(nil, sink)
+		w.until(7, 30)
+		if got := number(second.metrics.filed.WithLabelValues("folder")); got != 0 {
+			w.Errorf("the second replica files %v hours beside the first", got)
+		}
+		if got := w.log.logged("another gpuledger-archive"); got != 1 {
+			w.Errorf("the wait is logged %d times, want once:\n%s", got, w.log)
+		}
+		if got := labelled(second.metrics.behind); got != 0 {
+			w.Errorf("the second replica has %d numbers of hours that it lacks, want none", got)
+		}
+		stop()
+		w.until(9, 15)
+		if got := labelled(second.metrics.behind); got != 1 {
+			w.Errorf("after the end of the first, the second replica has %d numbers of hours that it lacks, want one", got)
+		}
+		stopSecond()
+		if diff := cmp.Diff(first(9), w.filed(dir, "east")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestStoreDown checks that a store that fails for two hours costs only time, and that an hour that
+// it cannot return does not keep others from being filed.
+func TestStoreDown(t *testing.T) {
+	simulate(t, func(w *world) {
+		api := w.api
+		broken := fmt.Sprintf("%d.000", w.begin.Add(2*time.Hour).Unix())
+		var up atomic.Bool
+		var requests atomic.Int64
+		w.api = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			if !up.Load() || r.FormValue("time") == broken {
+				http.Error(rw, "no space left", http.StatusInternalServerError)
+				return
+			}
+			api.ServeHTTP(rw, r)
+		})
+		sink, dir := w.folder("one")
+		a, stop := w.start(nil, sink)
+		w.until(7, 30)
+		if got := w.log.logged("store failed"); got != 1 {
+			w.Errorf("the failure is logged %d times, want once:\n%s", got, w.log)
+		}
+		if got := requests.Load(); got < 10 || got > 60 {
+			w.Errorf("%d requests in two hours", got)
+		}
+		if failed, want := number(a.metrics.requests.WithLabelValues("failed")), float64(requests.Load()); failed != want {
+			w.Errorf("%v requests failed, want %v", failed, want)
+		}
+		up.Store(true)
+		w.until(8, 20)
+		stop()
+		want := first(8)
+		delete(want, 1)
+		delete(want, 2) // its opening values are at the same time
+		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestStop checks that an archive ends at once while a query runs.
+func TestStop(t *testing.T) {
+	simulate(t, func(w *world) {
+		var queried atomic.Bool
+		w.api = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			queried.Store(r.FormValue("query") != "")
+			<-r.Context().Done()
+		})
+		sink, _ := w.folder("one")
+		_, stop := w.start(nil, sink)
+		w.until(5, 31)
+		before := time.Now()
+		stop()
+		if took := time.Since(before); took > 0 || !queried.Load() {
+			w.Errorf("the archive ends after %v, a query ran: %v", took, queried.Load())
+		}
+		if got := w.log.logged("failed"); got != 0 {
+			w.Errorf("the end is logged as a failure:\n%s", w.log)
+		}
+	})
+}
+
+// TestOnce checks that Once files every hour in each sink that works, and reports the others.
+func TestOnce(t *testing.T) {
+	simulate(t, func(w *world) {
+		good, goodDir := w.folder("good")
+		bad, badDir := w.faultyFolder("bad", func(context.Context) error { return errors.New("disk full") })
+		kept := destinations
+		defer func() { destinations = kept }()
+		good.isSet = func(*Config) bool { return true }
+		bad.isSet = good.isSet
+		destinations = []destination{good, bad}
+		c, err := Parse([]string{"once", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)})
+		if err != nil {
+			w.Fatal(err)
+		}
+		c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			w.conns <- server
+			return client, nil
+		}
+		err = Once(w.Context(), c, time.Now(), slog.New(slog.NewTextHandler(w.log, nil)))
+		if !errors.Is(err, ErrIncomplete) || w.log.logged("disk full") != 1 {
+			w.Errorf("error is %v, want ErrIncomplete and one log line:\n%s", err, w.log)
+		}
+		if diff := cmp.Diff(first(5), w.filed(goodDir, "west")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+		if got := w.filed(badDir, "west"); len(got) > 0 {
+			w.Errorf("hours %v are in the failed sink", got)
+		}
+	})
+}
+
+// TestMetrics checks that every metric of the catalogue is exported with its labels, and no other of
+// the program.
+func TestMetrics(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, _ := w.folder("one")
+		a, _ := w.start(nil, sink)
+		w.until(5, 31)
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(a.metrics.collectors()...)
+		families, err := registry.Gather()
+		if err != nil {
+			w.Fatal(err)
+		}
+		got, want := make(map[string][]string), make(map[string][]string)
+		for _, family := range families {
+			for _, label := range family.Metric[0].Label {
+				got[family.GetName()] = append(got[family.GetName()], label.GetName())
+			}
+		}
+		for _, m := range Catalogue() {
+			if m.Name != serve.Metric.Name {
+				want[m.Name] = m.Labels
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			w.Errorf("labels of metrics (-catalogue +exported):\n%s", diff)
+		}
+	})
+}
+
+// number returns the value of a counter or gauge.
+func number(m prometheus.Metric) float64 {
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		panic(err)
+	}
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
+
+// labelled returns the number of series of a metric.
+func labelled(c prometheus.Collector) int {
+	series := make(chan prometheus.Metric, 100)
+	c.Collect(series)
+	return len(series)
+}
+
+// TestProgress checks the progress line of a back-fill.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shown string
+		p := &progress{show: func(text string) { shown = text }}
+		steps := []struct {
+			after time.Duration
+			sink  string
+			left  int
+			want  string
+		}{
+			{0, "a", 3, ""}, // a short one
+			{0, "a", 0, ""},
+			{0, "a", 100, "0 of 100 hours"},
+			{0, "b", 100, "0 of 100 hours"},
+			{10 * time.Second, "a", 60, "0 of 100 hours"},
+			{10 * time.Second, "b", 80, "20 of 100 hours, 1.0 a second, 1m20s left"},
+			{10 * time.Second, "b", 0, "40 of 100 hours, 1.3 a second, 45s left"},
+			{10 * time.Second, "a", 0, ""},
+		}
+		for i, step := range steps {
+			time.Sleep(step.after)
+			p.update(step.sink, step.left)
+			if shown != step.want {
+				t.Errorf("step %d: %q, want %q", i, shown, step.want)
+			}
+		}
+	})
+}

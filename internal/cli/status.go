@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// StatusLine is a line at the bottom of a terminal, which changes while other text is written above
+// it.
+type StatusLine struct {
+	w io.Writer
+
+	mu    sync.Mutex
+	text  string
+	drawn time.Time
+}
+
+// redraw is the minimum time between two changes of the line.
+const redraw = 100 * time.Millisecond
+
+// clearLine moves the cursor to the start of the line and clears it.
+const clearLine = "\r\x1b[K"
+
+// NewStatusLine returns a status line on a file, nil if the file is no terminal.
+func NewStatusLine(f *os.File) *StatusLine {
+	if !isTerminal(f) {
+		return nil
+	}
+	return &StatusLine{w: f}
+}
+
+// Set changes the text of the line; an empty one removes it. Changes in quick succession are left
+// out.
+func (l *StatusLine) Set(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text == l.text || text != "" && time.Since(l.drawn) < redraw {
+		return
+	}
+	l.text, l.drawn = text, time.Now()
+	_, _ = io.WriteString(l.w, clearLine+text)
+}
+
+// Write writes text above the line.
+func (l *StatusLine) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" {
+		return l.w.Write(text)
+	}
+	_, err := io.WriteString(l.w, clearLine+string(text)+l.text)
+	return len(text), err
+}

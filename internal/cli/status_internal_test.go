@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestStatusLine checks that text is written above the line, and that the line changes at most ten
+// times a second.
+func TestStatusLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		l := &StatusLine{w: &out}
+		write := func(text string) {
+			if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
+				t.Errorf("%q: %d bytes, error %v", text, n, err)
+			}
+		}
+		write("a\n")
+		l.Set("1 of 9")
+		l.Set("2 of 9")
+		write("b\n")
+		time.Sleep(time.Second)
+		l.Set("8 of 9")
+		l.Set("")
+		write("c\n")
+		const want = "a\n" + clearLine + "1 of 9" + clearLine + "b\n1 of 9" + clearLine + "8 of 9" + clearLine + "c\n"
+		if out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	})
+}
+
+func TestNoTerminal(t *testing.T) {
+	for _, path := range []string{os.DevNull, t.TempDir()} {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if NewStatusLine(f) != nil {
+			t.Errorf("%s counts as a terminal", path)
+		}
+		_ = f.Close()
+	}
+}

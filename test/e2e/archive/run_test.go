@@ -1,0 +1,83 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// TestRun checks that two replicas of the command run file the same hours in a database and a
+// folder, although only one of them can have the folder, and that they end within a second.
+func TestRun(t *testing.T) {
+	const past = 10
+	end := time.Now().UTC().Truncate(time.Hour)
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, end.Add(-past*time.Hour), 7, 4, "cluster", "east").Run(int(time.Since(end.Add(-past * time.Hour)).Minutes()))
+	group, binary, url, folder := program.OpenFor(t), binary(t), database(t), t.TempDir()
+	server := serve(t, group, "store", s, "")
+	start := func(name string) (*program.Program, string) {
+		address := program.AddressFor(t)
+		p, err := group.Start(name, binary, "run", "--store.url="+server.URL(), "--from="+end.Add(-past*time.Hour).Format(time.RFC3339),
+			"--folder="+folder, "--postgres.url="+url, "--web.listen-address="+address)
+		check(t, err)
+		check(t, p.Ready(t.Context(), "http://"+address+"/-/healthy"))
+		return p, "http://" + address + "/metrics"
+	}
+	first, page := start("first")
+	second, other := start("second")
+	// The last hour may be filed or not: it is read some minutes after its end.
+	newest := func(page, sink string) float64 {
+		return metric(t, page, `gpuledger_archive_newest_hour_timestamp_seconds{cluster="east",sink="`+sink+`"}`)
+	}
+	check(t, first.Wait(t.Context(), func() error {
+		folders := metric(t, page, `gpuledger_archive_sink_up{sink="folder"}`) + metric(t, other, `gpuledger_archive_sink_up{sink="folder"}`)
+		filed := min(newest(page, "postgres"), newest(other, "postgres"), max(newest(page, "folder"), newest(other, "folder")))
+		if folders != 1 || filed < float64(end.Add(-time.Hour).Unix()) {
+			return fmt.Errorf("%v replicas have the folder, hours are filed until %v", folders, filed)
+		}
+		return nil
+	}))
+	for _, p := range []*program.Program{second, first} {
+		before := time.Now()
+		p.Stop()
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("%s ends %v after %v", p.Name, took, syscall.SIGTERM)
+		}
+	}
+	var digests []string
+	for _, row := range rows(t, folder, "hours") {
+		digests = append(digests, "("+row["digest"]+","+row["revision"]+")")
+	}
+	if diff := cmp.Diff(digests, query(t, url, "select digest, revision from gpuledger.hours order by hour")); diff != "" || len(digests) < past-1 {
+		t.Errorf("hours (-folder +database):\n%s", diff)
+	}
+}
+
+// metric returns the value of a series on a page, 0 if it is missing.
+func metric(t *testing.T, page, series string) float64 {
+	t.Helper()
+	response, err := http.Get(page)
+	check(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	match := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(series) + " (.*)$").FindSubmatch(text)
+	if match == nil {
+		return 0
+	}
+	value, err := strconv.ParseFloat(string(match[1]), 64)
+	check(t, err)
+	return value
+}
