@@ -52,6 +52,8 @@ type server struct {
 	// create creates an empty database. The URL is that of the flag; queries name the tables
 	// without a schema.
 	create func(t *testing.T, name string) (url string, db query)
+	// elsewhere queries a database in a session whose time zone is not UTC.
+	elsewhere func(name string) query
 	// script runs a script with the client program of the database.
 	script func(t *testing.T, name, script string)
 	// stranger creates a user who may read and write the tables of a database, but not change them.
@@ -109,12 +111,15 @@ func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcA
 // query runs a query and returns its rows as text.
 type query func(ctx context.Context, text string) ([]string, error)
 
-// rows returns the rows of a query.
+// rows returns the rows of a query, nil without rows.
 func (q query) rows(t *testing.T, text string) []string {
 	t.Helper()
 	lines, err := q(t.Context(), text)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
+	}
+	if len(lines) == 0 {
+		return nil
 	}
 	return lines
 }
@@ -126,6 +131,8 @@ func line(values []any, isDate func(i int) bool) string {
 		switch v := value.(type) {
 		case nil:
 			texts[i] = "-"
+		case bool:
+			texts[i] = map[bool]string{false: "0", true: "1"}[v]
 		case []byte:
 			texts[i] = string(v)
 		case time.Time:

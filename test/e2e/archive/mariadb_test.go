@@ -56,6 +56,9 @@ func startMariaDB(t *testing.T) *server {
 			db := open(name)
 			return "mysql://root@" + address + "/" + name, func(ctx context.Context, text string) ([]string, error) { return queryMariaDB(ctx, db, text) }
 		},
+		elsewhere: func(name string) query { // the time zone of the server
+			return func(ctx context.Context, text string) ([]string, error) { return queryMariaDB(ctx, open(name), text) }
+		},
 		script: func(t *testing.T, name, script string) {
 			t.Helper()
 			c := exec.Command("mariadb", "--no-defaults", "--socket="+socket, "--user=root", name)

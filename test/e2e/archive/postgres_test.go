@@ -4,7 +4,6 @@ package archive_test
 
 import (
 	"context"
-	"database/sql/driver"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -65,6 +64,11 @@ func startPostgres(t *testing.T) *server {
 			t.Helper()
 			execute(t, "postgres", "create database "+name)
 			return url("archive", name), func(ctx context.Context, text string) ([]string, error) {
+				return queryPostgres(ctx, url("archive", name)+"&search_path=gpuledger&timezone=UTC", text)
+			}
+		},
+		elsewhere: func(name string) query {
+			return func(ctx context.Context, text string) ([]string, error) {
 				return queryPostgres(ctx, url("archive", name)+"&search_path=gpuledger&timezone=America/New_York", text)
 			}
 		},
@@ -98,7 +102,7 @@ func queryPostgres(ctx context.Context, url, text string) ([]string, error) {
 		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	found, err := conn.Query(ctx, text)
+	found, err := conn.Query(ctx, text, pgx.QueryResultFormats{pgx.TextFormatCode})
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +111,12 @@ func queryPostgres(ctx context.Context, url, text string) ([]string, error) {
 		if err != nil {
 			return "", err
 		}
-		for i, value := range values {
-			if v, ok := value.(driver.Valuer); ok {
-				if values[i], err = v.Value(); err != nil {
-					return "", err
-				}
+		types := row.FieldDescriptions()
+		for i := range values {
+			if types[i].DataTypeOID == pgtype.NumericOID && values[i] != nil {
+				values[i] = row.RawValues()[i]
 			}
 		}
-		return line(values, func(i int) bool { return row.FieldDescriptions()[i].DataTypeOID == pgtype.DateOID }), nil
+		return line(values, func(i int) bool { return types[i].DataTypeOID == pgtype.DateOID }), nil
 	})
 }
