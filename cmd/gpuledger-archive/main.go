@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/archive"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
@@ -34,8 +33,12 @@ func main() {
 	case cfg.Version:
 		fmt.Println(version.Print("gpuledger-archive"))
 		return
-	case cfg.Schema:
-		fmt.Print(postgres.Schema())
+	case cfg.Schema != "":
+		err = archive.PrintSchema(os.Stdout, cfg, time.Now())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "gpuledger-archive:", err)
+			os.Exit(1)
+		}
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -64,9 +67,9 @@ func usage() {
 	flags.SetOutput(os.Stdout)
 	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
 
-usage: gpuledger-archive run [flags]    file each hour after its end, until SIGTERM
-       gpuledger-archive once [flags]   file the hours that are missing, and end
-       gpuledger-archive schema         print the statements that create the tables in PostgreSQL
+usage: gpuledger-archive run [flags]              file each hour after its end, until SIGTERM
+       gpuledger-archive once [flags]             file the hours that are missing, and end
+       gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)
 	flags.PrintDefaults()

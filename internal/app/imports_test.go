@@ -82,6 +82,7 @@ var only = map[string]string{
 	"k8s.io/api":                "internal/reconciler",
 	"k8s.io/apimachinery":       "internal/reconciler",
 
+	"github.com/go-sql-driver/mysql":   "internal/archive/mysql",
 	"github.com/jackc/pgx":             "internal/archive/postgres",
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }

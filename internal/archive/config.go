@@ -20,8 +20,9 @@ type Config struct {
 	Log   cli.LogConfig
 	Serve serve.Config
 	Store store.Config
-	// Folder and Postgres are the places of the archive: a folder, a database, or both.
-	Folder, Postgres string
+	// Folder, Postgres and MySQL are the places of the archive: a folder, databases, or several of them.
+	// MySQLPassword is the file with the password of MySQL.
+	Folder, Postgres, MySQL, MySQLPassword string
 	// Formats are the formats of files in the folder.
 	Formats cli.List
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
@@ -41,10 +42,14 @@ type Config struct {
 	Run bool
 	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
 	Progress func(text string)
-	// Schema is set by the command "schema": print the statements that create the tables.
-	Schema  bool
+	// Schema is set by the command "schema" to a kind of database: print the statements that create
+	// the tables.
+	Schema  string
 	Version bool
 }
+
+// dialects are the databases whose schema can be printed.
+var dialects = []string{"postgres", "mysql"}
 
 // moment is a time in a flag.
 type moment struct{ time.Time }
@@ -77,6 +82,8 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
 	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
+	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
+	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed; not for run, which reads the last 48 hours again each day")
@@ -96,7 +103,10 @@ func Parse(args []string) (Config, error) {
 		case "run":
 			c.Run = true
 		case "schema":
-			c.Schema = true
+			c.Schema = "postgres"
+			if len(args) > 1 && slices.Contains(dialects, args[1]) {
+				c.Schema, args = args[1], args[1:]
+			}
 		default:
 			return *c, fmt.Errorf("unknown command %q: must be run, once or schema", args[0])
 		}
@@ -111,7 +121,7 @@ func Parse(args []string) (Config, error) {
 	if !c.From.IsZero() && !c.Until.IsZero() && !c.From.Before(c.Until.Time) {
 		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
 	}
-	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && !c.Schema && !c.Version {
+	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.validate())

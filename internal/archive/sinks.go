@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -42,5 +43,9 @@ var destinations = []destination{
 	{
 		"postgres.url", func(c *Config) bool { return c.Postgres != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return postgres.Open(ctx, c.Postgres) },
+	},
+	{
+		"mysql.url", func(c *Config) bool { return c.MySQL != "" },
+		func(ctx context.Context, c *Config) (sink, error) { return mysql.Open(ctx, c.MySQL, c.MySQLPassword) },
 	},
 }

@@ -231,6 +231,15 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
+// Names returns the names of the columns.
+func (t Table) Names() []string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = c.Name
+	}
+	return names
+}
+
 // value returns the value of a column in a row.
 func (t Table) value(row []any, column string) any {
 	return row[slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })]

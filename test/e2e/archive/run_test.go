@@ -25,7 +25,8 @@ func TestRun(t *testing.T) {
 	end := time.Now().UTC().Truncate(time.Hour)
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, end.Add(-past*time.Hour), 7, 4, "cluster", "east").Run(int(time.Since(end.Add(-past * time.Hour)).Minutes()))
-	group, binary, url, folder := program.OpenFor(t), binary(t), database(t), t.TempDir()
+	group, binary, folder := program.OpenFor(t), binary(t), t.TempDir()
+	url, db := startPostgres(t).create(t, "gpuledger")
 	server := serve(t, group, "store", s, "")
 	start := func(name string) (*program.Program, string) {
 		address := program.AddressFor(t)
@@ -58,9 +59,9 @@ func TestRun(t *testing.T) {
 	}
 	var digests []string
 	for _, row := range rows(t, folder, "hours") {
-		digests = append(digests, "("+row["digest"]+","+row["revision"]+")")
+		digests = append(digests, row["digest"]+" | "+row["revision"])
 	}
-	if diff := cmp.Diff(digests, query(t, url, "select digest, revision from gpuledger.hours order by hour")); diff != "" || len(digests) < past-1 {
+	if diff := cmp.Diff(digests, db.rows(t, "select digest, revision from hours order by hour")); diff != "" || len(digests) < past-1 {
 		t.Errorf("hours (-folder +database):\n%s", diff)
 	}
 }

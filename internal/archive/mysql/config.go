@@ -1,0 +1,51 @@
+package mysql
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// parse returns the configuration of the driver for a URL such as
+// mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are those of the driver.
+// Errors have no password.
+func parse(text, passwordFile string) (*mysql.Config, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
+		return nil, errors.New("must be a URL such as mysql://archive@db.example.com/gpuledger")
+	}
+	config, err := mysql.ParseDSN("/?" + u.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	config.Net, config.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
+	if config.DBName = strings.TrimPrefix(u.Path, "/"); config.DBName == "" {
+		return nil, errors.New("no database is given: must be a URL such as mysql://archive@db.example.com/gpuledger")
+	}
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	if passwordFile != "" {
+		password, err := os.ReadFile(passwordFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the password: %w", err)
+		}
+		config.Passwd = strings.TrimRight(string(password), "\r\n")
+	}
+	// Like clients of MySQL: TLS where the server supports it. The server is verified with tls=true.
+	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
+	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
+	config.ParseTime, config.Loc = true, time.UTC
+	config.Logger = &mysql.NopLogger{} // errors are returned
+	if config.Params == nil {
+		config.Params = make(map[string]string)
+	}
+	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // an error for a text that is too long
+	return config, nil
+}

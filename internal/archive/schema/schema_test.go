@@ -1,0 +1,101 @@
+package schema_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/mysql"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/schema"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+var (
+	created = regexp.MustCompile(`(?s)create table if not exists (\w+) \((.*?)\n\)`)
+	altered = regexp.MustCompile(`(?s)alter table (\w+)\s(.*?);\n`)
+	added   = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?:,\n|$)`)
+)
+
+// columns returns the columns of the tables, with their types, as the migrations create them.
+func columns(t *testing.T, migrations []schema.Migration, err error) map[string][]string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]string)
+	for _, m := range migrations {
+		for _, found := range created.FindAllStringSubmatch(m.SQL, -1) {
+			for line := range strings.Lines(strings.TrimSpace(found[2])) {
+				line = strings.Trim(line, " ,\n")
+				if !strings.HasPrefix(line, "primary key") && !strings.HasPrefix(line, "index") {
+					all[found[1]] = append(all[found[1]], line)
+				}
+			}
+		}
+		for _, found := range altered.FindAllStringSubmatch(m.SQL, -1) {
+			for _, column := range added.FindAllStringSubmatch(found[2], -1) {
+				all[found[1]] = append(all[found[1]], column[1])
+			}
+		}
+	}
+	return all
+}
+
+// TestColumns checks that the migrations create the columns of all tables, in their order.
+func TestColumns(t *testing.T) {
+	postgresMigrations, postgresErr := postgres.Migrations()
+	mysqlMigrations, mysqlErr := mysql.Migrations()
+	tests := []struct {
+		name  string
+		found map[string][]string
+		types map[table.Type][]string
+	}{
+		{
+			"postgres", columns(t, postgresMigrations, postgresErr),
+			map[table.Type][]string{table.Text: {"text not null"}, table.Int: {"bigint not null"}, table.Time: {"timestamptz", "timestamptz not null"}},
+		},
+		{
+			"mysql", columns(t, mysqlMigrations, mysqlErr),
+			map[table.Type][]string{table.Text: {"varchar(255) not null", "text not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
+		},
+	}
+	for _, tt := range tests {
+		for _, table := range table.All {
+			names := []string{}
+			for _, column := range tt.found[table.Name] {
+				name, kind, _ := strings.Cut(column, " ")
+				if name == "n" {
+					continue // numbers the rows in MySQL
+				}
+				names = append(names, name)
+				if i := slices.Index(table.Names(), name); i >= 0 && !slices.Contains(tt.types[table.Columns[i].Type], kind) {
+					t.Errorf("%s: column %s.%s is %q, want one of %q", tt.name, table.Name, name, kind, tt.types[table.Columns[i].Type])
+				}
+			}
+			if diff := cmp.Diff(table.Names(), names); diff != "" {
+				t.Errorf("%s: columns of %s (-table +migrations):\n%s", tt.name, table.Name, diff)
+			}
+		}
+	}
+}
+
+// TestLoad checks the order of migrations, and the error for a missing one.
+func TestLoad(t *testing.T) {
+	files := fstest.MapFS{"m/002_b.sql": {Data: []byte("b;\n")}, "m/001_a.sql": {Data: []byte("-- A.\na;\na2;\n")}}
+	got, err := schema.Load(files, "m")
+	if diff := cmp.Diff([]schema.Migration{{Version: 1, SQL: "-- A.\na;\na2;\n"}, {Version: 2, SQL: "b;\n"}}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{"-- Version 1.\n\n-- A.\na", "a2", "-- Version 2.\n\nb", "c"}, schema.Statements(schema.Script(got, "c;\n"))); diff != "" {
+		t.Errorf("statements (-want +got):\n%s", diff)
+	}
+	delete(files, "m/001_a.sql")
+	if _, err := schema.Load(files, "m"); err == nil || !strings.Contains(err.Error(), "002_b.sql is not migration 1") {
+		t.Errorf("error of a gap is %v", err)
+	}
+}

@@ -1,0 +1,138 @@
+-- The views, in the dialect of MySQL and MariaDB; PostgreSQL differs in the date in UTC. A change of a view needs a migration, which
+-- may have no statements: the views are created again after it.
+
+-- The charges and their corrections. Revision is 0 for charges.
+create or replace view billed as
+select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms
+from charges
+union all
+select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms
+from corrections;
+
+-- The amounts of each day in UTC. The energy of all rows is that of all boards.
+create or replace view statements as
+select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
+  sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms
+from billed
+group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason;
+
+-- The use of each GPU by each pod, from its first to its last hour.
+create or replace view allocations as
+select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
+  max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
+  min(hour) as first_hour, max(hour) as last_hour,
+  sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms
+from billed
+where reason = ''
+group by cluster, node, uuid, namespace, pod, pod_uid;
+
+-- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or missing in a filed hour of its cluster:
+-- missing_since is that hour, null while the GPU is there. The event at its start is seen, moved or returned. An attribute of a place
+-- may become known during a stay.
+create or replace view placements as
+with readings as (
+  select gpu_hours.*, filed.previous_hour, filed.next_hour,
+    lag(hour) over gpu as last_hour, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
+    lag(system_uuid) over gpu as last_system_uuid, lag(chassis_serial) over gpu as last_chassis_serial,
+    lag(chassis_slot) over gpu as last_chassis_slot, lag(pci_bus_id) over gpu as last_pci_bus_id
+  from gpu_hours
+  join (
+    select cluster, hour, lag(hour) over cluster_hours as previous_hour, lead(hour) over cluster_hours as next_hour
+    from hours window cluster_hours as (partition by cluster order by hour)
+  ) as filed using (cluster, hour)
+  where scrapes > 0
+  window gpu as (partition by uuid order by hour, first_seen)
+), starts as (
+  select readings.*, case
+    when last_hour is null then 'seen'
+    when cluster <> last_cluster or node <> last_node
+      or system_uuid <> last_system_uuid and '' not in (system_uuid, last_system_uuid)
+      or chassis_serial <> last_chassis_serial and '' not in (chassis_serial, last_chassis_serial)
+      or chassis_slot <> last_chassis_slot and '' not in (chassis_slot, last_chassis_slot)
+      or pci_bus_id <> last_pci_bus_id and '' not in (pci_bus_id, last_pci_bus_id) then 'moved'
+    when last_hour < previous_hour then 'returned'
+    end as start_event
+  from readings
+), stays as (
+  select starts.*, count(start_event) over (partition by uuid order by hour, first_seen) as stay from starts
+)
+select cluster, node, max(system_uuid) as system_uuid, max(machine) as machine, max(chassis_serial) as chassis_serial,
+  max(chassis_slot) as chassis_slot, max(tray_index) as tray_index, max(pci_bus_id) as pci_bus_id,
+  uuid, max(max(serial)) over (partition by uuid) as serial, max(model) as model, stay, max(start_event) as start_event,
+  min(first_seen) as first_seen, max(last_seen) as last_seen,
+  case when max(next_hour) > max(hour) then max(next_hour) end as missing_since, sum(energy_mj) as energy_mj
+from stays
+group by cluster, node, uuid, stay;
+
+-- The events of boards. replaced: another board was in this place before. lost: the board is in no place in a filed hour.
+create or replace view board_events as
+with stays as (
+  select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
+    lag(chassis_slot) over gpu as last_slot, lag(uuid) over place as last_uuid, lag(serial) over place as last_serial
+  from placements
+  window gpu as (partition by uuid order by stay),
+    place as (partition by cluster, node, system_uuid, pci_bus_id order by first_seen)
+)
+select first_seen as event_time, start_event as event, cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial,
+  last_cluster as previous_cluster, last_node as previous_node, last_slot as previous_slot, null as previous_uuid, null as previous_serial
+from stays
+union all
+select first_seen, 'replaced', cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, last_uuid, last_serial
+from stays where last_uuid <> uuid and pci_bus_id <> ''
+union all
+select last_seen, 'lost', cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, null, null
+from stays where missing_since is not null and (seen_again is null or seen_again > missing_since + interval '1' hour);
+
+-- Readings of serial numbers, in the columns of gpuid.
+create or replace view serials as
+select cluster, node, coalesce(nullif(machine, ''), system_uuid) as machine, 'gpuledger' as source, chassis_serial as chassis, serial as gpu,
+  last_seen as read_time
+from gpu_hours
+where serial <> '' and scrapes > 0;
+
+-- The tables of Primus-Lens, with the columns that the archive has. Times are full hours. What is in the newest filed hour runs.
+create or replace view gpu_workload as
+select cluster, kind, namespace, name, uid, max(parent_uid) as parent_uid, min(workloads.hour) as created_at, max(workloads.hour) as updated_at,
+  case when max(workloads.hour) < max(newest.hour) then max(workloads.hour) + interval '1' hour end as end_at
+from workloads
+join (select cluster, max(hour) as hour from hours group by cluster) as newest using (cluster)
+group by cluster, kind, namespace, name, uid;
+
+create or replace view pod_resource as
+select cluster, pod_uid as uid, model as gpu_model, count(distinct uuid) as gpu_allocated, min(first_hour) as created_at,
+  case when max(last_hour) < max(newest.hour) then max(last_hour) + interval '1' hour end as end_at
+from allocations
+join (select uuid, max(model) as model from gpu_hours group by uuid) as models using (uuid)
+join (select cluster, max(hour) as hour from hours group by cluster) as newest using (cluster)
+group by cluster, pod_uid, model;
+
+create or replace view gpu_pods as
+select pods.cluster, pods.namespace, pods.pod as name, max(pods.node) as node_name, pods.pod_uid as uid,
+  coalesce(max(held.gpus), 0) as gpu_allocated, max(pods.hour) = max(newest.hour) and max(pods.node) <> '' as running,
+  max(pods.hour) < max(newest.hour) as deleted, max(owners.uid) as owner_uid, min(pods.hour) as created_at, max(pods.hour) as updated_at
+from pods
+join (select cluster, max(hour) as hour from hours group by cluster) as newest on newest.cluster = pods.cluster
+left join (select cluster, uid, sum(gpu_allocated) as gpus from pod_resource group by cluster, uid) as held
+  on held.cluster = pods.cluster and held.uid = pods.pod_uid
+left join workloads as owners on owners.cluster = pods.cluster and owners.hour = pods.hour and owners.kind = pods.owner_kind
+  and owners.namespace = pods.namespace and owners.name = pods.owner_name
+group by pods.cluster, pods.namespace, pods.pod, pods.pod_uid;
+
+-- Pods by workload at each level.
+create or replace view workload_pod_reference as
+with recursive owners as (
+  select cluster, owner_uid as workload_uid, uid as pod_uid from gpu_pods where owner_uid is not null
+  union
+  select cluster, workload_uid, pod_uid from pods where workload_uid <> ''
+), levels as (
+  select cluster, workload_uid, pod_uid from owners
+  union
+  select levels.cluster, parents.parent_uid, levels.pod_uid
+  from levels join gpu_workload as parents on parents.cluster = levels.cluster and parents.uid = levels.workload_uid
+  where parents.parent_uid <> ''
+)
+select cluster, workload_uid, pod_uid from levels;

@@ -1,0 +1,346 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// databases is a kind of database server.
+type databases struct {
+	name, flag string
+	// start starts a server.
+	start func(t *testing.T) *server
+	// sink opens a database as the archive does.
+	sink func(ctx context.Context, url string) (closer, error)
+}
+
+var kinds = []databases{
+	{"PostgreSQL", "--postgres.url", startPostgres, openPostgres},
+	{"MariaDB", "--mysql.url", startMariaDB, openMariaDB},
+}
+
+type closer interface {
+	sinktest.Sink
+	Close() error
+}
+
+// server is a database server that can be stopped and started again.
+type server struct {
+	*exec.Cmd
+	ended   <-chan struct{}
+	command func() *exec.Cmd
+	ready   func(ctx context.Context) error
+	// create creates an empty database. The URL is that of the flag; queries name the tables
+	// without a schema.
+	create func(t *testing.T, name string) (url string, db query)
+	// elsewhere queries a database in a session whose time zone is not UTC.
+	elsewhere func(name string) query
+	// script runs a script with the client program of the database.
+	script func(t *testing.T, name, script string)
+	// stranger creates a user who may read and write the tables of a database, but not change them.
+	// It returns the URL.
+	stranger func(t *testing.T, name string) string
+}
+
+// start starts the server, or starts it again.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.Cmd = s.command()
+	log := &strings.Builder{}
+	s.Stdout, s.Stderr = log, log
+	started, ended := make(chan error), make(chan struct{})
+	go func(c *exec.Cmd) {
+		runtime.LockOSThread() // the server is killed when its thread ends
+		started <- c.Start()
+		_ = c.Wait()
+		close(ended)
+	}(s.Cmd)
+	check(t, <-started)
+	s.ended = ended
+	t.Cleanup(func() {
+		s.stop()
+		if t.Failed() {
+			t.Logf("the log of the database:\n%s", log)
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
+		err := s.ready(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *server) stop() {
+	_ = s.Process.Kill()
+	<-s.ended
+}
+
+// unprivileged returns a folder, and what lets a program run in it as a user. Database servers
+// refuse to run as root.
+func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
+	t.Helper()
+	dir = t.TempDir()
+	attr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() == 0 {
+		owner, err := user.Lookup(name)
+		check(t, err)
+		uid, _ := strconv.Atoi(owner.Uid)
+		gid, _ := strconv.Atoi(owner.Gid)
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		check(t, os.Chown(dir, uid, gid))
+		check(t, os.Chmod(filepath.Dir(dir), 0o755))
+	}
+	return dir, attr
+}
+
+// query runs a query and returns its rows as text.
+type query func(ctx context.Context, text string) ([]string, error)
+
+// rows returns the rows of a query, nil without rows.
+func (q query) rows(t *testing.T, text string) []string {
+	t.Helper()
+	lines, err := q(t.Context(), text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return lines
+}
+
+// line returns the values of a row as text, times without seconds.
+func line(values []any, isDate func(i int) bool) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		switch v := value.(type) {
+		case nil:
+			texts[i] = "-"
+		case bool:
+			texts[i] = map[bool]string{false: "0", true: "1"}[v]
+		case []byte:
+			texts[i] = string(v)
+		case time.Time:
+			texts[i] = v.UTC().Format("2006-01-02 15:04")
+			if isDate(i) {
+				texts[i] = v.Format(time.DateOnly)
+			}
+		default:
+			texts[i] = fmt.Sprint(v)
+		}
+	}
+	return strings.Join(texts, " | ")
+}
+
+// TestDatabases checks that databases have the same hours as a folder, also after kills at random
+// moments, what their views return, and that a database that was down has all hours later.
+func TestDatabases(t *testing.T) {
+	s := foldtest.NewStore()
+	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
+	fleet.Run(hours * 60)
+	store := "--store.url=" + serve(t, program.OpenFor(t), "store", s, "").URL()
+	binary := binary(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			url, db := server.create(t, "gpuledger")
+			folder := t.TempDir()
+			for range *kills {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(500))*time.Millisecond)
+				_, _ = once(ctx, binary, folder, store, kind.flag+"="+url, "--again")
+				cancel()
+				whole(t, db)
+			}
+			server.stop()
+			if out, err := once(t.Context(), binary, folder, store, kind.flag+"="+url); err == nil || !strings.Contains(string(out), kind.flag) {
+				t.Errorf("without the server: %v\n%s", err, out)
+			}
+			server.start(t)
+			if out, err := once(t.Context(), binary, folder, store, kind.flag+"="+url); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			equal(t, folder, db)
+			boards(t, fleet, db)
+			testRights(t, kind, server, folder, func(args ...string) (string, error) {
+				out, err := once(t.Context(), binary, folder, append(args, store)...)
+				return string(out), err
+			})
+		})
+	}
+}
+
+// whole checks that every hour in the manifest is complete, and that no other hour has rows.
+func whole(t *testing.T, db query) {
+	t.Helper()
+	lines, err := db(t.Context(), `select filed.hour, filed.gpus, g.n, filed.charges, c.n, filed.energy_mj, c.energy_mj from hours as filed
+		left join (select hour, count(*) as n from gpu_hours group by hour) as g on g.hour = filed.hour
+		left join (select hour, count(*) as n, sum(energy_mj) as energy_mj from charges group by hour) as c on c.hour = filed.hour
+		where filed.gpus <> coalesce(g.n, 0) or filed.charges <> coalesce(c.n, 0) or filed.energy_mj <> coalesce(c.energy_mj, 0)
+		union all select hour, 0, 0, 0, 0, 0, 0 from charges where hour not in (select hour from hours)`)
+	if err == nil && len(lines) > 0 { // an error: the tables are not created yet
+		t.Errorf("incomplete hours:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// equal checks that a database has the hours of a folder.
+func equal(t *testing.T, folder string, db query) {
+	t.Helper()
+	var want []string
+	for _, row := range rows(t, folder, "hours") {
+		want = append(want, row["digest"]+" | "+row["energy_mj"]+" | "+row["gpus"]+" | "+row["charges"])
+	}
+	if len(want) != hours {
+		t.Errorf("%d hours are filed, want %d", len(want), hours)
+	}
+	if diff := cmp.Diff(want, db.rows(t, "select digest, energy_mj, gpus, charges from hours order by hour")); diff != "" {
+		t.Errorf("hours (-folder +database):\n%s", diff)
+	}
+	for _, table := range []string{"gpu_hours", "charges", "pods", "workloads"} {
+		want := strconv.Itoa(len(rows(t, folder, table)))
+		if got := strings.Join(db.rows(t, "select count(*) from "+table), ""); got != want {
+			t.Errorf("%s rows of %s, want %s", got, table, want)
+		}
+	}
+}
+
+// boards checks the energy of boards in tables and views.
+func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
+	t.Helper()
+	var want []string
+	total := int64(0)
+	for _, n := range fleet.Nodes {
+		want = append(want, n.Name+" | "+strconv.FormatInt(n.Board, 10))
+		total += n.Board
+	}
+	for _, from := range []string{"gpu_hours", "charges", "billed", "placements"} {
+		text := "select node, sum(energy_mj) from " + from + " group by node order by node"
+		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
+			t.Errorf("%s (-scraped +filed):\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{"select sum(energy_mj) from statements", "select sum(energy_mj) from hours"} {
+		if diff := cmp.Diff([]string{strconv.FormatInt(total, 10)}, db.rows(t, text)); diff != "" {
+			t.Errorf("%s (-scraped +filed):\n%s", text, diff)
+		}
+	}
+}
+
+// testRights checks that an administrator can create the tables by the printed script, that a user
+// who must not change them can file, and what the error is without tables.
+func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
+	t.Helper()
+	_, db := server.create(t, "scripted")
+	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
+	script, err := exec.Command(binary(t), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
+	check(t, err)
+	for range 2 {
+		server.script(t, "scripted", string(script))
+	}
+	if out, err := file(kind.flag + "=" + server.stranger(t, "scripted")); err != nil {
+		t.Fatalf("with an existing schema: %v\n%s", err, out)
+	}
+	equal(t, folder, db)
+	server.create(t, "empty")
+	if out, err := file(kind.flag + "=" + server.stranger(t, "empty")); err == nil || !strings.Contains(out, "let an administrator run the output of gpuledger-archive schema") {
+		t.Errorf("without the right to create tables: %v\n%s", err, out)
+	}
+}
+
+// TestSinks runs the acceptance test of sinks, with long names and texts of other scripts.
+func TestSinks(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			count := 0
+			sinktest.Test(t, func(t *testing.T) sinktest.Sink {
+				count++
+				url, _ := server.create(t, "sink"+strconv.Itoa(count))
+				sink, err := kind.sink(t.Context(), url)
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				return sink
+			})
+			url, db := server.create(t, "large")
+			sink, err := kind.sink(t.Context(), url)
+			check(t, err)
+			h := large()
+			check(t, sink.Replace(t.Context(), h))
+			check(t, sink.Close())
+			want := fmt.Sprintf("%d | %d", len(h.Charges), len(h.Charges))
+			if got := strings.Join(db.rows(t, "select count(*), count(distinct pod) from charges where length(pod) = 253 and team = 'équipe 🎲' and workload_name in ('a', 'A')"), ""); got != want {
+				t.Errorf("charges: %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// large returns an hour with more rows than a statement inserts, and the longest names.
+func large() *table.Hour {
+	h := sinktest.Hour(sinktest.Noon, 7)
+	charge := h.Charges[0]
+	charge.Node, charge.Namespace, charge.PodUID, charge.Team = strings.Repeat("n", 253), strings.Repeat("s", 63), strings.Repeat("u", 36), "équipe 🎲"
+	h.Charges = nil
+	for i := range 2500 {
+		c := charge
+		c.Pod, c.WorkloadName = fmt.Sprintf("%0253d", i), []string{"a", "A"}[i%2]
+		h.Charges = append(h.Charges, c)
+	}
+	h.Digest = table.Digest(h.Hour)
+	return h
+}
+
+// TestConcurrent checks that programs that file the same hours at the same time wait for each other.
+func TestConcurrent(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			url, db := kind.start(t).create(t, "gpuledger")
+			failed := make(chan error)
+			const programs, count = 4, 20
+			for range programs {
+				go func() {
+					sink, err := kind.sink(t.Context(), url)
+					for i := 0; err == nil && i < count; i++ {
+						err = sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i%5)*time.Hour), int64(i)))
+					}
+					if sink != nil {
+						err = errors.Join(err, sink.Close())
+					}
+					failed <- err
+				}()
+			}
+			for range programs {
+				if err := <-failed; err != nil {
+					t.Error(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"5 | 5 | 85"}, db.rows(t, "select count(*), count(distinct hour), sum(energy_mj) from charges")); diff != "" {
+				t.Errorf("charges (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
