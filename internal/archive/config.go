@@ -22,6 +22,8 @@ type Config struct {
 	Folder, Postgres string
 	// Formats are the formats of files in the folder.
 	Formats cli.List
+	// S3 is a bucket to file the archive in.
+	S3 files.S3
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -69,6 +71,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Store.Register(fs)
 	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
 	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
+	c.S3.Register(fs)
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now")
