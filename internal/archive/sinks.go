@@ -41,6 +41,10 @@ var destinations = []destination{
 		func(_ context.Context, c *Config) (sink, error) { return files.Open(c.Folder, c.Formats) },
 	},
 	{
+		"s3.url", func(c *Config) bool { return c.S3.URL != "" },
+		func(ctx context.Context, c *Config) (sink, error) { return files.OpenS3(ctx, c.S3) },
+	},
+	{
 		"postgres.url", func(c *Config) bool { return c.Postgres != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return postgres.Open(ctx, c.Postgres) },
 	},

@@ -1,12 +1,11 @@
 package files
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -35,8 +34,8 @@ func writeCSV(w io.Writer, t table.Table, rows [][]any) error {
 	return out.Error()
 }
 
-func readCSV(file *os.File, t table.Table) (rows [][]any, err error) {
-	in := csv.NewReader(bufio.NewReader(file))
+func readCSV(data []byte, t table.Table) (rows [][]any, err error) {
+	in := csv.NewReader(bytes.NewReader(data))
 	head, err := in.Read()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

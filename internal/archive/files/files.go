@@ -1,24 +1,22 @@
-// Package files files the archive in a local folder, as CSV and Parquet. Each table has a folder,
-// with a file for each cluster and day, in the layout of Hive:
+// Package files files the archive as CSV and Parquet, in a local folder or in a bucket of an
+// S3-compatible store. Each table has a folder, with a file for each cluster and day, in the layout
+// of Hive:
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
 package files
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math/rand/v2"
 	"net/url"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -28,7 +26,7 @@ import (
 type format struct {
 	name  string // and the extension of its files
 	write func(w io.Writer, t table.Table, rows [][]any) error
-	read  func(file *os.File, t table.Table) ([][]any, error)
+	read  func(data []byte, t table.Table) ([][]any, error)
 }
 
 var formats = []format{{"csv", writeCSV, readCSV}, {"parquet", writeParquet, readParquet}}
@@ -42,20 +40,42 @@ func Formats() []string {
 	return all
 }
 
-// ErrLocked means that another process has the folder open.
-var ErrLocked = errors.New("another gpuledger-archive writes this folder")
-
-// Folder is a folder of the archive. Another process cannot open it at the same time.
-type Folder struct {
-	path    string
-	lock    *os.File
-	formats []format
+// bucket holds files by name. The tag of a file identifies its content; it is empty if there is no
+// file.
+type bucket interface {
+	// read returns a file and its tag, or no data if the file still has the known tag.
+	read(ctx context.Context, name, known string) (data []byte, tag string, err error)
+	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
+	// if the file has another tag.
+	write(ctx context.Context, name string, data []byte, tag string) (string, error)
+	Close() error
 }
 
-// Open creates a folder if it is missing, and locks it. Every table is written in each of the
-// formats.
-func Open(path string, names []string) (*Folder, error) {
-	var chosen []format
+var (
+	errChanged   = errors.New("another program changes it at the same time")
+	errContended = errors.New("another program files other data of the same hour at the same time")
+)
+
+// attempts is how often a file or an hour is written while other programs change it.
+const attempts = 20
+
+// The columns that every table has, and the one after them in corrections.
+const (
+	hourColumn     = 1
+	revisionColumn = 2
+)
+
+// Sink files the archive in a bucket.
+type Sink struct {
+	bucket  bucket
+	formats []format
+	shared  bool // other programs may write to the bucket
+}
+
+// newSink returns a sink. Every table is written in each of the formats.
+func newSink(b bucket, formats []format, shared bool) *Sink { return &Sink{b, formats, shared} }
+
+func choose(names []string) (chosen []format, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 		if i < 0 {
@@ -66,27 +86,16 @@ func Open(path string, names []string) (*Folder, error) {
 	if len(chosen) == 0 {
 		return nil, errors.New("no format is given")
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close()
-		return nil, fmt.Errorf("lock %s: %w: %w", path, err, ErrLocked)
-	}
-	return &Folder{path, lock, chosen}, nil
+	return chosen, nil
 }
 
-// Close unlocks the folder.
-func (f *Folder) Close() error { return f.lock.Close() }
+// Close closes the bucket.
+func (s *Sink) Close() error { return s.bucket.Close() }
 
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed in all formats.
-func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
-	for i, as := range f.formats {
-		rows, err := f.hour(as, table.Hours, cluster, hour)
+func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
+	for i, as := range s.formats {
+		rows, err := s.hour(ctx, as, table.Hours, cluster, hour)
 		if err != nil {
 			return table.Filed{}, err
 		}
@@ -102,121 +111,185 @@ func (f *Folder) Filed(_ context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
-// the manifest is complete, also after a crash.
-func (f *Folder) Replace(_ context.Context, h *table.Hour) error {
-	for _, as := range f.formats {
-		if err := f.replace(as, table.Hours, h, nil); err != nil {
-			return err
-		}
-		for _, t := range append(slices.Clone(table.Data), table.Hours) {
-			if err := f.replace(as, t, h, t.Rows(h)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// change returns the new rows of an hour in a table.
+type change struct {
+	table table.Table
+	rows  func(old [][]any) [][]any
 }
 
-// Charges returns the filed charges of an hour, and its corrections.
-func (f *Folder) Charges(_ context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+// Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
+// the manifest is complete, also after a crash.
+func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
+	none := func([][]any) [][]any { return nil }
+	changes := []change{{table.Hours, none}, {table.Corrections, none}}
+	for _, t := range append(slices.Clone(table.Data), table.Hours) {
+		changes = append(changes, change{t, func([][]any) [][]any { return t.Rows(h) }})
+	}
+	return s.apply(ctx, h, changes)
+}
+
+// Charges returns the filed charges of an hour, and its corrections. Corrections of a later
+// revision than that in the manifest are left from a crash.
+func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+	filed, err := s.Filed(ctx, cluster, hour)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range []table.Table{table.Charges, table.Corrections} {
-		rows, err := f.hour(f.formats[0], t, cluster, hour)
+		rows, err := s.hour(ctx, s.formats[0], t, cluster, hour)
 		if err != nil {
 			return nil, err
 		}
 		for _, row := range rows {
-			charges = append(charges, table.ChargeIn(t, row))
+			if t.Name == table.Charges.Name || row[revisionColumn].(int64) <= filed.Revision {
+				charges = append(charges, table.ChargeIn(t, row))
+			}
 		}
 	}
 	return charges, nil
 }
 
 // Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
-func (f *Folder) Correct(_ context.Context, h *table.Hour) error {
-	for _, as := range f.formats {
-		earlier, err := f.hour(as, table.Corrections, h.Cluster, h.Start)
+func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
+	return s.apply(ctx, h, []change{
+		{table.Corrections, func(old [][]any) [][]any {
+			earlier := slices.DeleteFunc(old, func(row []any) bool { return row[revisionColumn].(int64) >= h.Revision })
+			return append(earlier, table.Corrections.Rows(h)...)
+		}},
+		{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }},
+	})
+}
+
+// apply makes changes in their order. In a shared bucket it checks afterwards that they were all
+// kept: two programs may file different data of an hour at the same time, and the one that ends
+// last repeats its changes.
+func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error {
+	for range attempts {
+		tags := make(map[string]string)
+		for _, as := range s.formats {
+			for _, c := range changes {
+				name := file(as, c.table, h.Cluster, h.Start)
+				tag, err := s.update(ctx, as, name, h.Start, c)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				tags[name] = tag
+			}
+		}
+		if !s.shared {
+			return nil
+		}
+		if kept, err := s.kept(ctx, h, changes, tags); err != nil || kept {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// update changes the rows of an hour in a file, and returns the file's tag.
+func (s *Sink) update(ctx context.Context, as format, name string, hour time.Time, c change) (string, error) {
+	for range attempts {
+		all, tag, err := s.read(ctx, as, c.table, name, "")
 		if err != nil {
-			return err
+			return "", err
 		}
-		if err := f.replace(as, table.Corrections, h, append(earlier, table.Corrections.Rows(h)...)); err != nil {
-			return err
+		n := len(all)
+		rows := c.rows(of(all, hour))
+		all = slices.DeleteFunc(all, func(row []any) bool { return row[hourColumn].(time.Time).Equal(hour) })
+		if len(all) == n && len(rows) == 0 {
+			return tag, nil
 		}
-		if err := f.replace(as, table.Hours, h, table.Hours.Rows(h)); err != nil {
-			return err
+		all = append(all, rows...)
+		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		var data bytes.Buffer
+		if err := as.write(&data, c.table, all); err != nil {
+			return "", err
+		}
+		if tag, err = s.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
+			return tag, err
+		}
+		if err := pause(ctx); err != nil {
+			return "", err
 		}
 	}
-	return nil
+	return "", errChanged
 }
 
-func (f *Folder) hour(as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
-	rows, err := f.read(as, t, cluster, hour)
-	return slices.DeleteFunc(rows, func(row []any) bool { return !row[1].(time.Time).Equal(hour) }), err
-}
-
-// replace writes the file of a day again, with other rows of the hour.
-func (f *Folder) replace(as format, t table.Table, h *table.Hour, rows [][]any) error {
-	all, err := f.read(as, t, h.Cluster, h.Start)
-	if err != nil {
-		return err
+// kept reports whether files have the rows of the changes, the last change of each table. Files
+// that still have their tags are not read.
+func (s *Sink) kept(ctx context.Context, h *table.Hour, changes []change, tags map[string]string) (bool, error) {
+	last := make(map[string]change)
+	for _, c := range changes {
+		last[c.table.Name] = c
 	}
-	n := len(all)
-	all = slices.DeleteFunc(all, func(row []any) bool { return row[1].(time.Time).Equal(h.Start) })
-	if len(all) == n && len(rows) == 0 {
+	for _, as := range s.formats {
+		for _, c := range last {
+			name := file(as, c.table, h.Cluster, h.Start)
+			all, tag, err := s.read(ctx, as, c.table, name, tags[name])
+			if err != nil {
+				return false, err
+			}
+			if found := of(all, h.Start); tag != tags[name] && !same(found, c.rows(slices.Clone(found))) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// same reports whether rows have the same values.
+func same(a, b [][]any) bool {
+	return slices.EqualFunc(a, b, func(a, b []any) bool {
+		return slices.EqualFunc(a, b, func(a, b any) bool { return table.Format(a) == table.Format(b) })
+	})
+}
+
+// pause waits for a random time, so that programs that change the same file get out of step.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(rand.N(200 * time.Millisecond)):
 		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	all = append(all, rows...)
-	slices.SortStableFunc(all, func(a, b []any) int { return a[1].(time.Time).Compare(b[1].(time.Time)) })
-	return f.write(as, t, f.file(as, t, h.Cluster, h.Start), all)
 }
 
-func (f *Folder) file(as format, t table.Table, cluster string, hour time.Time) string {
-	return filepath.Join(f.path, t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.UTC().Format(time.DateOnly), t.Name+"."+as.name)
+// hour returns the rows of an hour.
+func (s *Sink) hour(ctx context.Context, as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
+	name := file(as, t, cluster, hour)
+	rows, _, err := s.read(ctx, as, t, name, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return of(rows, hour), nil
 }
 
-// read returns the rows of a day, none if there is no file.
-func (f *Folder) read(as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
-	path := f.file(as, t, cluster, hour)
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// of returns the rows of an hour.
+func of(rows [][]any, hour time.Time) [][]any {
+	var all [][]any
+	for _, row := range rows {
+		if row[hourColumn].(time.Time).Equal(hour) {
+			all = append(all, row)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	rows, err := as.read(file, t)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return rows, nil
+	return all
 }
 
-// write replaces a file at once: readers have the old one or the new one.
-func (f *Folder) write(as format, t table.Table, path string, rows [][]any) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// read returns the rows of a file and its tag: no rows if there is no file, or if it still has the
+// known tag.
+func (s *Sink) read(ctx context.Context, as format, t table.Table, name, known string) (rows [][]any, tag string, err error) {
+	data, tag, err := s.bucket.read(ctx, name, known)
+	if err != nil || tag == known {
+		return nil, tag, err
 	}
-	next, err := os.Create(path + ".next")
-	if err != nil {
-		return err
-	}
-	defer next.Close()
-	if err := cmp.Or(as.write(next, t, rows), next.Sync()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(next.Name(), path); err != nil {
-		return err
-	}
-	return sync(dir)
+	rows, err = as.read(data, t)
+	return rows, tag, err
 }
 
-// sync makes a rename durable.
-func sync(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// file returns the name of the file of a day.
+func file(as format, t table.Table, cluster string, hour time.Time) string {
+	return path.Join(t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.UTC().Format(time.DateOnly), t.Name+"."+as.name)
 }

@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, path string, formats ...string) *files.Folder {
+func open(t *testing.T, path string, formats ...string) *files.Sink {
 	t.Helper()
 	if formats == nil {
 		formats = []string{"csv"}
@@ -117,6 +118,36 @@ func TestOtherColumns(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {
 		t.Errorf("file was changed to %q, error %v", text, err)
+	}
+}
+
+// TestDamaged checks that a damaged file is no panic, and that a Parquet file that is cut off is an
+// error, and not replaced.
+func TestDamaged(t *testing.T) {
+	for _, format := range files.Formats() {
+		dir := t.TempDir()
+		f := open(t, dir, format)
+		check(t, f.Replace(t.Context(), hour(noon, 7)))
+		path := filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges."+format)
+		whole, err := os.ReadFile(path)
+		check(t, err)
+		for n := 0; n < len(whole); n += 11 {
+			flipped := bytes.Clone(whole)
+			flipped[n] ^= 0xff
+			check(t, os.WriteFile(path, flipped, 0o600))
+			_, _ = f.Charges(t.Context(), "east/1", noon)
+			check(t, os.WriteFile(path, whole[:n], 0o600))
+			if _, err := f.Charges(t.Context(), "east/1", noon); err == nil && format == "parquet" {
+				t.Fatalf("no error of a file that ends at %d", n)
+			}
+		}
+		check(t, os.WriteFile(path, whole[:len(whole)/3], 0o600))
+		if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "charges."+format) {
+			t.Errorf("error of a damaged file is %v, want one with its name", err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole[:len(whole)/3]) {
+			t.Errorf("a damaged %s file was changed, error %v", format, err)
+		}
 	}
 }
 

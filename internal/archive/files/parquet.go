@@ -1,10 +1,10 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"time"
 
@@ -56,12 +56,13 @@ func valueOf(value any, column int) parquet.Value {
 	return parquet.ByteArrayValue([]byte(value.(string))).Level(0, 0, column)
 }
 
-func readParquet(file *os.File, t table.Table) (rows [][]any, err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	opened, err := parquet.OpenFile(file, info.Size())
+func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
+	defer func() { // the library panics at some damaged files
+		if p := recover(); p != nil {
+			rows, err = nil, fmt.Errorf("invalid Parquet file: %v", p)
+		}
+	}()
+	opened, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
 	}

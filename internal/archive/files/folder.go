@@ -1,0 +1,93 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked means that another process has the folder open.
+var ErrLocked = errors.New("another gpuledger-archive writes this folder")
+
+// folder is a local folder, locked by this process.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+// present is the tag of every file in a folder: only this process changes them.
+const present = "present"
+
+// Open returns a sink in a local folder, which is created if it is missing, and locked: another
+// process cannot open it at the same time. Every table is written in each of the formats.
+func Open(path string, names []string) (*Sink, error) {
+	formats, err := choose(names)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("lock %s: %w: %w", path, err, ErrLocked)
+	}
+	return newSink(&folder{path, lock}, formats, false), nil
+}
+
+// Close unlocks the folder.
+func (f *folder) Close() error { return f.lock.Close() }
+
+func (f *folder) read(_ context.Context, name, _ string) (data []byte, tag string, err error) {
+	data, err = os.ReadFile(filepath.Join(f.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", nil
+	}
+	return data, present, err
+}
+
+func (f *folder) write(_ context.Context, name string, data []byte, _ string) (string, error) {
+	path := filepath.Join(f.path, name)
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := create(path+".next", data); err != nil {
+		return "", err
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		return "", err
+	}
+	return present, sync(dir)
+}
+
+// create writes a durable file.
+func create(path string, data []byte) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// sync makes a rename durable.
+func sync(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

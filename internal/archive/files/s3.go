@@ -1,0 +1,191 @@
+package files
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// S3 is the configuration of an S3-compatible store from the flags.
+type S3 struct {
+	URL, Endpoint, Region, Lookup string
+	Formats                       cli.List
+}
+
+var lookups = map[string]minio.BucketLookupType{"auto": minio.BucketLookupAuto, "path": minio.BucketLookupPath, "dns": minio.BucketLookupDNS}
+
+// Register adds the flags with their defaults.
+func (c *S3) Register(fs *flag.FlagSet) {
+	c.Formats = cli.List{"parquet"}
+	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials are read from AWS's variables and files, or from the metadata of the container or machine")
+	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
+	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is AWS_REGION, AWS_DEFAULT_REGION, or the store's answer")
+	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
+	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
+}
+
+// requestTimeout is the time limit of a request to the store, repetitions included.
+const requestTimeout = 2 * time.Minute
+
+// objects is a bucket in an S3-compatible store. Tags are ETags.
+type objects struct {
+	client *minio.Core
+	bucket string
+	prefix string
+}
+
+// OpenS3 returns a sink in a bucket of an S3-compatible store. Several programs can use the bucket
+// at the same time: the store rejects a write of a file that another program has changed.
+func OpenS3(ctx context.Context, c S3) (*Sink, error) {
+	formats, err := choose(c.Formats)
+	if err != nil {
+		return nil, err
+	}
+	o, err := newObjects(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.probe(ctx); err != nil {
+		return nil, err
+	}
+	return newSink(o, formats, true), nil
+}
+
+func newObjects(c S3) (*objects, error) {
+	at, err := parseURL(c.URL, "s3")
+	if err != nil || at.Scheme != "s3" {
+		return nil, errors.New("must be a URL such as s3://bucket/prefix, without credentials")
+	}
+	endpoint := c.Endpoint
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	store, err := parseURL(endpoint, "http", "https")
+	if err != nil || strings.Trim(store.Path, "/") != "" {
+		return nil, errors.New("--s3.endpoint must be a URL such as https://s3.example.com:9000, without path and credentials")
+	}
+	lookup, ok := lookups[c.Lookup]
+	if !ok {
+		return nil, fmt.Errorf("--s3.lookup=%s: must be one of %s", c.Lookup, strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
+	}
+	client, err := minio.NewCore(store.Host, &minio.Options{
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+		Secure:       store.Scheme == "https",
+		Region:       cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		BucketLookup: lookup,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &objects{client, at.Host, strings.Trim(at.Path, "/")}, nil
+}
+
+// parseURL parses a URL of a host. Errors do not repeat it, since it may contain a password.
+func parseURL(text string, schemes ...string) (*url.URL, error) {
+	at, err := url.Parse(text)
+	if err != nil || !slices.Contains(schemes, at.Scheme) || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+		return nil, errors.New("invalid URL")
+	}
+	return at, nil
+}
+
+// probe checks the credentials and the bucket, and that the store supports conditional writes: it
+// must reject a new version of an object that does not exist.
+func (o *objects) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	value, err := o.client.GetCreds()
+	if err != nil {
+		return err
+	}
+	if value.AccessKeyID == "" {
+		return errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, or a role of the container or machine")
+	}
+	exists, err := o.client.BucketExists(ctx, o.bucket)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", o.bucket, err)
+	}
+	if !exists {
+		return fmt.Errorf("bucket %s does not exist", o.bucket)
+	}
+	_, err = o.write(ctx, ".gpuledger-archive", nil, "00000000000000000000000000000000")
+	switch {
+	case err == nil:
+		return errors.New("the store ignores If-Match, so two programs could overwrite each other's rows: use a store that supports conditional writes")
+	case errors.Is(err, errChanged):
+		return nil
+	}
+	return fmt.Errorf("test a conditional write to the bucket %s: %w", o.bucket, err)
+}
+
+// Close does nothing.
+func (o *objects) Close() error { return nil }
+
+func (o *objects) read(ctx context.Context, name, known string) (data []byte, tag string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var options minio.GetObjectOptions
+	if known != "" {
+		if err := options.SetMatchETagExcept(known); err != nil {
+			return nil, "", err
+		}
+	}
+	body, info, _, err := o.client.GetObject(ctx, o.bucket, path.Join(o.prefix, name), options)
+	switch {
+	case status(err) == http.StatusNotModified:
+		return nil, known, nil
+	case missing(err):
+		return nil, "", nil
+	case err != nil:
+		return nil, "", err
+	}
+	defer body.Close()
+	if info.ETag == "" {
+		return nil, "", errors.New("the store returns no ETag")
+	}
+	data, err = io.ReadAll(body)
+	return data, info.ETag, err
+}
+
+func (o *objects) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	options := minio.PutObjectOptions{DisableMultipart: true, SendContentMd5: true}
+	if tag == "" {
+		options.SetMatchETagExcept("*")
+	} else {
+		options.SetMatchETag(tag)
+	}
+	info, err := o.client.Client.PutObject(ctx, o.bucket, path.Join(o.prefix, name), bytes.NewReader(data), int64(len(data)), options)
+	if missing(err) || status(err) == http.StatusPreconditionFailed || status(err) == http.StatusConflict {
+		return "", fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return info.ETag, err
+}
+
+// status returns the status of a response with an error, 0 if there was no response.
+func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
+
+// missing reports whether there is no such object.
+func missing(err error) bool {
+	return status(err) == http.StatusNotFound && minio.ToErrorResponse(err).Code != minio.NoSuchBucket
+}

@@ -1,0 +1,115 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// bucket starts an S3 gateway with the empty bucket "assets", and returns the folder with its objects
+// and its URL. The credentials are in the environment.
+func bucket(t *testing.T, group *program.Group) (folder, url string) {
+	t.Helper()
+	t.Setenv("AWS_ACCESS_KEY_ID", "archive")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "archive-secret")
+	folder, address := filepath.Join(t.TempDir(), "assets"), program.AddressFor(t)
+	check(t, os.Mkdir(folder, 0o755))
+	gateway, err := group.Start("versitygw", filepath.Join(os.Getenv("GPULEDGER_E2E_S3"), "versitygw"),
+		"--port", address, "--access", "archive", "--secret", "archive-secret", "posix", filepath.Dir(folder))
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	check(t, gateway.Wait(ctx, func() error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}))
+	return folder, "http://" + address
+}
+
+// TestS3 checks that a bucket has the Parquet files of a folder, byte for byte: after kills at
+// random moments, and if two programs file the same hours at the same time.
+func TestS3(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)
+	group := program.OpenFor(t)
+	server := serve(t, group, "store", s, "")
+	objects, endpoint := bucket(t, group)
+	binary, folder := binary(t), t.TempDir()
+	run := func(ctx context.Context, url string, args ...string) ([]byte, error) {
+		return once(ctx, binary, t.TempDir(), append(args, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url="+url)...)
+	}
+	if out, err := once(t.Context(), binary, folder, "--store.url="+server.URL()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := tree(t, folder)
+	for name := range want {
+		if !strings.HasSuffix(name, ".parquet") {
+			delete(want, name)
+		}
+	}
+
+	for range *kills {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1500))*time.Millisecond)
+		_, _ = run(ctx, "s3://assets/killed", "--again")
+		cancel()
+	}
+	if out, err := run(t.Context(), "s3://assets/killed"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if diff := cmp.Diff(want, tree(t, filepath.Join(objects, "killed"))); diff != "" {
+		t.Errorf("after %d kills (-folder +bucket):\n%s", *kills, diff)
+	}
+
+	var programs sync.WaitGroup
+	for range 2 {
+		programs.Go(func() {
+			if out, err := run(t.Context(), "s3://assets/both"); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	programs.Wait()
+	if diff := cmp.Diff(want, tree(t, filepath.Join(objects, "both"))); diff != "" {
+		t.Errorf("filed by two programs (-folder +bucket):\n%s", diff)
+	}
+
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
+	if out, err := run(t.Context(), "s3://assets/refused"); err == nil || !strings.Contains(string(out), "--s3.url") {
+		t.Errorf("with another secret: %v\n%s", err, out)
+	}
+}
+
+// TestS3Sink runs the acceptance test of sinks on a real store.
+func TestS3Sink(t *testing.T) {
+	_, endpoint := bucket(t, program.OpenFor(t))
+	n := 0
+	for _, formats := range [][]string{{"parquet"}, {"csv", "parquet"}} {
+		sinktest.Test(t, func(t *testing.T) sinktest.Sink {
+			n++
+			sink, err := files.OpenS3(t.Context(), files.S3{
+				URL: fmt.Sprintf("s3://assets/%d", n), Endpoint: endpoint, Lookup: "auto", Formats: formats,
+			})
+			check(t, err)
+			return sink
+		})
+	}
+}
