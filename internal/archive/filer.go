@@ -28,7 +28,7 @@ type job struct {
 	hour time.Time
 	// again also reads the hour if it is filed.
 	again bool
-	// due is when the job may run, and delay the time between its last two attempts.
+	// due is the earliest time of the next attempt, delay the time between the last two attempts.
 	due   time.Time
 	delay time.Duration
 	done  bool

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// past is how many full hours the made-up history has, beside the current one.
+	// past is the number of full hours in the history, before the current one.
 	past = 3
-	// settled is how long the nodes run before their record is read for the history.
+	// settled is the time that the nodes run before their record is read for the history.
 	settled = 10 * time.Second
 )
 

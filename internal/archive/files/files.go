@@ -56,7 +56,7 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts is how often a file or an hour is written while other programs change it.
+// attempts is the number of times that a file or an hour is written while other programs change it.
 const attempts = 20
 
 // The columns that every table has, and the one after them in corrections.
@@ -161,7 +161,7 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 }
 
 // apply makes changes in their order. In a shared bucket it checks afterwards that they were all
-// kept: two programs may file different data of an hour at the same time, and the one that ends
+// kept: two programs may file different data of an hour at the same time, and the program that ends
 // last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error {
 	for range attempts {
