@@ -26,7 +26,7 @@ func compareAccount(a, b gpu.AccountKey) int {
 }
 
 // openHolders opens the accounts of new holders before anything is charged to them, because
-// Prometheus omits the first value of a counter that starts above zero. The accounts live from now
+// Prometheus omits the first value of a counter that starts above zero. The accounts exist from now
 // on, even if the book is behind.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range live(allocations) {

@@ -46,7 +46,7 @@ func serials(n int, first int) map[string]string {
 	return m
 }
 
-// with changes labels and returns them. An empty value removes the label.
+// with returns labels with changes. An empty value removes the label.
 func with(m map[string]string, pairs ...string) map[string]string {
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = pairs[i+1]

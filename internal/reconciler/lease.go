@@ -75,8 +75,8 @@ func (e *election) stand(ctx context.Context, kube kubernetes.Interface, term fu
 	}
 }
 
-// term runs one term in ctx, unless the program's context has ended. It clears leading after
-// the term, so that an observer who sees no leader after the end is right.
+// term runs one term in ctx, unless the program's context has ended. It clears leading only after
+// the term has ended.
 func (e *election) term(ctx, program context.Context, term func(context.Context) error) error {
 	e.leading.Store(true)
 	defer e.leading.Store(false)

@@ -13,7 +13,8 @@ type Case struct {
 	Scenario simnode.Scenario
 	// Down is the time in which the exporter does not run; zero for none.
 	Down simnode.Span
-	// Unseen is set if the driver does not show what decides the case, so that there is no aim.
+	// Unseen is set if the driver does not report the decisive activity, so the signal's error has
+	// no limit.
 	Unseen bool
 }
 

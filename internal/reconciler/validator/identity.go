@@ -31,8 +31,8 @@ func (c identity) duplicate() State {
 	return DuplicateUUID
 }
 
-// identitiesOf returns the identities of the GPUs that are present on a page. A lost GPU may be
-// on another Node by now. Two dies of one board report its serial number once.
+// identitiesOf returns the identities of the GPUs that are present on a page. A lost GPU may be on
+// another Node by now. The serial number of a board with two dies is included once.
 func identitiesOf(page inventory.Page) []identity {
 	var list []identity
 	for _, g := range page.GPUs {

@@ -94,10 +94,10 @@ func (l *ownerChain) parent(level int) reference {
 	return reference{}
 }
 
-// replaces reports whether the chain replaces the known one, nil if there was none. A
-// chain that ends in an error does not: a wrong root until the next retry would be a series of
-// its own in the history. A longer chain of the same owners is kept, because owners are often
-// deleted before their pods.
+// replaces reports whether the chain replaces the known one, nil if there was none. A chain that
+// ends in an error does not replace it, because a wrong root would be a separate series in the
+// history. A longer chain of the same owners is kept, because owners are often deleted before their
+// pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

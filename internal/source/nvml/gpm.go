@@ -42,8 +42,8 @@ func (p *pair) swap() {
 const gpmRefresh = 100 * time.Millisecond
 
 // readInstances reads the activity of each instance since the last reading. All instances must be
-// sampled, so that their activity is of the same time. A failure here means nothing for the rest of
-// the GPU.
+// sampled, so that their activity is of the same time. A failure here does not affect the other
+// readings of the GPU.
 func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
 	g := b.gpm
 	if b.device.MIG == nil {

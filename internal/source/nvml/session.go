@@ -58,7 +58,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
 	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
-	_ = d.renewEvents() // waiting for events retries, and returns the error
+	_ = d.renewEvents() // the wait for events retries and returns the error
 	return d
 }
 

@@ -40,9 +40,9 @@ type look struct {
 	err       error
 }
 
-// maxLate is the maximum age, from its start, of a late reading that is used. A GPU that always
-// takes up to two seconds is thus read at every or every second tick. A slower reading would
-// combine old energy with current processes.
+// maxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
+// to two seconds is thus read at every or every second tick. A slower reading would combine old
+// energy with current processes.
 const maxLate = 2500 * time.Millisecond
 
 // look identifies the GPU at an index unless its board is known, and reads it. It runs in a lane.

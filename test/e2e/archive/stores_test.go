@@ -62,8 +62,8 @@ func thanos(t *testing.T, group *program.Group, url, data string) string {
 	}
 }
 
-// TestRefused checks that hours with incomplete or contradicting samples are not filed, with the
-// reason, and that complete ones are.
+// TestRefused checks that hours with incomplete or contradicting samples are refused with the
+// reason, and that complete hours are filed.
 func TestRefused(t *testing.T) {
 	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
 	lagging := foldtest.NewStore()
