@@ -35,7 +35,8 @@ group by cluster, node, uuid, namespace, pod, pod_uid;
 -- may become known during a stay.
 create or replace view placements as
 with readings as (
-  select gpu_hours.*, filed.previous_hour, filed.next_hour,
+  select cluster, hour, node, system_uuid, machine, chassis_serial, chassis_slot, tray_index, pci_bus_id, uuid, serial, model,
+    first_seen, last_seen, energy_mj, previous_hour, next_hour,
     lag(hour) over gpu as last_hour, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
     lag(system_uuid) over gpu as last_system_uuid, lag(chassis_serial) over gpu as last_chassis_serial,
     lag(chassis_slot) over gpu as last_chassis_slot, lag(pci_bus_id) over gpu as last_pci_bus_id
@@ -62,11 +63,11 @@ with readings as (
 )
 select cluster, node, max(system_uuid) as system_uuid, max(machine) as machine, max(chassis_serial) as chassis_serial,
   max(chassis_slot) as chassis_slot, max(tray_index) as tray_index, max(pci_bus_id) as pci_bus_id,
-  uuid, max(max(serial)) over (partition by uuid) as serial, max(model) as model, stay, max(start_event) as start_event,
+  uuid, max(serial) as serial, max(model) as model, stay, max(start_event) as start_event,
   min(first_seen) as first_seen, max(last_seen) as last_seen,
   case when max(next_hour) > max(hour) then max(next_hour) end as missing_since, sum(energy_mj) as energy_mj
 from stays
-group by cluster, node, uuid, stay;
+group by uuid, stay, cluster, node;
 
 -- The events of boards. replaced: another board was in this place before. lost: the board is in no place in a filed hour.
 create or replace view board_events as

@@ -271,7 +271,7 @@ func TestPlacements(t *testing.T) {
 	}
 	gpu := func(hour int, node, slot string, minutes ...int) fold.GPU {
 		g := fold.GPU{Node: node, UUID: "GPU-1", ChassisSlot: slot, PCIBusID: "1B", Scrapes: 1, Energy: 1}
-		if hour > 1 {
+		if hour > 0 {
 			g.Serial = "S1"
 		}
 		g.First, g.Last = at(hour, minutes...)
