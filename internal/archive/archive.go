@@ -81,7 +81,7 @@ type archive struct {
 
 	// turn has room for one reader: hours take much memory while they are read.
 	turn   chan struct{}
-	latest reading
+	latest lastHour
 	// closings are those of the last hour that was read, by cluster.
 	closings map[string]*store.Closings
 }
@@ -106,8 +106,8 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	return a, nil
 }
 
-// reading is an hour of a cluster as it was read, or the refusal.
-type reading struct {
+// lastHour is the last hour that was read, or its refusal.
+type lastHour struct {
 	hour table.Hour
 	err  error
 	of   string // cluster
@@ -115,7 +115,7 @@ type reading struct {
 	at   time.Time
 }
 
-// readAgain is the age from which a reading is outdated. Sinks that file the same hour at about the
+// readAgain is the age from which the last hour is read again. Sinks that file the same hour at about the
 // same time share one.
 const readAgain = 30 * time.Second
 
@@ -132,7 +132,7 @@ func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (tab
 	}
 	h, err := a.read(ctx, cluster, hour)
 	if len(a.filers) > 1 {
-		a.latest = reading{h, err, cluster, hour, time.Now()}
+		a.latest = lastHour{h, err, cluster, hour, time.Now()}
 	}
 	return h, err
 }

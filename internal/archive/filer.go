@@ -57,6 +57,7 @@ type filer struct {
 	seen, newest map[string]time.Time
 	said         string // the failure of the sink that was logged
 	waits        bool   // for another replica that has the sink
+	left         int    // hours that are not filed
 }
 
 func newFiler(a *archive, d destination) *filer {
@@ -206,8 +207,14 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		if err := f.write(ctx, h, before); err != nil {
 			return &sinkError{err}
 		}
-		f.log.Info("hour filed", "sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision+1, "gpus", len(h.GPUs), "charges", len(h.Charges),
-			"seconds", math.Round(time.Since(began).Seconds()*1000)/1000)
+		attrs := []any{
+			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
+			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,
+		}
+		if f.left > 1 {
+			attrs = append(attrs, "hours_left", f.left-1)
+		}
+		f.log.Info("hour filed", attrs...)
 		f.metrics.filed.WithLabelValues(f.name).Inc()
 	}
 	f.has(cluster, j.hour)
@@ -309,12 +316,12 @@ func (f *filer) report() {
 		f.metrics.behind.DeleteLabelValues(f.name)
 		return
 	}
-	left := 0
+	f.left = 0
 	for _, j := range f.jobs {
 		if !j.done && (!j.again || f.config.Again) {
-			left++
+			f.left++
 		}
 	}
-	f.metrics.behind.WithLabelValues(f.name).Set(float64(left))
-	f.progress.update(f.name, left)
+	f.metrics.behind.WithLabelValues(f.name).Set(float64(f.left))
+	f.progress.update(f.name, f.left)
 }
