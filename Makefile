@@ -70,6 +70,8 @@ PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prome
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 # A gateway in front of a folder, with signatures and conditional writes.
 S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
+# DuckDB is a package of npm, installed once.
+DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
 KUBECTL := tools/servers kubectl kubectl=.
 
@@ -81,6 +83,7 @@ IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
 IN_RULERS     = GPULEDGER_E2E_RULERS=$$($(RULERS))
 IN_S3         = GPULEDGER_E2E_S3=$$($(S3))
+IN_DUCKDB     = GPULEDGER_E2E_DUCKDB=$$($(DUCKDB))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
@@ -175,7 +178,7 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 
 .PHONY: e2e-suites
 e2e-suites: build manifests
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_S3) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
 # It has its own cluster, because it waits a dozen times until namespaces are deleted.
@@ -205,7 +208,7 @@ e2e-history: build
 
 .PHONY: e2e-archive
 e2e-archive:
-	@$(IN_PROMETHEUS) $(IN_THANOS) $(IN_S3) $(E2E) ./test/e2e/archive
+	@$(IN_PROMETHEUS) $(IN_THANOS) $(IN_S3) $(IN_DUCKDB) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build

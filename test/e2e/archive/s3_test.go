@@ -46,7 +46,8 @@ func bucket(t *testing.T, group *program.Group) (folder, url string) {
 }
 
 // TestS3 checks that a bucket has the Parquet files of a folder, byte for byte: after kills at
-// random moments, and if two programs file the same hours at the same time.
+// random moments, and if three programs file hours of the same day at the same time, two of them the
+// same hours.
 func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)
@@ -80,16 +81,17 @@ func TestS3(t *testing.T) {
 	}
 
 	var programs sync.WaitGroup
-	for range 2 {
+	noon := began.Add(12 * time.Hour).Format(time.RFC3339)
+	for _, arg := range []string{"--until=" + noon, "--from=" + noon, "--until=" + noon} {
 		programs.Go(func() {
-			if out, err := run(t.Context(), "s3://assets/both"); err != nil {
+			if out, err := run(t.Context(), "s3://assets/both", arg); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
 	}
 	programs.Wait()
 	if diff := cmp.Diff(want, tree(t, filepath.Join(objects, "both"))); diff != "" {
-		t.Errorf("filed by two programs (-folder +bucket):\n%s", diff)
+		t.Errorf("filed by three programs (-folder +bucket):\n%s", diff)
 	}
 
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")

@@ -1,0 +1,112 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// duckdb returns the rows of a query in DuckDB, as text.
+func duckdb(t *testing.T, sql string) (rows [][]string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
+	cmd.Stdin = strings.NewReader(sql)
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v in DuckDB\n%s\n%s", err, sql, failure.String())
+	}
+	for line := range strings.Lines(string(out)) {
+		var row []string // null is an empty text
+		check(t, json.Unmarshal([]byte(line), &row))
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// parquet is the expression of a table in a folder.
+func parquet(folder, table string) string {
+	return fmt.Sprintf("read_parquet('%s/%s/*/*/*.parquet', hive_partitioning = true)", folder, table)
+}
+
+// TestDuckDB checks that DuckDB, a foreign reader, finds in the Parquet files of a folder and of a
+// bucket the columns, types and values of the CSV files.
+func TestDuckDB(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
+	foldtest.NewFleet(s, began, 9, 2, "cluster", "west").Run(hours * 60)
+	group := program.OpenFor(t)
+	server := serve(t, group, "store", s, "")
+	objects, endpoint := bucket(t, group)
+	folder := t.TempDir()
+	if out, err := once(t.Context(), binary(t), folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, place := range []string{folder, objects} {
+		for _, tt := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
+			compare(t, tt, folder, place)
+		}
+		var total int64
+		for _, energy := range sum(t, rows(t, folder, "gpu_hours"), "energy_mj", "cluster") {
+			total += energy
+		}
+		want := [][]string{{strconv.FormatInt(total, 10), "2026-03-01 00:00:00+00", "2026-03-02", "2"}}
+		got := duckdb(t, "select sum(energy_mj), min(hour), max(date), count(distinct cluster) from "+parquet(place, "charges"))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("energy, first hour, last day, clusters (-CSV +DuckDB):\n%s", diff)
+		}
+	}
+}
+
+// compare compares the Parquet files of a table with its CSV files.
+func compare(t *testing.T, of table.Table, csv, place string) {
+	t.Helper()
+	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}
+	var columns, selected []string
+	for _, c := range of.Columns {
+		columns = append(columns, c.Name+" "+types[c.Type])
+		if c.Type == table.Time {
+			selected = append(selected, "coalesce(strftime("+c.Name+", '%Y-%m-%dT%H:%M:%S.%gZ'), '')")
+		} else {
+			selected = append(selected, c.Name)
+		}
+	}
+	var described []string
+	for _, row := range duckdb(t, "describe select * from "+parquet(place, of.Name)) {
+		described = append(described, row[0]+" "+row[1])
+	}
+	if diff := cmp.Diff(append(columns, "date DATE"), described); diff != "" {
+		t.Errorf("columns of %s (-table +DuckDB):\n%s", of.Name, diff)
+	}
+	var want, got []string
+	for _, row := range rows(t, csv, of.Name) {
+		texts := make([]string, len(of.Columns))
+		for i, c := range of.Columns {
+			texts[i] = row[c.Name]
+		}
+		want = append(want, strings.Join(texts, "|"))
+	}
+	for _, row := range duckdb(t, "select "+strings.Join(selected, ", ")+" from "+parquet(place, of.Name)) {
+		got = append(got, strings.Join(row, "|"))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows of %s (-CSV +DuckDB):\n%s", of.Name, diff)
+	}
+}
