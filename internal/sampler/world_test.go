@@ -48,8 +48,8 @@ type world struct {
 	partial     bool
 	down        error
 	report      *gpu.Report // in place of the GPUs above
-	private     bool // the exporter has its own PID namespace
-	max         int  // limit of process accounts
+	private     bool        // the exporter has its own PID namespace
+	max         int         // limit of process accounts
 }
 
 func newWorld(t *testing.T) *world {
