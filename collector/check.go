@@ -19,7 +19,7 @@ func (c *Collector) mustRender() {
 	for _, conditions := range []bool{true, false} {
 		p := page{opts: Options{Gauges: true}}
 		p.begin()
-		c.render(&p, gpu.Full(conditions))
+		c.render(&p, gpu.Full[gpu.Snapshot](conditions))
 		if _, err := p.end(); err != nil {
 			panic(err)
 		}

@@ -61,10 +61,12 @@ func fullNode() *gpu.Snapshot {
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},
 		Node: gpu.Node{
 			Name: "gpu-node-17", SysVendor: "Acme", ProductName: "Rack Server 9", ProductSerial: "PRD0017A",
-			BoardSerial: "BRD0017B", BoardAssetTag: "To Be Filled By O.E.M.", ChassisSerial: "CHS0017C",
+			BoardSerial: "BRD0017B", BoardAssetTag: "AST0017D", ChassisSerial: "CHS0017C",
 			ChassisAssetTag: "row 7", SystemUUID: "8e3f0b54-52a5-4f0e-8f63-27a1f2c90017",
 		},
-		Drivers: []gpu.Driver{{Name: "nvml", Version: "580.65.06", Details: map[string]string{"nvml_version": "13.580.65.06"}}},
+		Drivers: []gpu.Driver{{Name: "nvml", Version: "580.65.06", Details: map[string]string{
+			"nvml_version": "13.580.65.06", "dcgm_version": "4.4.1", "dcgm_library_version": "4.4.0",
+		}}},
 		PCIGPUs: new(3), DriverGPUs: new(3),
 		GPUs: []gpu.GPU{whole, shared, divided},
 		Stages: []gpu.Stage{
@@ -159,7 +161,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		Device: gpu.Device{
 			UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-%012d", i), Index: i, DeviceNode: fmt.Sprintf("nvidia%d", i),
 			PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+16*i), Vendor: "NVIDIA", Model: "NVIDIA B200",
-			Serial: fmt.Sprintf("16509230004%02d", i/2), BoardPartNumber: "900-2G000-0000-000", VBIOSVersion: "N/A",
+			Serial: fmt.Sprintf("16509230004%02d", i/2), BoardPartNumber: "900-2G000-0000-000", VBIOSVersion: "97.00.82.00.0F",
 			Platform: gpu.Platform{
 				ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), HostID: new(0), ModuleID: new(i + 1),
 			},

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Full returns a snapshot with a value in every field: pages are checked with it. Lists have one
-// element, and all conditions have the given value.
-func Full(conditions bool) *Snapshot {
-	var s Snapshot
-	fill(reflect.ValueOf(&s).Elem(), conditions)
-	return &s
+// Full returns a value with something in every field, such as a snapshot: pages are checked with
+// it. Lists have one element, and all conditions have the given value.
+func Full[T any](conditions bool) *T {
+	full := new(T)
+	fill(reflect.ValueOf(full).Elem(), conditions)
+	return full
 }
 
 // fill sets v and everything below it.

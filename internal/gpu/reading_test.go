@@ -36,3 +36,14 @@ func TestQueue(t *testing.T) {
 		}
 	}
 }
+
+// TestClone checks that a copy of a GPU's errors does not change with the original.
+func TestClone(t *testing.T) {
+	var x gpu.DriverEvents
+	x.Add(gpu.DriverEvent{Code: 79})
+	copied := x.Clone()
+	x.Add(gpu.DriverEvent{Code: 79, At: time.Unix(1, 0)})
+	if copied.Count != 1 || copied.ByCode[79] != 1 || !copied.Last[79].IsZero() {
+		t.Errorf("copy: %+v, want one error", copied)
+	}
+}

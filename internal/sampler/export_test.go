@@ -1,5 +1,19 @@
 package sampler
 
+import (
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// Observed returns the observation for the ledger of the only GPU in a report.
+func (s *Sampler) Observed(report gpu.Report, now gpu.Instant) ledger.Observation {
+	s.gpus.update(report, now)
+	s.modules.divide(&s.gpus, report.Readings)
+	r := report.Readings[0]
+	v := view{now: now, report: report, processes: map[string]processUsage{r.UUID: s.processes.resolve(r, s.holdsGPU)}}
+	return observation(s.gpus.device(r.UUID), r, v)
+}
+
 // HoldOpening blocks the next attempt to open the state directory until release is closed.
 func (s *Sampler) HoldOpening(release <-chan struct{}) {
 	cfg := s.cfg

@@ -2,6 +2,7 @@ package sampler_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,23 @@ func TestLost(t *testing.T) {
 	w.now += 6 * time.Minute
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
 		t.Errorf("GPUs after the retention time: %+v, want two", snap.GPUs)
+	}
+}
+
+// TestReplacedReturns checks that a GPU that was replaced and returns is kept when it is lost again.
+func TestReplacedReturns(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	all := w.devices
+	other := all[1]
+	other.UUID = "GPU-5d2f9a60-0000-4000-8000-000000000003"
+	for _, devices := range [][]gpu.Device{all, {all[0], other}, all, all[:1]} {
+		w.devices = devices
+		w.ticks(s, 1)
+	}
+	w.now += 6 * time.Minute
+	if snap := w.ticks(s, 1); !slices.ContainsFunc(snap.GPUs, func(g gpu.GPU) bool { return g.UUID == second }) {
+		t.Errorf("GPUs: %+v, want the lost GPU", snap.GPUs)
 	}
 }
 
@@ -149,8 +167,9 @@ func TestNoAddress(t *testing.T) {
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
-	w.devices[0].Platform.ChassisSerial = "1820000000042"
 	w.ticks(one, 1)
+	w.devices[0].Platform.ChassisSerial = "1820000000042"
+	renamed := w.ticks(one, 1).GPUs[0].Renamed
 	w.devices[0].Serial, w.devices[0].Platform.ChassisSerial, w.devices[0].Index = "", "N/A", 5
 	w.ticks(two, 1)
 	w.devices = w.devices[:1]
@@ -164,6 +183,9 @@ func TestHandedOver(t *testing.T) {
 	snap := w.ticks(two, 1)
 	if g := snap.GPUs[0]; g.Serial != "1320021000017" || g.Platform.ChassisSerial != "1820000000042" || g.Index != 5 {
 		t.Errorf("after the takeover: serial %q, chassis %q, index %d, want index 5", g.Serial, g.Platform.ChassisSerial, g.Index)
+	}
+	if g := snap.GPUs[0]; renamed.IsZero() || !g.Renamed.Equal(renamed) {
+		t.Errorf("after the takeover: renamed at %v, want %v", g.Renamed, renamed)
 	}
 	if snap.GPUs[1].Present {
 		t.Error("the lost GPU is present after the takeover")

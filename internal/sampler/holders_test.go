@@ -31,6 +31,7 @@ func TestUse(t *testing.T) {
 			w := newWorld(t)
 			for _, c := range tt.given {
 				w.gives(first, c)
+				w.allocations.List[0].Claim = "claim"
 			}
 			for i, c := range tt.used {
 				w.runs(first, uint32(42+i), c)
@@ -42,6 +43,9 @@ func TestUse(t *testing.T) {
 			var got []gpu.Sharing
 			for _, h := range g.Holders {
 				got = append(got, h.Sharing)
+				if allocated := h.Sharing != gpu.SharingNone; allocated != (h.Claim == "claim") || allocated != (h.Resource == "nvidia.com/gpu") {
+					t.Errorf("holder %+v, want resource and claim of its allocation", h)
+				}
 			}
 			if diff := cmp.Diff(tt.sharing, got); diff != "" {
 				t.Errorf("sharing (-want +got):\n%s", diff)

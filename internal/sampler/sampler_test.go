@@ -83,6 +83,9 @@ func TestNodeIdentity(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(w.root, "sys")); err != nil {
 		t.Fatal(err)
 	}
+	if snap := w.ticks(w.sampler(), 1); snap.Node != (gpu.Node{Name: "node-1"}) {
+		t.Errorf("node %+v, want its name only", snap.Node)
+	}
 	w.now += time.Minute
 	if snap := w.ticks(s, 1); snap.Node.ProductSerial != "EX0042" || snap.PCIGPUs != nil || stageOf(snap, stage.DMI).Up {
 		t.Errorf("node %+v, GPUs on PCI %v; want the identity kept and the GPUs unknown", snap.Node, snap.PCIGPUs)

@@ -160,6 +160,9 @@ func TestHang(t *testing.T) {
 				synctest.Wait()
 			}
 		}
+		if d := g.stages.Snapshot()[0].Duration; d != time.Second {
+			t.Errorf("the late read took %v by its stage, want 1s", d)
+		}
 		if g.one.reads != 1 || g.two.reads != 4 {
 			t.Errorf("%d and %d reads", g.one.reads, g.two.reads)
 		}

@@ -1,0 +1,88 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// unshown lists the values of a snapshot that are on no page, with the reason. An entry includes the
+// values whose paths continue it.
+var unshown = map[string]string{
+	"At.Boot":                                "for calculations",
+	"GPUs.Renamed":                           "matters if it is later than a counter's start, see record",
+	"GPUs.Reading.UUID":                      "equal to the GPU's",
+	"GPUs.Reading.At":                        "on the page as LastReading",
+	"GPUs.Reading.Took":                      "for the ledger",
+	"GPUs.Reading.Energy":                    "for the ledger",
+	"GPUs.Reading.ModulePower":               "for the ledger",
+	"GPUs.Reading.Part":                      "for the ledger",
+	"GPUs.Reading.Contexts":                  "empty in a snapshot",
+	"GPUs.Reading.Sample":                    "empty in a snapshot",
+	"GPUs.Reading.Instances":                 "empty in a snapshot",
+	"GPUs.Processes.Process.Name":            "in the book's account, as first read",
+	"GPUs.Processes.Process.StartTime":       "in the book's account",
+	"GPUs.Processes.Process.Owner.Scope":     "in the book's account",
+	"GPUs.Processes.Process.Owner.Name":      "in the book's account",
+	"GPUs.Processes.Process.Owner.UID":       "in the book's account",
+	"GPUs.Processes.Process.Owner.Part":      "in the book's account",
+	"GPUs.Processes.Process.ContainerID":     "in the book's account",
+	"GPUs.Book.Settled.Boot":                 "for calculations",
+	"GPUs.Book.Accounts.LastAlive":           "for the retention",
+	"GPUs.Book.Accounts.Processes.LastAlive": "for the retention",
+}
+
+// TestEveryFieldIsShown checks that each value of a snapshot is on a page: without it, a page of
+// either of two full snapshots differs.
+func TestEveryFieldIsShown(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, conditions := range []bool{true, false} {
+		full := func() *gpu.Snapshot { return gpu.Full[gpu.Snapshot](conditions) }
+		all := pagesOf(t, full())
+		gputest.Without(full, func(path string, s *gpu.Snapshot) { shown[path] = shown[path] || pagesOf(t, s) != all })
+	}
+	for path, shown := range shown {
+		listed := slices.ContainsFunc(slices.Collect(maps.Keys(unshown)), func(entry string) bool { return strings.HasPrefix(path, entry) })
+		switch {
+		case !shown && !listed:
+			t.Errorf("%s is on no page", path)
+		case shown && listed:
+			t.Errorf("%s is on a page, and listed as unshown", path)
+		}
+	}
+}
+
+// pagesOf renders every page of a snapshot.
+func pagesOf(t *testing.T, s *gpu.Snapshot) string {
+	t.Helper()
+	var out bytes.Buffer
+	latest := func() *gpu.Snapshot { return s }
+	for _, page := range []prometheus.TransactionalGatherer{
+		collector.New(latest, collector.Options{Gauges: true}), collector.NewRecord(latest), collector.NewFields(latest, collector.Hostname),
+	} {
+		families, done, err := page.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out, families)
+		done()
+	}
+	for _, page := range []any{inventory.New(s), status.New(s, s.At)} {
+		if err := json.NewEncoder(&out).Encode(page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}

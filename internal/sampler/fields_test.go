@@ -1,0 +1,60 @@
+package sampler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// charged lists the values of a report that the ledger uses. An entry includes the values whose
+// paths continue it.
+var charged = []string{
+	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.MIG", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy",
+	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
+}
+
+// unused lists the values of a report that are neither shown nor charged for themselves.
+var unused = []string{"Readings.Part", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
+
+// TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the observation
+// if the ledger uses it. Memory and MPS clients have tests of their own; the sampler computes Part.
+func TestEveryFieldIsUsed(t *testing.T) {
+	full := func() *gpu.Report {
+		r := gpu.Full[gpu.Report](true)
+		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
+		reading := &r.Readings[0]
+		reading.ModulePower.Module = 2
+		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
+			span.To = time.Second
+		}
+		return r
+	}
+	snapshot, observed := use(t, full())
+	gputest.Without(full, func(path string, r *gpu.Report) {
+		s, o := use(t, r)
+		starts := func(entry string) bool { return strings.HasPrefix(path, entry) }
+		switch {
+		case slices.Contains(unused, path):
+		case slices.ContainsFunc(charged, starts) && cmp.Equal(observed, o):
+			t.Errorf("the ledger does not get %s", path)
+		case !slices.ContainsFunc(charged, starts) && cmp.Equal(snapshot, s):
+			t.Errorf("the snapshot lacks %s", path)
+		}
+	})
+}
+
+// use returns the snapshot and the observation of a report.
+func use(t *testing.T, r *gpu.Report) (*gpu.Snapshot, ledger.Observation) {
+	t.Helper()
+	w := newWorld(t)
+	w.runs(first, 1, train)
+	w.report = r
+	return w.ticks(w.sampler(), 1), w.sampler().Observed(*r, w.instant())
+}
