@@ -12,8 +12,8 @@ func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns a rule's value for the previous hour at a full hour. In the first minute of an
-// hour the rule still has the value of the hour before that.
+// hour returns, at a full hour, the value that a rule had in the hour before: that of the hour before
+// that.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.

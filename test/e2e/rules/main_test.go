@@ -149,7 +149,7 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 // expressions, whose times count from there.
 func (h *history) test(t *testing.T, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
-	promtoolTest(t, evaluate, []testGroup{h.group(phase, tests)})
+	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{h.group(phase, tests)})
 }
 
 // testGroup is promtool's type: a history and the expressions on it.
@@ -167,18 +167,19 @@ func (h *history) group(phase time.Duration, tests []expressionTest) testGroup {
 		last = max(last, at)
 	}
 	tests = append(tests, expect("vector(1)", last+time.Hour, map[string]float64{"{}": 1}))
-	return testGroup{
-		"start_timestamp": int(phase.Seconds()),
-		"interval":        h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests,
+	group := testGroup{"interval": h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests}
+	if phase > 0 {
+		group["start_timestamp"] = int(phase.Seconds())
 	}
+	return group
 }
 
-// promtoolTest runs promtool. Sums of floating-point numbers may be off in their last digits.
-func promtoolTest(t *testing.T, evaluate time.Duration, groups []testGroup) {
+// promtoolTest runs promtool with options of a file of tests. Sums of floating-point numbers may be off in their last digits,
+// for which promtool has fuzzy_compare, but not the oldest one.
+func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
-	document, err := json.Marshal(map[string]any{
-		"rule_files": glob(t, ruleFiles), "evaluation_interval": evaluate.String(), "fuzzy_compare": true, "tests": groups,
-	})
+	options["rule_files"], options["tests"] = glob(t, ruleFiles), groups
+	document, err := json.Marshal(options)
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "test.json")
 	check(t, os.WriteFile(file, document, 0o600))

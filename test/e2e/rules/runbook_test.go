@@ -28,7 +28,7 @@ func TestXIDsOfMonth(t *testing.T) {
 	errors := func(xid, values string) map[string]string {
 		return map[string]string{"series": `gpuledger_board_xid_errors_total{serial="S1",node="a",UUID="GPU-1",xid="` + xid + `"}`, "values": values}
 	}
-	promtoolTest(t, time.Hour, []testGroup{{
+	promtoolTest(t, map[string]any{"evaluation_interval": "1h"}, []testGroup{{
 		"interval": "5m",
 		"input_series": []map[string]string{
 			errors("79", "0x30 1x30 _x40 2x30 _x5 0x20 1x30"),
