@@ -79,7 +79,7 @@ type archive struct {
 	store  *store.Store
 	sinks  map[string]sink // by the name of their flag
 	failed bool            // an hour was refused, or a sink failed
-	// closings are those of the last hour that was read, by cluster.
+	// closings are the closing values of the last hour that was read, by cluster.
 	closings map[string]*store.Closings
 	now      time.Time
 	log      *slog.Logger

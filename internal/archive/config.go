@@ -72,7 +72,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now")
-	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed")
+	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
