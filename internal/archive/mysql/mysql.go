@@ -19,7 +19,7 @@ import (
 const (
 	// batch is the number of rows in an insert. A statement may have 65,535 values.
 	batch = 1000
-	// lockTimeout limits the wait for another program that files the same hour.
+	// lockTimeout is the maximum wait for another program that files the same hour.
 	lockTimeout = 10 * time.Minute
 )
 
