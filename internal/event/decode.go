@@ -22,7 +22,8 @@ var logFields = []string{"time", "level", "msg"}
 // have the resolution of a millisecond, and invalid characters are replaced.
 func Decode(r io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		lines := bufio.NewScanner(r)
+		in := &source{Reader: r}
+		lines := bufio.NewScanner(in)
 		lines.Buffer(nil, MaxLine)
 		n := 0
 		for lines.Scan() {
@@ -31,6 +32,9 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 				continue
 			}
 			e, err := decode(lines.Bytes())
+			if in.err != nil {
+				break // the line may be incomplete
+			}
 			if err != nil {
 				yield(Event{}, fmt.Errorf("line %d: %w: %w", n, ErrInvalid, err))
 				return
@@ -46,6 +50,20 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 			yield(Event{}, fmt.Errorf("after line %d: %w", n, err))
 		}
 	}
+}
+
+// source keeps the error of a reader, other than its end. A scanner returns the line before first.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (n int, err error) {
+	n, err = s.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // decode returns the event of a line. What the sinks of the archive cannot keep is replaced.

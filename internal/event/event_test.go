@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,6 +71,23 @@ func TestInvalid(t *testing.T) {
 				t.Errorf("%d events before the error, want 1", len(all))
 			}
 		})
+	}
+}
+
+// TestInterrupted checks that the error of a reader is not taken for an invalid line.
+func TestInterrupted(t *testing.T) {
+	broken := errors.New("broken")
+	r := io.MultiReader(strings.NewReader(`{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`+"\n"+`{"event`), iotest.ErrReader(broken))
+	n := 0
+	for _, err := range event.Decode(r) {
+		if err == nil {
+			n++
+		} else if !errors.Is(err, broken) || errors.Is(err, event.ErrInvalid) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d events, want 1", n)
 	}
 }
 

@@ -74,6 +74,9 @@ func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
 		return err
 	default:
 		o.counts.failures.Inc()
+		if o.client != nil {
+			o.client.CloseIdleConnections() // the next connection may reach another replica
+		}
 	}
 	switch failed := err != nil; {
 	case failed && !o.failed:
