@@ -39,8 +39,8 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 	text("object", "the pod as JSON", func(e *event.Event) string { return object(e.Object) }),
 )
 
-// Appended are the tables whose rows are only added, with any hour. Rows with the same key are
-// repetitions.
+// Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
+// columns begin with cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
 // EventRows returns the rows of the events of a cluster in one of these tables.
