@@ -208,7 +208,7 @@ e2e-history: build
 
 .PHONY: e2e-archive
 e2e-archive:
-	@$(IN_PROMETHEUS) $(IN_THANOS) $(IN_S3) $(IN_DUCKDB) $(E2E) ./test/e2e/archive
+	@$(IN_SERVERS) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_S3) $(IN_DUCKDB) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build

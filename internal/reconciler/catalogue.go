@@ -6,6 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -30,6 +31,7 @@ func Catalogue() []Part {
 		{Metrics: []metric.Metric{serve.Metric}, Labels: []metric.Label{serve.Label}},
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},
 		{Metrics: workloads.Catalogue(), Labels: workloads.Labels()},
+		{Metrics: outbox.Catalogue(), Labels: outbox.Labels()},
 		{Metrics: expected.Catalogue(), Labels: expected.Labels()},
 	}
 }

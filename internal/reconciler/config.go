@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -33,6 +34,7 @@ type Config struct {
 
 	Labels    nodes.Options
 	Workloads workloads.Options
+	Events    outbox.Options
 	// Expected is the path of the expected inventory, empty for none.
 	Expected string
 
@@ -54,6 +56,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Lease.register(fs, getenv)
 	c.Labels.Register(fs)
 	c.Workloads.Register(fs)
+	c.Events.Register(fs)
 	fs.StringVar(&c.Expected, "expected-inventory", "", "CSV `file` with the expected inventory, or a directory of such files; see docs/runbooks/rma.md")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
@@ -87,7 +90,17 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("--enable: %q is not a part; must be labels, workloads or both", part))
 		}
 	}
-	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate())...)
+	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate(), c.validateEvents())...)
+}
+
+func (c *Config) validateEvents() error {
+	switch {
+	case c.Events.URL == "" && c.Workloads.SendsSnapshots():
+		return errors.New("--snapshots=send requires --events.url")
+	case c.Events.URL != "" && !c.runs(partWorkloads):
+		return errors.New("--events.url requires --enable=workloads")
+	}
+	return c.Events.Validate()
 }
 
 func (c *Config) runs(part string) bool { return slices.Contains(c.Enable, part) }

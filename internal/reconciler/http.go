@@ -24,6 +24,9 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	if p.expected != nil {
 		registry.MustRegister(p.expected)
 	}
+	if p.outbox != nil {
+		registry.MustRegister(p.outbox)
+	}
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",
 		Description: "Node labels with the identity of GPUs, and the workloads of GPU pods",

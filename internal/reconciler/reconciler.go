@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
+	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -25,6 +26,7 @@ type program struct {
 	nodes     *nodes.Nodes
 	workloads *workloads.Workloads
 	expected  *expected.Inventory // nil without an expected inventory
+	outbox    *outbox.Outbox      // nil without an archive
 }
 
 // Run serves until the context ends, or cleans up for the command cleanup.
@@ -43,11 +45,15 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
 		cfg: cfg, log: log,
-		election:  election{lease: cfg.Lease, log: log},
-		failures:  watch.New(log),
-		nodes:     nodes.New(cfg.Labels, log),
-		workloads: workloads.New(cfg.Workloads, log),
+		election: election{lease: cfg.Lease, log: log},
+		failures: watch.New(log),
+		nodes:    nodes.New(cfg.Labels, log),
 	}
+	if cfg.Events.URL != "" {
+		p.outbox = outbox.New(cfg.Events, log)
+		cfg.Workloads.Archive = p.outbox
+	}
+	p.workloads = workloads.New(cfg.Workloads, log)
 	if cfg.Expected != "" {
 		p.expected = expected.New(cfg.Expected, log)
 	}
@@ -60,6 +66,9 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error { return server.Run(ctx, handler) })
 	if p.expected != nil {
 		g.Go(func() error { return p.expected.Run(ctx) })
+	}
+	if p.outbox != nil {
+		g.Go(func() error { return p.outbox.Run(ctx) })
 	}
 	g.Go(func() error {
 		c, err := connect(ctx, cfg.Kubeconfig, log)

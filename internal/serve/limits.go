@@ -15,8 +15,8 @@ import (
 // The limits of one connection, in time and memory. The number of connections is limited too
 // (see [connections]), and so is the total.
 const (
-	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; no
-	// handler reads a body.
+	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; few
+	// handlers read a body, and these set another limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
 	// writeTime limits the response: queueTime, and ten seconds to read it, the default scrape

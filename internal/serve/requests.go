@@ -21,7 +21,7 @@ const (
 )
 
 // keptHeaders are the headers that a handler reads, including basic auth.
-var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization"}
+var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
 // guard limits concurrent requests before their passwords are checked. Probes have a separate
 // limit, so that pages do not delay them. A path that the multiplexer would redirect is not
@@ -31,11 +31,11 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		r.Header = keep(r.Header)
-		if r.ContentLength != 0 {
-			// No handler reads a body, but the server would wait for the rest of it.
+		p := r.URL.EscapedPath()
+		if r.ContentLength != 0 && !s.receiving[p] {
+			// The handler does not read the body, but the server would wait for the rest of it.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 		}
-		p := r.URL.EscapedPath()
 		if p != path.Clean(p) {
 			http.NotFound(w, r)
 			return

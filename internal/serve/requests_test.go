@@ -184,3 +184,30 @@ func TestBody(t *testing.T) {
 		}
 	})
 }
+
+// TestReceive checks that only the handler of a receiving path reads a body.
+func TestReceive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got string
+		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 1}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			text, err := io.ReadAll(r.Body)
+			got = fmt.Sprint(r.Header.Get("Content-Encoding"), " ", string(text), " ", err != nil)
+		}))
+		n.server.Receive("/events")
+		for path, want := range map[string]string{"/events": "gzip text false", "/other": "gzip  true"} {
+			c := n.dial("10.0.0.1")
+			if _, err := io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			go func() { _, _ = io.WriteString(c, "text") }() // the server may not read it
+			if _, err := io.ReadAll(c); err != nil {
+				t.Error(err)
+			}
+			if got != want {
+				t.Errorf("%s: the handler got %q, want %q", path, got, want)
+			}
+			_ = c.Close()
+		}
+	})
+}

@@ -42,6 +42,7 @@ type Server struct {
 	overload      *overload
 	connections   *connections
 	pages, probes *queue
+	receiving     map[string]bool // paths
 }
 
 // New returns a server that does not listen yet.
@@ -52,8 +53,13 @@ func New(cfg Config, log *slog.Logger) *Server {
 		connections: &connections{max: cfg.MaxConnections, overload: o, open: make(map[*connection]struct{})},
 		pages:       newQueue(cfg.MaxRequests),
 		probes:      newQueue(cfg.MaxRequests),
+		receiving:   make(map[string]bool),
 	}
 }
+
+// Receive lets the handler of a path read the bodies of requests. The handler sets the deadlines of
+// its connections. It is called before Run.
+func (s *Server) Receive(path string) { s.receiving[path] = true }
 
 // Collector returns the metric of the server.
 func (s *Server) Collector() prometheus.Collector { return s.overload }

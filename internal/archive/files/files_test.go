@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"bytes"
+	"encoding/csv"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -26,6 +28,40 @@ func TestSink(t *testing.T) {
 			sinktest.Test(t, func(t *testing.T) sinktest.Sink { return open(t, t.TempDir(), formats...) })
 		})
 	}
+}
+
+// TestAppend checks the events in the files of a folder that another sink has open for hours.
+func TestAppend(t *testing.T) {
+	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+		dir := t.TempDir()
+		open(t, dir)
+		s, err := files.OpenEvents(dir, files.Formats())
+		check(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		if _, err := files.OpenEvents(dir, files.Formats()); err == nil {
+			t.Error("the folder can be opened twice")
+		}
+		return s, func(of table.Table) (rows [][]string) {
+			names, err := filepath.Glob(filepath.Join(dir, of.Name, "cluster=*", "date=*", of.Name+"-[0-2][0-9].csv"))
+			check(t, err)
+			for _, name := range names {
+				text, err := os.Open(name)
+				check(t, err)
+				found, err := csv.NewReader(text).ReadAll()
+				check(t, err)
+				check(t, text.Close())
+				rows = append(rows, found[1:]...)
+				data, err := os.ReadFile(strings.TrimSuffix(name, ".csv") + ".parquet")
+				check(t, err)
+				same, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+				check(t, err)
+				if n := same.NumRows(); n != int64(len(found)-1) {
+					t.Errorf("%s has %d rows, the same file as Parquet %d", name, len(found)-1, n)
+				}
+			}
+			return rows
+		}
+	})
 }
 
 func open(t *testing.T, path string, formats ...string) *files.Sink {

@@ -25,7 +25,15 @@ const present = "present"
 
 // Open returns a sink in a local folder, which is created if it is missing, and locked: another
 // process cannot open it at the same time. Every table is written in each of the formats.
-func Open(path string, names []string) (*Sink, error) {
+func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
+
+// OpenEvents returns a sink in a local folder for [Sink.Append] only. It has a lock of its own, so
+// hours can be filed in the folder at the same time.
+func OpenEvents(path string, names []string) (*Sink, error) {
+	return open(path, names, ".events.lock")
+}
+
+func open(path string, names []string, lockName string) (*Sink, error) {
 	formats, err := choose(names)
 	if err != nil {
 		return nil, err
@@ -33,7 +41,7 @@ func Open(path string, names []string) (*Sink, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}

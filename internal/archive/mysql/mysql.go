@@ -105,11 +105,11 @@ func replace(ctx context.Context, tx *sql.Tx, t table.Table, h *table.Hour) erro
 	return nil
 }
 
-// insert returns a statement that inserts rows, and its values. The rows of an hour are numbered;
-// the manifest has one.
+// insert returns a statement that inserts rows, and its values. The rows of an hour are numbered,
+// except in tables whose rows have short keys.
 func insert(t table.Table, first int, rows [][]any) (string, []any) {
 	columns := t.Names()
-	if t.Name != table.Hours.Name {
+	if numbered(t) {
 		columns = append(columns, "n")
 	}
 	one := "(?" + strings.Repeat(",?", len(columns)-1) + ")"
@@ -126,6 +126,10 @@ func insert(t table.Table, first int, rows [][]any) (string, []any) {
 		}
 	}
 	return "insert into " + t.Name + " (" + strings.Join(columns, ", ") + ") values " + one + strings.Repeat(","+one, len(rows)-1), values
+}
+
+func numbered(t table.Table) bool {
+	return t.Name != table.Hours.Name && !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name })
 }
 
 // Charges returns the filed charges of an hour, and its corrections.

@@ -91,7 +91,7 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 // corrections have a revision, so earlier ones are kept. Programs that file the same hour
 // wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table) error {
-	if err := d.createPartitions(ctx, h.Start); err != nil {
+	if err := d.createPartitions(ctx, h.Start, table.Data...); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +41,10 @@ func Schema(from, until time.Time) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "begin;\ncreate schema if not exists %s;\n%s\n", schemaName, script(migrations))
+	// The manifest and the corrections have no partitions.
+	partitioned := slices.Concat(table.Data, table.Appended)
 	for month := monthOf(from); month.Before(until); month = month.AddDate(0, 1, 0) {
-		for _, p := range partitions(month) {
+		for _, p := range partitions(month, partitioned...) {
 			b.WriteString(p.create + ";\n")
 		}
 	}
@@ -117,9 +120,9 @@ func version(ctx context.Context, q querier) (found int, err error) {
 // partition is the partition of a table for a month.
 type partition struct{ name, create string }
 
-// partitions returns the partitions for a month. The manifest and the corrections have none.
-func partitions(month time.Time) (all []partition) {
-	for _, t := range table.Data {
+// partitions returns the partitions of tables for a month.
+func partitions(month time.Time, tables ...table.Table) (all []partition) {
+	for _, t := range tables {
 		p := fmt.Sprintf("%s.%s_%s", schemaName, t.Name, month.Format("2006_01"))
 		all = append(all, partition{p, fmt.Sprintf("create table if not exists %s partition of %s.%s for values from ('%s') to ('%s')",
 			p, schemaName, t.Name, month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))})
@@ -132,9 +135,9 @@ func monthOf(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// createPartitions creates the partitions for the month of an hour, unless they exist.
-func (d *Database) createPartitions(ctx context.Context, hour time.Time) error {
-	for _, p := range partitions(monthOf(hour)) {
+// createPartitions creates the partitions of tables for the month of an hour, unless they exist.
+func (d *Database) createPartitions(ctx context.Context, hour time.Time, tables ...table.Table) error {
+	for _, p := range partitions(monthOf(hour), tables...) {
 		var exists bool
 		if err := d.conn.QueryRow(ctx, "select to_regclass($1) is not null", p.name).Scan(&exists); err != nil {
 			return err

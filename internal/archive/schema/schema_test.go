@@ -61,7 +61,7 @@ func TestColumns(t *testing.T) {
 		},
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),
-			map[table.Type][]string{table.Text: {"varchar(255) not null", "text not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
+			map[table.Type][]string{table.Text: {"varchar(255) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
 		},
 	}
 	for _, tt := range tests {

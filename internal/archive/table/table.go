@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // Type is the type of a column.
@@ -32,7 +33,8 @@ type Column struct {
 	Help string
 }
 
-// Table is a table of the archive. The rows of a cluster and hour are replaced together.
+// Table is a table of the archive. The rows of a cluster and hour are replaced together, except in
+// [Corrections] and [Appended].
 type Table struct {
 	Name    string
 	Help    string
@@ -53,6 +55,8 @@ type Hour struct {
 	SilentNodes int
 	// Corrections are the differences from what is filed, if the month is closed.
 	Corrections []fold.Charge
+	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
+	Events, Snapshots []event.Event
 }
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
@@ -215,7 +219,7 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 )
 
 // All are the tables of the archive.
-var All = append(slices.Clone(Data), Corrections, Hours)
+var All = append(slices.Concat(Data, Appended), Corrections, Hours)
 
 func (h *Hour) energy() (sum int64) {
 	for i := range h.GPUs {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // book has the pods and owners of one term. It is safe for concurrent use.
@@ -12,6 +14,8 @@ type book struct {
 	retention time.Duration
 	// traced is called for a controller whose owner chain is required.
 	traced func(reference)
+	// started is when the term began.
+	started time.Time
 
 	mu     sync.Mutex
 	listed bool // whether all existing pods were put
@@ -20,6 +24,10 @@ type book struct {
 	users  map[claimKey]entries // the pods that refer to a claim
 	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
+	// lives has the workloads above the pods, as far as they were read. News has their events until
+	// they are taken.
+	lives map[reference]*life
+	news  []event.Event
 }
 
 type entries map[*entry]struct{}
@@ -47,12 +55,13 @@ type owner struct {
 
 func newBook(render *renderer, retention time.Duration, traced func(reference)) *book {
 	return &book{
-		render: render, retention: retention, traced: traced,
+		render: render, retention: retention, traced: traced, started: time.Now(),
 		pods:   make(map[key]*entry),
 		claims: make(map[claimKey]*claim),
 		users:  make(map[claimKey]entries),
 		gone:   make(map[claimKey]bool),
 		owners: make(map[reference]*owner),
+		lives:  make(map[reference]*life),
 	}
 }
 
@@ -81,7 +90,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 		b.removeUser(e, slices.DeleteFunc(slices.Clone(before.claims), func(c string) bool { return slices.Contains(p.claims, c) }))
 	}
 	if before.owner != p.owner {
-		b.disown(e, before.owner)
+		b.disown(e, before.owner, time.Now())
 	}
 	wasGPU := e.gpu
 	b.settle(e)
@@ -126,6 +135,10 @@ func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	}
 	if !l.replaces(o.chain) {
 		return true
+	}
+	b.begin(l)
+	if o.chain != nil {
+		b.end(o.chain, time.Now())
 	}
 	o.chain, o.above = l, b.render.owner(l)
 	for e := range o.pods {
@@ -184,12 +197,19 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-func (b *book) disown(e *entry, from reference) {
-	if o := b.owners[from]; o != nil {
-		delete(o.pods, e)
-		if len(o.pods) == 0 {
-			delete(b.owners, from)
-		}
+// disown removes the controller of the entry's pod if that was its last pod, which ended at a time.
+func (b *book) disown(e *entry, from reference, at time.Time) {
+	o := b.owners[from]
+	if o == nil {
+		return
+	}
+	delete(o.pods, e)
+	if len(o.pods) > 0 {
+		return
+	}
+	delete(b.owners, from)
+	if o.chain != nil {
+		b.end(o.chain, at)
 	}
 }
 
@@ -208,7 +228,7 @@ func (b *book) over(ended time.Time) bool {
 
 func (b *book) drop(e *entry) {
 	delete(b.pods, e.pod.key())
-	b.disown(e, e.pod.owner)
+	b.disown(e, e.pod.owner, e.ended)
 	b.removeUser(e, e.pod.claims)
 }
 

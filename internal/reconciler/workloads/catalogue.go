@@ -85,7 +85,7 @@ var catalogue = [numMetrics]metric.Metric{
 	podEvents: {
 		Family: family, Name: "gpuledger_pod_events_total", Type: counter,
 		Labels: []string{"event"},
-		Help:   "Events of GPU pods written to the event log.",
+		Help:   "Events of GPU pods and their workloads written to the event log.",
 	},
 }
 

@@ -1,13 +1,11 @@
 package workloads
 
 import (
-	"context"
-	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // The events.
@@ -17,27 +15,29 @@ const (
 	eventFailure   = "failure" // of a container
 	eventSpec      = "spec"
 	eventDeleted   = "deleted"
-	eventSnapshot  = "snapshot"
+	eventSnapshot  = event.Snapshot
 )
 
 func eventNames() []string {
-	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot}
+	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// event is a change of a pod. Its id depends on the change and not on the time of its
+// change is an event of a pod. Its id depends on the change and not on the time of its
 // observation, so that an event that is written again after a change of leader or a broken
 // watch has the same id. The id includes the pod's version only where nothing else
 // distinguishes events: a new leader sees a later version than the one of the change.
-type event struct {
-	name  string
-	which []string // completes the id among the pod's events with that name
-	at    time.Time
-	attrs []slog.Attr
+type change struct {
+	name    string
+	which   []string // completes the id among the pod's events with that name
+	at      time.Time
+	details details
+	// unsure is set if an earlier leader may have sent the event with another time. It is logged,
+	// but not sent: in the archive it could be another row.
+	unsure bool
 }
 
-func (e event) id(p *pod) string {
-	return strings.Join(append([]string{string(p.uid), e.name}, e.which...), "/")
-}
+// details are the fields of an event that depend on its kind.
+type details map[string]any
 
 // moment formats a time for an id.
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
@@ -48,7 +48,7 @@ const recently = 5 * time.Minute
 
 // changes returns the events between two versions of a pod since a moment. before is nil if no
 // version was known.
-func changes(before, after *pod, since time.Time) []event {
+func changes(before, after *pod, since time.Time) []change {
 	is := after.status
 	if is == nil {
 		return nil // events are disabled
@@ -57,9 +57,11 @@ func changes(before, after *pod, since time.Time) []event {
 	if before != nil {
 		was = before.status
 	}
-	var events []event
+	var events []change
 	if was.phase != is.phase {
-		events = append(events, phaseEvent(was, is, after.changed()))
+		e := phaseEvent(was, after)
+		e.unsure = before == nil && is.entered.IsZero()
+		events = append(events, e)
 	}
 	for _, c := range is.conditions {
 		is, at := c.state.Value(), time.Unix(c.since, 0).UTC()
@@ -75,48 +77,49 @@ func changes(before, after *pod, since time.Time) []event {
 	if was.spec != is.spec {
 		events = append(events, specEvent(after))
 	}
-	return slices.DeleteFunc(events, func(e event) bool { return e.at.Before(since) })
+	return slices.DeleteFunc(events, func(e change) bool { return e.at.Before(since) })
 }
 
 func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-func phaseEvent(was, is *status, at time.Time) event {
-	return event{name: eventPhase, which: []string{is.phase}, at: at, attrs: []slog.Attr{
-		slog.String("from", was.phase), slog.String("to", is.phase), slog.String("reason", is.reason),
+// phaseEvent is a new phase. Its time is that of the last change if the status does not have it.
+func phaseEvent(was *status, p *pod) change {
+	is, at := p.status, p.status.entered
+	if at.IsZero() {
+		at = p.changed()
+	}
+	return change{name: eventPhase, which: []string{is.phase}, at: at, details: details{
+		"from": was.phase, "to": is.phase, "reason": is.reason,
 	}}
 }
 
-func conditionEvent(was, is state, at time.Time) event {
-	return event{name: eventCondition, which: []string{is.name, is.status, is.reason, moment(at)}, at: at, attrs: []slog.Attr{
-		slog.String("condition", is.name), slog.String("from", was.status), slog.String("to", is.status), slog.String("reason", is.reason),
+func conditionEvent(was, is state, at time.Time) change {
+	return change{name: eventCondition, which: []string{is.name, is.status, is.reason, moment(at)}, at: at, details: details{
+		"condition": is.name, "from": was.status, "to": is.status, "reason": is.reason,
 	}}
 }
 
 // failureEvent is the end of a container. Its id omits the number of restarts, which is higher
 // when the same end is seen after the restart.
-func failureEvent(c container) event {
+func failureEvent(c container) change {
 	which := []string{c.name, strconv.Itoa(int(c.ended.exitCode)), moment(c.ended.at)}
-	return event{name: eventFailure, which: which, at: c.ended.at, attrs: []slog.Attr{
-		slog.String("container", c.name), slog.String("reason", c.ended.reason),
-		slog.Int("exit_code", int(c.ended.exitCode)), slog.Int("signal", int(c.ended.signal)), slog.Int("restarts", int(c.restarts)),
+	return change{name: eventFailure, which: which, at: c.ended.at, details: details{
+		"container": c.name, "reason": c.ended.reason,
+		"exit_code": c.ended.exitCode, "signal": c.ended.signal, "restarts": c.restarts,
 	}}
 }
 
 // specEvent is a change of the spec: another image, a removed scheduling gate, a debug
 // container. Only a snapshot has the details.
-func specEvent(p *pod) event {
-	return event{name: eventSpec, which: []string{p.version}, at: time.Now(), attrs: []slog.Attr{
-		slog.Int64("generation", p.generation), slog.String("spec", strconv.FormatUint(p.status.spec, 16)),
+func specEvent(p *pod) change {
+	return change{name: eventSpec, which: []string{p.version}, at: time.Now(), details: details{
+		"generation": p.generation, "spec": strconv.FormatUint(p.status.spec, 16),
 	}}
 }
 
-func snapshotEvent(p *pod, at time.Time, annotations []string) event {
-	return event{name: eventSnapshot, which: []string{p.version}, at: at, attrs: []slog.Attr{slog.Any("object", snapshot(p.full, annotations))}}
-}
-
-func deletedEvent() event { return event{name: eventDeleted, at: time.Now()} }
+func deletedEvent() change { return change{name: eventDeleted, at: time.Now()} }
 
 // changed returns the latest time in the pod's status.
 func (p *pod) changed() time.Time {
@@ -130,39 +133,4 @@ func (p *pod) changed() time.Time {
 		}
 	}
 	return last
-}
-
-// eventLog writes events.
-type eventLog struct {
-	log   *slog.Logger
-	count func(event string)
-	// annotations are the annotations in a snapshot.
-	annotations []string
-
-	mu sync.Mutex // guards the full pods
-}
-
-// writeEvents writes the events of a pod, and its snapshot if there are any and snapshots are
-// enabled.
-func (d *eventLog) writeEvents(p *pod, events []event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range events {
-		d.write(p, e)
-	}
-	if p.full != nil && len(events) > 0 {
-		d.write(p, snapshotEvent(p, events[0].at, d.annotations))
-	}
-	p.full = nil
-}
-
-func (d *eventLog) write(p *pod, e event) {
-	attrs := []slog.Attr{
-		slog.String("event", e.name), slog.String("id", e.id(p)), slog.Time("at", e.at),
-		slog.String("namespace", p.namespace), slog.String("pod", p.name), slog.String("pod_uid", string(p.uid)),
-		slog.String("resource_version", p.version), slog.String("node", p.node),
-		slog.String("owner_kind", p.owner.kind), slog.String("owner_name", p.owner.name),
-	}
-	d.log.LogAttrs(context.Background(), slog.LevelInfo, "gpu pod", append(attrs, e.attrs...)...)
-	d.count(e.name)
 }

@@ -111,6 +111,7 @@ func TestEvents(t *testing.T) {
 			`gpuledger_pod_events_total{event="condition"} 3`, `gpuledger_pod_events_total{event="deleted"} 1`,
 			`gpuledger_pod_events_total{event="failure"} 1`, `gpuledger_pod_events_total{event="phase"} 2`,
 			`gpuledger_pod_events_total{event="snapshot"} 0`, `gpuledger_pod_events_total{event="spec"} 1`,
+			`gpuledger_pod_events_total{event="workload_created"} 0`, `gpuledger_pod_events_total{event="workload_ended"} 0`,
 		}
 		if diff := cmp.Diff(want, w.page("gpuledger_pod_events_total")); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package workloads
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -15,12 +16,11 @@ import (
 
 // followPods puts every pod into the book and writes its events.
 func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexInformer, b *book) error {
-	started := time.Now()
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			since := time.Time{}
 			if initial {
-				since = started.Add(-recently)
+				since = b.started.Add(-recently)
 			}
 			w.put(b, obj, since)
 		},
@@ -43,6 +43,7 @@ func (w *Workloads) followPods(ctx context.Context, informer cache.SharedIndexIn
 	case <-registration.HasSyncedChecker().Done():
 		w.listed.Store(true)
 		b.setListed()
+		w.repeat(b, informer.GetStore())
 	case <-ctx.Done():
 	}
 	<-ctx.Done()
@@ -75,8 +76,8 @@ func (w *Workloads) remove(b *book, obj any) {
 		obj = gone.Obj
 	}
 	p, ok := obj.(*pod)
-	if ok && b.remove(p) && w.opts.Events {
-		w.diary.writeEvents(p, []event{deletedEvent()})
+	if ok && b.remove(p) && w.opts.follows() {
+		w.diary.writeEvents(p, []change{deletedEvent()})
 	}
 }
 
@@ -96,7 +97,7 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 		}
 		return obj, nil
 	})
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.putClaim(b, obj) },
 		UpdateFunc: func(_, obj any) { w.putClaim(b, obj) },
 		DeleteFunc: func(obj any) { removeClaim(b, obj) },
@@ -104,8 +105,23 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	if err != nil {
 		return fmt.Errorf("watch resource claims: %w", err)
 	}
-	informer.RunWithContext(ctx)
+	var g sync.WaitGroup
+	g.Go(func() { informer.RunWithContext(ctx) })
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		w.repeat(b, c.Pods.GetStore()) // other pods may be known to request GPUs
+	case <-ctx.Done():
+	}
+	g.Wait()
 	return nil
+}
+
+// repeat sends the events of the current state to the archive: events before the first list, and
+// events that an earlier leader did not send.
+func (w *Workloads) repeat(b *book, pods cache.Store) {
+	if w.opts.Archive != nil {
+		w.opts.Archive.Repeat(w.current(b, pods))
+	}
 }
 
 func (w *Workloads) putClaim(b *book, obj any) {

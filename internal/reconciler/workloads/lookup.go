@@ -54,9 +54,11 @@ type scope struct {
 	namespace string
 }
 
-// answer is the result of a request for an owner.
+// answer is the result of a request for an owner: the object with its scope resolved, when it was
+// created, its controller, and the reason if these are unknown.
 type answer struct {
 	self, controller reference
+	created          time.Time
 	why              reason
 	until            time.Time
 }
@@ -71,9 +73,9 @@ func newLookup(objects metadata.Interface, kinds meta.ResettableRESTMapperWithCo
 }
 
 // controllerOf implements the function type [controllerOf].
-func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controller reference, why reason) {
+func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 	if a, ok := l.recall(of); ok {
-		return a.self, a.controller, a.why
+		return a
 	}
 	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
 		// Another request may have ended since.
@@ -84,8 +86,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) (self, controll
 		l.remember(of, a)
 		return a, nil
 	})
-	a := v.(answer)
-	return a.self, a.controller, a.why
+	return v.(answer)
 }
 
 // flight returns a key that is equal for equal references only.
@@ -155,26 +156,27 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 		a.why = forbidden
 		return a
 	}
-	a.controller, a.why = l.get(ctx, mapping.Resource, gk, a.self)
-	return a
+	return l.get(ctx, mapping.Resource, gk, a.self)
 }
 
-func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, gk schema.GroupKind, self reference) (reference, reason) {
+func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, gk schema.GroupKind, self reference) answer {
+	a := answer{self: self}
 	found, err := l.objects.Resource(resource).Namespace(self.namespace).Get(ctx, self.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		l.close(scope{gk, self.namespace})
-		return reference{}, l.explain(err, self)
+		a.why = l.explain(err, self)
 	case err != nil:
-		return reference{}, l.explain(err, self)
+		a.why = l.explain(err, self)
 	case found.UID != self.uid:
-		return reference{}, notFound
+		a.why = notFound
+	default:
+		a.created = found.CreationTimestamp.Time
+		if owner := metav1.GetControllerOfNoCopy(found); owner != nil {
+			a.controller = refer(owner, self.namespace)
+		}
 	}
-	owner := metav1.GetControllerOfNoCopy(found)
-	if owner == nil {
-		return reference{}, ""
-	}
-	return refer(owner, self.namespace), ""
+	return a
 }
 
 // result is the value of the counter's label.

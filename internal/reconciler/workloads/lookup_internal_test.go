@@ -82,7 +82,7 @@ func TestTermEndsUnderALookup(t *testing.T) {
 	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
 	l := newLookup(objects, resettable{kinds}, func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
 	job := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
-	if _, _, why := l.controllerOf(ctx, job); why != failed {
+	if why := l.controllerOf(ctx, job).why; why != failed {
 		t.Errorf("the reason is %q", why)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 const (
 	snapshotsNone = "none"
 	snapshotsLog  = "log"
+	snapshotsSend = "send"
 )
 
 // The default patterns for GPUs: the resources of NVIDIA's device plugin, and the device
@@ -40,6 +42,16 @@ type Options struct {
 	Snapshots string
 	// Output receives the events; nil is standard output.
 	Output io.Writer
+	// Archive receives the events, too; nil is none.
+	Archive Archive
+}
+
+// Archive is where events are sent.
+type Archive interface {
+	// Send sends the line of an event. It does not block.
+	Send(line []byte)
+	// Repeat sends all events that lead to the current state. They are nil at the end of a term.
+	Repeat(current iter.Seq[[]byte])
 }
 
 // Register adds the flags with their defaults.
@@ -50,7 +62,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
-	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode`: none, or log to write the full pod with its events, without commands, arguments and environment values")
+	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode` of pods with their events, without commands, arguments and environment values: none; log to write them to the log and send them to the archive; send for the archive only")
 }
 
 // Validate checks what the flag package cannot.
@@ -60,8 +72,8 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--retention=%v: must be at least 1s", o.Retention))
 	}
 	switch {
-	case o.Snapshots != snapshotsNone && o.Snapshots != snapshotsLog:
-		errs = append(errs, fmt.Errorf("--snapshots=%s: must be none or log", o.Snapshots))
+	case o.Snapshots != snapshotsNone && o.Snapshots != snapshotsLog && o.Snapshots != snapshotsSend:
+		errs = append(errs, fmt.Errorf("--snapshots=%s: must be none, log or send", o.Snapshots))
 	case o.Snapshots == snapshotsLog && !o.Events:
 		errs = append(errs, errors.New("--snapshots=log requires --events"))
 	}
@@ -91,3 +103,9 @@ func (o *Options) output() io.Writer {
 	}
 	return o.Output
 }
+
+// follows reports whether events are derived from changes.
+func (o *Options) follows() bool { return o.Events || o.Archive != nil }
+
+// SendsSnapshots reports whether snapshots are for the archive only.
+func (o *Options) SendsSnapshots() bool { return o.Snapshots == snapshotsSend }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +81,8 @@ func results() []string {
 // shared by all pods of one controller.
 type ownerChain struct {
 	levels []reference
+	// created are the times of their creation, zero if unknown.
+	created []time.Time
 	// stopped is the reason why the last level may not be the root.
 	stopped reason
 }
@@ -114,9 +117,8 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 	return len(l.levels) >= len(known.levels) || !slices.Equal(l.levels, known.levels[:len(l.levels)])
 }
 
-// controllerOf returns the controller of an object from the API server, the object with its
-// scope resolved, and the reason if the controller is unknown.
-type controllerOf func(ctx context.Context, of reference) (self, controller reference, why reason)
+// controllerOf requests the controller of an object from the API server.
+type controllerOf func(ctx context.Context, of reference) answer
 
 // trace follows the owner chain from a pod's controller to the root. It follows controllers
 // only: other owners merely delay garbage collection.
@@ -133,13 +135,13 @@ func trace(ctx context.Context, controller reference, lookUp controllerOf) *owne
 			return l
 		}
 		seen[at.uid] = true
-		self, next, why := lookUp(ctx, at)
-		l.levels = append(l.levels, self)
-		if why != "" {
-			l.stopped = why
+		a := lookUp(ctx, at)
+		l.levels, l.created = append(l.levels, a.self), append(l.created, a.created)
+		if a.why != "" {
+			l.stopped = a.why
 			return l
 		}
-		at = next
+		at = a.controller
 	}
 	return l
 }

@@ -67,10 +67,10 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		annotations: allowed(w.opts.PodAnnotations, from.Annotations),
 		finished:    finished(from),
 	}
-	if w.opts.Events {
+	if w.opts.follows() {
 		p.status = w.keepStatus(from)
 	}
-	if w.opts.Snapshots == snapshotsLog && (w.listed.Load() || time.Since(p.changed()) < recently) {
+	if w.opts.Snapshots != snapshotsNone && (w.listed.Load() || time.Since(p.changed()) < recently) {
 		p.full = from // from a list only recently changed pods: all of them would take too much memory
 	}
 	return p, true

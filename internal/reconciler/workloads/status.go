@@ -13,6 +13,9 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
+	// entered is when the pod entered its phase, zero if the status does not have the time. Later
+	// versions in the same phase have the same time, or zero.
+	entered time.Time
 }
 
 // condition is a condition of a pod.
@@ -45,6 +48,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 		phase: shared(string(from.Status.Phase)), reason: shared(from.Status.Reason),
 		conditions: make([]condition, 0, len(from.Status.Conditions)),
 		spec:       specHash(from),
+		entered:    enteredPhase(from),
 	}
 	for _, c := range from.Status.Conditions {
 		s.conditions = append(s.conditions, condition{
@@ -57,6 +61,60 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 		})
 	}
 	return s
+}
+
+// enteredPhase returns when a pod entered its phase, zero if its status does not have the time.
+func enteredPhase(p *corev1.Pod) time.Time {
+	switch p.Status.Phase {
+	case corev1.PodPending:
+		return p.CreationTimestamp.Time
+	case corev1.PodRunning:
+		return allStarted(p.Status.ContainerStatuses)
+	case corev1.PodSucceeded, corev1.PodFailed:
+		var last time.Time
+		for c := range statuses(p) {
+			if t := c.State.Terminated; t != nil {
+				last = later(last, t.FinishedAt.Time)
+			}
+		}
+		return last
+	}
+	return time.Time{}
+}
+
+// allStarted returns when the last of the containers started for the first time, which is when the
+// kubelet sets the phase Running. It is zero if restarts have removed that time from the status.
+func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
+	for i := range containers {
+		at := firstStart(&containers[i])
+		if at.IsZero() {
+			return at
+		}
+		last = later(last, at)
+	}
+	return last
+}
+
+// firstStart returns when the first run of a container started, zero if the status does not have
+// that run. The last termination is that of the run with the number of restarts if the container
+// waits, else of the run before.
+func firstStart(c *corev1.ContainerStatus) time.Time {
+	state, run := c.LastTerminationState, c.RestartCount
+	if c.State.Waiting == nil {
+		run--
+	}
+	if run < 0 {
+		state = c.State
+	}
+	switch {
+	case run > 0:
+		return time.Time{}
+	case state.Running != nil:
+		return state.Running.StartedAt.Time
+	case state.Terminated != nil:
+		return state.Terminated.StartedAt.Time
+	}
+	return time.Time{}
 }
 
 func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {

@@ -51,24 +51,12 @@ func New(opts Options, log *slog.Logger) *Workloads {
 	events := newCounter(podEvents, eventNames())
 	w := &Workloads{
 		opts: opts, log: log,
-		diary: &eventLog{
-			log:         slog.New(slog.NewJSONHandler(opts.output(), &slog.HandlerOptions{ReplaceAttr: noLevel})),
-			count:       func(event string) { events.WithLabelValues(event).Inc() },
-			annotations: opts.PodAnnotations,
-		},
 		counters: prometheus.NewRegistry(),
 		lookups:  newCounter(lookups, results()),
 	}
+	w.diary = &eventLog{opts: &w.opts, log: log, count: func(event string) { events.WithLabelValues(event).Inc() }}
 	w.counters.MustRegister(events, w.lookups)
 	return w
-}
-
-// noLevel drops the level of an event, which is always the same.
-func noLevel(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.LevelKey {
-		return slog.Attr{}
-	}
-	return a
 }
 
 // tracers is the number of concurrent requests for owners; the client's rate limit applies too.
@@ -85,6 +73,9 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	w.book.Store(b)
 	defer w.book.Store(nil)
 	defer w.listed.Store(false)
+	if w.opts.Archive != nil {
+		defer w.opts.Archive.Repeat(nil)
+	}
 
 	kinds := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.Kube.Discovery()))
 	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
@@ -92,14 +83,14 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	g.Go(func() error { return w.followClaims(ctx, c, b) })
 	g.Go(func() error { return w.sweep(ctx, b, look) })
 	for range tracers {
-		g.Go(func() error { return traceQueued(ctx, queue, look, b) })
+		g.Go(func() error { return w.traceQueued(ctx, queue, look, b) })
 	}
 	return g.Wait()
 }
 
 // traceQueued traces the queued owner chains. A chain is traced again when it expires, until
 // its controller has no pods.
-func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
+func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
 		if shutdown {
@@ -110,6 +101,7 @@ func traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface
 			if l = trace(ctx, of, look.controllerOf); ctx.Err() != nil || !b.putChain(of, l) {
 				l = nil
 			}
+			w.writeNews(b)
 		}
 		queue.Done(of)
 		switch {
@@ -144,7 +136,15 @@ func (w *Workloads) sweep(ctx context.Context, b *book, look *lookup) error {
 			return nil
 		case <-ticker.C:
 			b.sweep()
+			w.writeNews(b)
 			look.forget()
 		}
+	}
+}
+
+// writeNews writes the events of workloads since the last call, in the log only recent ones.
+func (w *Workloads) writeNews(b *book) {
+	if news := b.takeNews(); w.opts.follows() {
+		w.diary.writeNews(news, b.started.Add(-recently))
 	}
 }

@@ -31,6 +31,9 @@ func (l *life) checkEvents(t *testing.T) {
 			t.Errorf("%s was logged twice", e.ID)
 		}
 		seen[e.ID] = true
+		if e.Pod == "" {
+			continue // an event of a workload
+		}
 		if e.PodUID != string(l.pods[e.Pod].UID) {
 			t.Errorf("%s is of pod %s, with another UID", e.ID, e.Pod)
 		}

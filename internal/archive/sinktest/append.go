@@ -1,0 +1,73 @@
+package sinktest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// Appender is a sink that keeps events.
+type Appender interface {
+	Append(ctx context.Context, t table.Table, rows [][]any) error
+}
+
+// Events returns an event, a snapshot of the same version, and events in other hours, days, months and
+// without a time, with texts that need quotes.
+func Events() []event.Event {
+	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
+	e := event.Event{
+		Kind: "condition", ID: "u/condition/é", At: at, Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", ResourceVersion: "7", Node: "a", OwnerKind: "Job", OwnerName: "j",
+		Details: json.RawMessage(`{"from":"\"\\\n;\n--'"}`),
+	}
+	snapshot := event.Event{
+		Kind: event.Snapshot, ID: "u/snapshot/7", At: at, Namespace: "ml", Pod: "p", PodUID: "u",
+		Object: json.RawMessage(`{"spec":"` + strings.Repeat("é\U0001F600", 20_000) + `"}`),
+	}
+	workload := event.Event{Kind: "workload_created", ID: "w/workload_created", At: at.AddDate(0, -1, 0), Namespace: "ml", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w"}
+	all := []event.Event{e, snapshot, workload}
+	for id, at := range map[string]time.Time{"hour": at.Add(time.Hour), "day": at.AddDate(0, 0, 1), "future": at.AddDate(70, 0, 0), "unknown": {}} {
+		all = append(all, event.Event{Kind: "phase", ID: id, At: at})
+	}
+	return append(all, event.Event{Kind: "phase", ID: strings.Repeat("x", event.MaxID), At: at, OwnerName: strings.Repeat("é", event.MaxText/2)})
+}
+
+// TestAppend checks that a sink adds each event once. The function rows returns all rows of a table as
+// the archive has them: values of columns as in [table.Format], in any order.
+func TestAppend(t *testing.T, open func(t *testing.T) (s Appender, rows func(t table.Table) [][]string)) {
+	s, rows := open(t)
+	all := Events()
+	half := all[:len(all)/2]
+	late := slices.Clone(all)
+	late[0].Node = "another" // the first of two events with the same id is kept
+	for _, events := range [][]event.Event{half, append(slices.Clone(half), half...), late, all} {
+		for _, cluster := range []string{Cluster, "west"} {
+			for _, of := range table.Appended {
+				check(t, s.Append(t.Context(), of, table.EventRows(of, cluster, events)))
+			}
+		}
+	}
+	for _, of := range table.Appended {
+		var want [][]string
+		for _, row := range append(table.EventRows(of, Cluster, all), table.EventRows(of, "west", all)...) {
+			texts := make([]string, len(row))
+			for i, value := range row {
+				texts[i] = table.Format(value)
+			}
+			want = append(want, texts)
+		}
+		got := rows(of)
+		slices.SortFunc(want, slices.Compare)
+		slices.SortFunc(got, slices.Compare)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +filed):\n%s", of.Name, diff)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+)
+
+// ErrInvalid is the error of a line that is not an event.
+var ErrInvalid = errors.New("invalid event")
+
+// logFields are fields of a line in a log. They are ignored, so a log can be sent, too.
+var logFields = []string{"time", "level", "msg"}
+
+// Decode returns the events in a text of lines, up to the first error. It ignores empty lines. Times
+// have the resolution of a millisecond, and invalid characters are replaced.
+func Decode(r io.Reader) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		in := &source{Reader: r}
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, MaxLine)
+		n := 0
+		for lines.Scan() {
+			n++
+			if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+				continue
+			}
+			e, err := decode(lines.Bytes())
+			if in.err != nil {
+				break // the line may be incomplete
+			}
+			if err != nil {
+				yield(Event{}, fmt.Errorf("line %d: %w: %w", n, ErrInvalid, err))
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(Event{}, fmt.Errorf("line %d: %w: more than %d bytes", n+1, ErrInvalid, MaxLine))
+		case err != nil:
+			yield(Event{}, fmt.Errorf("after line %d: %w", n, err))
+		}
+	}
+}
+
+// source keeps the error of a reader, other than its end. A scanner returns the line before first.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(b []byte) (n int, err error) {
+	n, err = s.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// decode returns the event of a line. What the sinks of the archive cannot keep is replaced.
+func decode(line []byte) (e Event, err error) {
+	in := json.NewDecoder(bytes.NewReader(line))
+	in.UseNumber() // numbers are kept as they are
+	var all map[string]any
+	if err := in.Decode(&all); err != nil {
+		return e, err
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return e, errors.New("more than one value in the line")
+	}
+	all = clean(all).(map[string]any)
+	for name, text := range e.fields() {
+		if *text, err = take(all, name); err != nil {
+			return e, err
+		}
+	}
+	at, err := take(all, "at")
+	if err != nil {
+		return e, err
+	}
+	if e.At, err = time.Parse(time.RFC3339, at); err != nil {
+		return e, fmt.Errorf("at: %w", err)
+	}
+	e.At = e.At.UTC().Truncate(time.Millisecond)
+	if year := e.At.Year(); year < 1 || year > 9999 {
+		return e, fmt.Errorf("at: year %d", year)
+	}
+	if object := all["object"]; object != nil {
+		if e.Object, err = encode(object); err != nil {
+			return e, err
+		}
+	}
+	delete(all, "object")
+	for _, name := range logFields {
+		delete(all, name)
+	}
+	if len(all) > 0 {
+		if e.Details, err = encode(all); err != nil {
+			return e, err
+		}
+	}
+	return e, e.check()
+}
+
+// take removes a text from the fields of a line, empty if it is missing.
+func take(from map[string]any, name string) (string, error) {
+	value := from[name]
+	delete(from, name)
+	if value == nil {
+		return "", nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is not a string", name)
+	}
+	return text, nil
+}
+
+// clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before.
+func clean(value any) any {
+	switch v := value.(type) {
+	case string:
+		return strings.ReplaceAll(v, "\x00", "\ufffd")
+	case []any:
+		for i := range v {
+			v[i] = clean(v[i])
+		}
+	case map[string]any:
+		cleaned := make(map[string]any, len(v))
+		for name, value := range v {
+			cleaned[clean(name).(string)] = clean(value)
+		}
+		return cleaned
+	}
+	return value
+}
+
+// encode encodes a value like [json.Marshal], without escapes of HTML.
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}

@@ -1,0 +1,116 @@
+// Package event is the format in which events of GPU pods and their workloads are logged and sent
+// to the archive: a line of JSON for each event. The reconciler writes it, the archive reads it.
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Path is the path on which the archive receives events, as the body of a POST request. The query
+// parameter [ClusterParameter] has the name of their cluster.
+const (
+	Path             = "/api/v1/events"
+	ClusterParameter = "cluster"
+)
+
+// Snapshot is the kind of an event with the pod itself.
+const Snapshot = "snapshot"
+
+// The limits of an event, in bytes.
+const (
+	// MaxLine limits a line. A pod has at most 1.5 MiB in the API server, in a shorter encoding.
+	MaxLine = 4 << 20
+	// MaxID limits an id, so that every database can have an index of them.
+	MaxID = 255
+	// MaxText limits the other texts, without details and object.
+	MaxText = 1024
+)
+
+// Event is a change of a pod or of a workload.
+type Event struct {
+	// Kind is the kind of change.
+	Kind string `json:"event"`
+	// ID identifies the change in its cluster. Repeated events have the same id and time.
+	ID string `json:"id"`
+	// At is the time of the change.
+	At time.Time `json:"at"`
+
+	Namespace       string `json:"namespace,omitempty"`
+	Pod             string `json:"pod,omitempty"`
+	PodUID          string `json:"pod_uid,omitempty"`
+	ResourceVersion string `json:"resource_version,omitempty"`
+	Node            string `json:"node,omitempty"`
+	// OwnerKind and OwnerName are the controller of the pod or workload.
+	OwnerKind string `json:"owner_kind,omitempty"`
+	OwnerName string `json:"owner_name,omitempty"`
+	// WorkloadKind, WorkloadName and WorkloadUID are empty for an event of a pod.
+	WorkloadKind string `json:"workload_kind,omitempty"`
+	WorkloadName string `json:"workload_name,omitempty"`
+	WorkloadUID  string `json:"workload_uid,omitempty"`
+
+	// Object is the pod, for a snapshot.
+	Object json.RawMessage `json:"object,omitempty"`
+	// Details is a JSON object with the fields that depend on the kind, nil if there are none.
+	Details json.RawMessage `json:"-"`
+}
+
+// ID joins the parts of an id. If they are too long, a digest replaces the end.
+func ID(parts ...string) string {
+	id := strings.Join(parts, "/")
+	if len(id) <= MaxID {
+		return id
+	}
+	digest := sha256.Sum256([]byte(id))
+	suffix := "/" + hex.EncodeToString(digest[:])
+	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
+}
+
+// Append appends the line of an event, with its end. Details must not have the name of another
+// field.
+func (e *Event) Append(b []byte) ([]byte, error) {
+	head, err := encode(e)
+	if err != nil {
+		return b, fmt.Errorf("encode event %s: %w", e.ID, err)
+	}
+	start := len(b)
+	b = append(b, head...)
+	if len(e.Details) > len("{}") {
+		b = append(append(b[:len(b)-1], ','), e.Details[1:]...)
+	}
+	b = append(b, '\n')
+	if n := len(b) - start; n > MaxLine {
+		return b[:start], fmt.Errorf("encode event %s: it has %d bytes, more than %d", e.ID, n, MaxLine)
+	}
+	return b, nil
+}
+
+// fields returns the texts of an event by their names in JSON.
+func (e *Event) fields() map[string]*string {
+	return map[string]*string{
+		"event": &e.Kind, "id": &e.ID, "namespace": &e.Namespace, "pod": &e.Pod, "pod_uid": &e.PodUID, "resource_version": &e.ResourceVersion, "node": &e.Node,
+		"owner_kind": &e.OwnerKind, "owner_name": &e.OwnerName,
+		"workload_kind": &e.WorkloadKind, "workload_name": &e.WorkloadName, "workload_uid": &e.WorkloadUID,
+	}
+}
+
+// check returns an error if an event exceeds a limit or lacks its identity.
+func (e *Event) check() error {
+	if e.Kind == "" || e.ID == "" {
+		return errors.New("event or id is empty")
+	}
+	if len(e.ID) > MaxID {
+		return fmt.Errorf("id has %d bytes, more than %d", len(e.ID), MaxID)
+	}
+	for name, text := range e.fields() {
+		if len(*text) > MaxText {
+			return fmt.Errorf("%s has %d bytes, more than %d", name, len(*text), MaxText)
+		}
+	}
+	return nil
+}

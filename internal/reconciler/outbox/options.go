@@ -1,0 +1,72 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// Options is the configuration of the connection to the archive.
+type Options struct {
+	// URL is the base URL of the archive, empty to send nothing.
+	URL     string
+	Cluster string
+	// TokenFile and CAFile may be missing at first, and are read again when they change.
+	TokenFile, CAFile string
+	// Dial connects to the archive; nil dials TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Register adds the flags with their defaults.
+func (o *Options) Register(fs *flag.FlagSet) {
+	fs.StringVar(&o.URL, "events.url", "", "base `URL` of a gpuledger-archive to which events of GPU pods and workloads are sent; default is none")
+	fs.StringVar(&o.Cluster, "events.cluster", "", "`name` of this cluster in the archive: the external label cluster of its Prometheus")
+	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback")
+	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
+}
+
+// Validate checks what the flag package cannot.
+func (o *Options) Validate() error {
+	if o.URL == "" {
+		if o.Cluster+o.TokenFile+o.CAFile != "" {
+			return errors.New("--events.cluster, --events.token-file and --events.tls.ca-file require --events.url")
+		}
+		return nil
+	}
+	var errs []error
+	base, err := url.Parse(o.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
+		return fmt.Errorf("--events.url=%s: must be a URL such as https://archive.example.com, without a password", o.URL)
+	}
+	if o.Cluster == "" {
+		errs = append(errs, errors.New("--events.url requires --events.cluster"))
+	}
+	if o.TokenFile != "" && base.Scheme != "https" && !loopback(base.Hostname()) {
+		errs = append(errs, errors.New("--events.token-file requires an --events.url with https: a token is never sent unencrypted"))
+	}
+	return errors.Join(errs...)
+}
+
+// address returns the URL of requests. Options are valid.
+func (o *Options) address() string {
+	at, err := url.Parse(o.URL)
+	if err != nil {
+		return o.URL
+	}
+	at = at.JoinPath(event.Path)
+	q := at.Query()
+	q.Set(event.ClusterParameter, o.Cluster)
+	at.RawQuery = q.Encode()
+	return at.String()
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}

@@ -1,0 +1,208 @@
+// Package outbox sends events to the archive. Events wait in a bounded queue while the archive is
+// not reachable; a full queue drops new ones, and the current state of the cluster is sent again
+// afterwards.
+package outbox
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// maxQueue limits the size of the queue, in bytes.
+	maxQueue = 16 << 20
+	// maxBatch is the size from which a batch is sent, in bytes.
+	maxBatch = 1 << 20
+	// collect is how long events are collected before a batch is sent.
+	collect = 2 * time.Second
+	// repeatEvery is the minimum interval between two repetitions after drops.
+	repeatEvery = 5 * time.Minute
+	// farewell is the time for the last request at shutdown.
+	farewell = 500 * time.Millisecond
+)
+
+// Outbox has the events that wait for the archive. It is safe for concurrent use.
+type Outbox struct {
+	opts   Options
+	log    *slog.Logger
+	counts counts
+
+	client *http.Client // nil until its files are readable; used by Run only
+	failed bool         // whether the last request failed; used by Run only
+
+	wake chan struct{} // has an element if there is something to send
+
+	mu    sync.Mutex
+	lines [][]byte
+	size  int
+	// current yields the current state of the cluster, nil if this replica does not lead.
+	current iter.Seq[[]byte]
+	// repeat requests that the current state is sent, not before repeatAfter.
+	repeat      bool
+	repeatAfter time.Time
+}
+
+// New returns an outbox that sends nothing until Run runs.
+func New(opts Options, log *slog.Logger) *Outbox {
+	return &Outbox{opts: opts, log: log, counts: newCounts(), wake: make(chan struct{}, 1)}
+}
+
+// Send queues the line of an event. It does not block: if the queue is full, the event is dropped.
+func (o *Outbox) Send(line []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.size+len(line) > maxQueue {
+		o.counts.events.WithLabelValues(dropped).Inc()
+		o.repeat = true
+		return
+	}
+	o.lines = append(o.lines, line)
+	o.resize(len(line))
+	o.signal()
+}
+
+// Repeat sends the current state of the cluster, and again after drops. The state is nil when this
+// replica no longer leads.
+func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.current, o.repeat, o.repeatAfter = current, current != nil, time.Time{}
+	o.signal()
+}
+
+func (o *Outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *Outbox) resize(by int) {
+	o.size += by
+	o.counts.queue.Set(float64(o.size))
+}
+
+// Run sends until the context ends, and then what one short request can.
+func (o *Outbox) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+		case <-time.After(repeatEvery): // a repetition may be due
+			o.sendState(ctx)
+		case <-o.wake:
+			o.collect(ctx)
+			o.drain(ctx)
+			o.sendState(ctx)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer cancel()
+	if lines := o.next(); len(lines) > 0 && o.try(ctx, lines) == nil {
+		o.remove(len(lines))
+	}
+	return nil
+}
+
+// collect waits for more events, unless a batch is full.
+func (o *Outbox) collect(ctx context.Context) {
+	timer := time.NewTimer(collect)
+	defer timer.Stop()
+	for !o.full() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-o.wake:
+		}
+	}
+}
+
+func (o *Outbox) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size >= maxBatch
+}
+
+// drain sends the queue. Events remain in it until the archive has them.
+func (o *Outbox) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		lines := o.next()
+		if len(lines) == 0 || !o.deliver(ctx, lines) {
+			return
+		}
+		o.remove(len(lines))
+	}
+}
+
+// next returns the lines of the next batch. Only Run removes lines.
+func (o *Outbox) next() [][]byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return batch(o.lines)
+}
+
+// batch returns the first lines, as many as fill a batch.
+func batch(lines [][]byte) [][]byte {
+	size := 0
+	for i, line := range lines {
+		if size += len(line); size >= maxBatch {
+			return lines[: i+1 : i+1]
+		}
+	}
+	return lines[:len(lines):len(lines)]
+}
+
+func (o *Outbox) remove(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, line := range o.lines[:n] {
+		o.resize(-len(line))
+		o.lines[i] = nil
+	}
+	if o.lines = o.lines[n:]; len(o.lines) == 0 {
+		o.lines = nil
+	}
+}
+
+// sendState sends the current state of the cluster if it was requested, and new events in between.
+func (o *Outbox) sendState(ctx context.Context) {
+	current := o.due()
+	if current == nil {
+		return
+	}
+	var lines [][]byte
+	size := 0
+	for line := range current {
+		lines, size = append(lines, line), size+len(line)
+		if size < maxBatch {
+			continue
+		}
+		if !o.deliver(ctx, lines) {
+			return
+		}
+		lines, size = nil, 0
+		o.drain(ctx)
+	}
+	if len(lines) > 0 && o.deliver(ctx, lines) {
+		o.drain(ctx)
+	}
+}
+
+// due returns the current state if it is to be sent now.
+func (o *Outbox) due() iter.Seq[[]byte] {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.repeat || o.current == nil || time.Now().Before(o.repeatAfter) {
+		return nil
+	}
+	o.repeat, o.repeatAfter = false, time.Now().Add(repeatEvery)
+	return o.current
+}

@@ -1,0 +1,151 @@
+package outbox
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/version"
+)
+
+const (
+	// timeout limits a request: the archive responds when the events are in its databases.
+	timeout = 30 * time.Second
+	// minWait and maxWait limit the time until a retry.
+	minWait = time.Second
+	maxWait = time.Minute
+	// maxReason limits the part of a response that is logged, in bytes.
+	maxReason = 300
+)
+
+// refusal is a response other than success.
+type refusal struct {
+	status string
+	reason string
+	// after is the time until a retry that the archive requests.
+	after time.Duration
+	// invalid is set if a retry would have the same response.
+	invalid bool
+}
+
+func (r *refusal) Error() string { return strings.TrimSpace(r.status + ": " + r.reason) }
+
+// deliver sends events until the archive has them or rejects them as invalid. It reports false if
+// the context ended before.
+func (o *Outbox) deliver(ctx context.Context, lines [][]byte) bool {
+	for wait := minWait; ; wait = min(2*wait, maxWait) {
+		err := o.try(ctx, lines)
+		if err == nil || ctx.Err() != nil {
+			return err == nil
+		}
+		pause := wait/2 + rand.N(wait/2)
+		if r := new(refusal); errors.As(err, &r) {
+			pause = max(pause, min(r.after, maxWait))
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
+// try sends events once. There is no error if the archive rejects them as invalid.
+func (o *Outbox) try(ctx context.Context, lines [][]byte) error {
+	err := o.post(ctx, lines)
+	n := float64(len(lines))
+	switch r := new(refusal); {
+	case err == nil:
+		o.counts.events.WithLabelValues(delivered).Add(n)
+	case errors.As(err, &r) && r.invalid:
+		o.counts.events.WithLabelValues(rejected).Add(n)
+		o.log.Error("the archive rejects events", "events", len(lines), "err", err)
+		err = nil
+	case ctx.Err() != nil:
+		return err
+	default:
+		o.counts.failures.Inc()
+		if o.client != nil {
+			o.client.CloseIdleConnections() // the next connection may reach another replica
+		}
+	}
+	switch failed := err != nil; {
+	case failed && !o.failed:
+		o.log.Warn("cannot send events to the archive, will retry", "err", err)
+	case !failed && o.failed:
+		o.log.Info("sending events to the archive again")
+	}
+	o.failed = err != nil
+	return err
+}
+
+// post makes one request.
+func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
+	if o.client == nil {
+		client, err := newClient(o.opts)
+		if err != nil {
+			return err
+		}
+		o.client = client
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.opts.address(), bytes.NewReader(compress(lines)))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	req.Header.Set("Content-Encoding", "gzip")
+	resp, err := o.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // also lets the connection be used again
+	if resp.StatusCode/100 == 2 {
+		return nil
+	}
+	r := &refusal{status: resp.Status, reason: string(reason)}
+	r.invalid = resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusRequestEntityTooLarge
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
+		r.after = time.Duration(seconds) * time.Second
+	}
+	return r
+}
+
+func compress(lines [][]byte) []byte {
+	var body bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&body, gzip.BestSpeed) // the level is valid
+	for _, line := range lines {
+		_, _ = z.Write(line) // to memory
+	}
+	_ = z.Close()
+	return body.Bytes()
+}
+
+// newClient returns a client that does not follow redirects: they could lead the token elsewhere.
+func newClient(o Options) (*http.Client, error) {
+	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile}}
+	if o.TokenFile != "" {
+		cfg.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: o.TokenFile}
+	}
+	options := []config.HTTPClientOption{config.WithUserAgent("gpuledger-reconciler/" + version.Version)}
+	if o.Dial != nil {
+		options = append(options, config.WithDialContextFunc(o.Dial))
+	}
+	client, err := config.NewClientFromConfig(cfg, "archive", options...)
+	if err != nil {
+		return nil, fmt.Errorf("create the archive client: %w", err)
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, nil
+}

@@ -1,0 +1,89 @@
+package outbox_test
+
+import (
+	"context"
+	"encoding/pem"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
+)
+
+// TestToken checks that the token is sent over verified TLS only, also if its file and the CA bundle
+// appear late, and that redirects are not followed.
+func TestToken(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))
+	}))
+	defer elsewhere.Close()
+	got := make(chan string, 10)
+	redirects := 1
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if redirects--; redirects >= 0 {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+			return
+		}
+		got <- r.Header.Get("Authorization")
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+
+	dir := t.TempDir()
+	opts := outbox.Options{URL: server.URL, Cluster: "east", TokenFile: filepath.Join(dir, "token"), CAFile: filepath.Join(dir, "ca.pem")}
+	failed := make(chan struct{}, 1)
+	o := outbox.New(opts, slog.New(slog.NewTextHandler(notify(failed), nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- o.Run(ctx) }()
+	send(o, strings.Repeat("1", 1<<20)) // a full batch
+	await(t, failed, "a failure without the files")
+	write(t, opts.TokenFile, "secret\n")
+	write(t, opts.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	if token := await(t, got, "the event"); token != "Bearer secret" {
+		t.Errorf("authorization is %q", token)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// notify is a writer that signals the first write.
+type notify chan struct{}
+
+func (n notify) Write(text []byte) (int, error) {
+	select {
+	case n <- struct{}{}:
+	default:
+	}
+	return len(text), nil
+}
+
+func await[T any](t *testing.T, ch <-chan T, what string) (value T) {
+	t.Helper()
+	select {
+	case value = <-ch:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s is missing after a minute", what)
+	}
+	return value
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// times are expressions for a column as in [table.Format].
+var times = map[string]string{
+	"PostgreSQL": `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
+	"MariaDB":    `concat(left(date_format(%s, '%%Y-%%m-%%dT%%H:%%i:%%s.%%f'), 23), 'Z')`,
+}
+
+// TestAppend checks that databases keep each event once, with the rights of a user who must not
+// change tables, and when several programs add the same events.
+func TestAppend(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			admin, db := server.create(t, "events")
+			owner, err := kind.sink(t.Context(), admin)
+			check(t, err)
+			// The user cannot create partitions.
+			for _, of := range table.Appended {
+				check(t, owner.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "other", sinktest.Events())))
+			}
+			check(t, owner.Close())
+			const programs = 4
+			failed := make(chan error)
+			url := server.stranger(t, "events")
+			for i := range programs {
+				go func() {
+					sink, err := kind.sink(t.Context(), url)
+					for _, of := range table.Appended {
+						events := sinktest.Events()
+						if i%2 == 0 {
+							events[0], events[1], events[2] = events[2], events[0], events[1]
+						}
+						if err == nil {
+							err = sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, events))
+						}
+					}
+					failed <- err
+				}()
+			}
+			for range programs {
+				check(t, <-failed)
+			}
+			sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+				sink, err := kind.sink(t.Context(), url)
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				return sink.(sinktest.Appender), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+			})
+		})
+	}
+}
+
+// appended returns the rows of a table except those of the cluster "other", as in [table.Format].
+func appended(t *testing.T, db query, of table.Table, text string) (all [][]string) {
+	t.Helper()
+	var columns []string
+	for _, c := range of.Columns {
+		if name := c.Name; c.Type == table.Time {
+			columns = append(columns, "coalesce("+fmt.Sprintf(text, name)+", '')")
+		} else {
+			columns = append(columns, name)
+		}
+	}
+	for _, line := range db.rows(t, "select "+strings.Join(columns, ", ")+" from "+of.Name+" where cluster <> 'other'") {
+		all = append(all, strings.Split(line, " | "))
+	}
+	return all
+}

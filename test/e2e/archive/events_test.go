@@ -1,0 +1,310 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuledger/gpuledger/internal/archive/events"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/event"
+	web "github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// team is the namespace of the pods.
+const team = "research"
+
+// TestEvents checks that the events of a real API server's pods reach a database once each, also when
+// the archive or the database is down for a while and the reconciler is killed.
+func TestEvents(t *testing.T) {
+	w := newPods(t)
+	db := startPostgres(t)
+	url, query := db.create(t, "events")
+	token := filepath.Join(t.TempDir(), "token")
+	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	archive := &receiver{t: t, address: program.AddressFor(t), url: url, token: token}
+	archive.start()
+	r := &reconciler{t: t, group: program.OpenFor(t), binary: w.binary, args: []string{
+		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
+	}}
+	r.start()
+
+	w.create("a", "b")
+	r.awaitLogged(w.id("a", "phase/Pending"), w.id("b", "phase/Pending"), string(w.job.UID)+"/workload_created")
+	r.awaitFiled(query)
+
+	archive.stop()
+	w.run("a")
+	check(t, w.Client.CoreV1().Pods(team).Delete(t.Context(), "b", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
+	r.awaitLogged(w.id("a", "phase/Running"), w.id("b", "deleted"))
+	archive.start()
+	r.awaitFiled(query)
+
+	db.stop()
+	w.restart("a")
+	r.awaitLogged(w.id("a", "failure/main/137"))
+	r.awaitLogged("cannot send events to the archive", "503")
+	db.start(t)
+	r.awaitFiled(query)
+
+	archive.stop()
+	w.end("a")
+	r.awaitLogged(w.id("a", "phase/Succeeded"))
+	r.kill()
+	archive.start()
+	r.start()
+	r.awaitFiled(query)
+
+	for _, table := range []string{"events", "snapshots"} {
+		if got := query.rows(t, "select count(*) from "+table+" group by cluster, id having count(*) > 1"); len(got) > 0 {
+			t.Errorf("%s: some ids have several rows: %v", table, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"select detail::json->>'to' from events where event = 'phase' and pod = 'a' order by at":                                             "Pending Running Succeeded",
+		"select detail::json->>'exit_code' from events where event = 'failure'":                                                              "137",
+		"select distinct workload_kind from events where workload_uid = '" + string(w.job.UID) + "'":                                         "Job",
+		"select distinct object::json->'spec'->'containers'->0->'resources'->'limits'->>'nvidia.com/gpu' from snapshots where pod_uid <> ''": "8",
+		"select count(*) from snapshots where object like '%hunter2%'":                                                                       "0",
+	} {
+		if got := strings.Join(query.rows(t, text), " "); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// receiver is the archive's endpoint for events.
+type receiver struct {
+	t                   *testing.T
+	address, url, token string
+	stop                func()
+}
+
+// start serves until stop. The test fails if the endpoint does.
+func (r *receiver) start() {
+	r.t.Helper()
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	handler := events.New(events.Config{Receive: true, TokenFile: r.token}, []events.Destination{{
+		Name: "postgres", Open: func(ctx context.Context) (events.Sink, error) { return postgres.Open(ctx, r.url) },
+	}}, logger)
+	server := web.New(web.Config{ListenAddresses: []string{r.address}, MaxConnections: 8, MaxRequests: 4}, logger)
+	server.Receive(event.Path)
+	mux := http.NewServeMux()
+	mux.Handle("POST "+event.Path, handler)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	ended := make(chan error, 2)
+	go func() { ended <- server.Run(ctx, mux) }()
+	go func() { ended <- handler.Run(ctx) }()
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		check(r.t, <-ended)
+		check(r.t, <-ended)
+		if r.t.Failed() {
+			r.t.Logf("the log of the archive:\n%s", &log)
+		}
+	}
+	r.t.Cleanup(r.stop)
+}
+
+// reconciler is a gpuledger-reconciler that sends events, with the logs of all its runs.
+type reconciler struct {
+	t      *testing.T
+	group  *program.Group
+	binary string
+	args   []string
+	runs   []*program.Program
+}
+
+func (r *reconciler) start() {
+	r.t.Helper()
+	p, err := r.group.Start("reconciler", r.binary, append([]string{
+		"--log.format=json", "--web.listen-address=127.0.0.1:0", "--enable=workloads", "--leader-election=false",
+		"--events.cluster=east", "--snapshots=send", "--retention=1s",
+	}, r.args...)...)
+	check(r.t, err)
+	r.runs = append(r.runs, p)
+}
+
+func (r *reconciler) kill() { r.runs[len(r.runs)-1].Kill() }
+
+// logged returns the logs of all runs.
+func (r *reconciler) logged() (all []byte) {
+	for _, p := range r.runs {
+		text, err := os.ReadFile(p.Log)
+		check(r.t, err)
+		all = append(all, text...)
+	}
+	return all
+}
+
+// awaitLogged waits until the log has texts.
+func (r *reconciler) awaitLogged(texts ...string) {
+	r.t.Helper()
+	await(r.t, func() string {
+		log := r.logged()
+		for _, text := range texts {
+			if !bytes.Contains(log, []byte(text)) {
+				return "the log does not have " + text
+			}
+		}
+		return ""
+	})
+}
+
+// awaitFiled waits until the database has the events of the log, and no others.
+func (r *reconciler) awaitFiled(db query) {
+	r.t.Helper()
+	await(r.t, func() string {
+		var want []string
+		for line := range bytes.Lines(r.logged()) {
+			var e struct{ Event, ID string }
+			if err := json.Unmarshal(line, &e); err == nil && e.Event != "" {
+				want = append(want, e.ID)
+			}
+		}
+		got, err := db(r.t.Context(), "select id from events")
+		if err != nil {
+			return err.Error()
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		return cmp.Diff(slices.Compact(want), got)
+	})
+}
+
+// await waits until a function returns no reason to wait.
+func await(t *testing.T, missing func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
+		reason := missing()
+		if reason == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute: %s", reason)
+		}
+	}
+}
+
+// pods are the pods of a Job in a cluster. There is no kubelet: the test writes their status.
+type pods struct {
+	*cluster.Cluster
+	t                  *testing.T
+	binary, kubeconfig string
+	job                *batchv1.Job
+	uids               map[string]string
+	began              time.Time
+}
+
+// newPods starts an API server with a Job.
+func newPods(t *testing.T) *pods {
+	t.Helper()
+	c, err := cluster.Start(t.Context())
+	check(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.Logs(t.Output())
+		}
+		c.Stop()
+	})
+	dir := t.TempDir()
+	w := &pods{
+		Cluster: c, t: t, binary: filepath.Join(dir, "gpuledger-reconciler"), kubeconfig: filepath.Join(dir, "kubeconfig"),
+		uids: make(map[string]string), began: time.Now().Truncate(time.Second),
+	}
+	check(t, program.Build(t.Context(), dir, "gpuledger-reconciler"))
+	check(t, cluster.WriteKubeconfig(w.kubeconfig, c.Admin))
+	_, err = c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}, metav1.CreateOptions{})
+	check(t, err)
+	_, err = c.Client.CoreV1().ServiceAccounts(team).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	check(t, err)
+	w.job, err = c.Client.BatchV1().Jobs(team).Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "train"},
+		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: trains()}},
+	}, metav1.CreateOptions{})
+	check(t, err)
+	return w
+}
+
+func trains() corev1.PodSpec {
+	return corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, NodeName: "gpu-node-1", Containers: []corev1.Container{{
+		Name: "main", Image: "train", Env: []corev1.EnvVar{{Name: "TOKEN", Value: "hunter2"}},
+		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}},
+	}}}
+}
+
+func (w *pods) create(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		owners := []metav1.OwnerReference{*metav1.NewControllerRef(w.job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+		p, err := w.Client.CoreV1().Pods(team).Create(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}, Spec: trains()}, metav1.CreateOptions{})
+		check(w.t, err)
+		w.uids[name] = string(p.UID)
+	}
+}
+
+// id returns the beginning of an event's id.
+func (w *pods) id(pod, rest string) string { return w.uids[pod] + "/" + rest }
+
+func (w *pods) at(second int) metav1.Time {
+	return metav1.NewTime(w.began.Add(time.Duration(second) * time.Second))
+}
+
+// status changes the status of a pod.
+func (w *pods) status(name string, change func(s *corev1.PodStatus)) {
+	w.t.Helper()
+	p, err := w.Client.CoreV1().Pods(team).Get(w.t.Context(), name, metav1.GetOptions{})
+	check(w.t, err)
+	change(&p.Status)
+	_, err = w.Client.CoreV1().Pods(team).UpdateStatus(w.t.Context(), p, metav1.UpdateOptions{})
+	check(w.t, err)
+}
+
+func (w *pods) run(name string) {
+	w.status(name, func(s *corev1.PodStatus) {
+		s.Phase = corev1.PodRunning
+		s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: w.at(2)}}
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: w.at(1)}}}}
+	})
+}
+
+func (w *pods) restart(name string) {
+	w.status(name, func(s *corev1.PodStatus) {
+		s.ContainerStatuses[0] = corev1.ContainerStatus{
+			Name: "main", RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: w.at(4)}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", StartedAt: w.at(1), FinishedAt: w.at(3)}},
+		}
+	})
+}
+
+func (w *pods) end(name string) {
+	w.status(name, func(s *corev1.PodStatus) {
+		s.Phase = corev1.PodSucceeded
+		s.Conditions[0].Status, s.Conditions[0].Reason, s.Conditions[0].LastTransitionTime = corev1.ConditionFalse, "PodCompleted", w.at(5)
+		s.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: w.at(4), FinishedAt: w.at(5)}}
+	})
+}
