@@ -27,8 +27,8 @@ func BenchmarkFindings(b *testing.B) {
 	}
 }
 
-// BenchmarkJudge measures one reading of an exporter whose page is unchanged.
-func BenchmarkJudge(b *testing.B) {
+// BenchmarkRead measures one reading of an exporter whose page is unchanged.
+func BenchmarkRead(b *testing.B) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	j := validator.New(nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}, time.Hour)
 	page := benchPage("a")
