@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open) {
 		"reports what is there":             testExact,
 		"reports nil for what is not":       testAbsent,
 		"energy is exact":                   testEnergy,
+		"the duration of the energy call":   testTook,
 		"samples are given once":            testSamples,
 		"a GPU in MIG mode":                 testMIG,
 		"instances that work":               testInstances,
