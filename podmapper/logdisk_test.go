@@ -39,7 +39,7 @@ func (n *node) inTime(call func()) {
 	go func() { defer close(done); call() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		n.t.Fatal("the call waits for the disk")
 	}
 }

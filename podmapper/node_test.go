@@ -218,15 +218,15 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return k.answer(ctx)
 }
 
-// patience is the timeout of the tests. It detects a hang; a busy machine does not reach it.
-const patience = 5 * time.Minute
+// hangTimeout is the timeout of the tests. It detects a hang; a busy machine does not reach it.
+const hangTimeout = 5 * time.Minute
 
 // wait returns after the next call to the kubelet.
 func (k *kubelet) wait(t testing.TB) {
 	t.Helper()
 	select {
 	case <-k.calls:
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		t.Fatal("the kubelet was not called")
 	}
 }

@@ -56,7 +56,7 @@ func TestRealCgroups(t *testing.T) {
 
 				p := n.process(uint32(sleeper.Process.Pid))
 				wantOwner(t, p.Owner, tt.want)
-				if p.Name != "sleep" || time.Since(p.StartTime).Abs() > patience {
+				if p.Name != "sleep" || time.Since(p.StartTime).Abs() > hangTimeout {
 					t.Errorf("process %q began %v, want a sleep that began now", p.Name, p.StartTime)
 				}
 				stop(t, sleeper)
@@ -114,7 +114,7 @@ func newCgroup(t *testing.T, hierarchy, path string) string {
 
 // removeCgroup removes an empty cgroup, which is busy for a moment after its last process ended.
 func removeCgroup(t *testing.T, dir string) {
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(hangTimeout); ; {
 		err := os.Remove(dir)
 		if err == nil {
 			return

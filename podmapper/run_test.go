@@ -40,7 +40,7 @@ func (n *node) waitPolled() {
 	n.t.Helper()
 	select {
 	case <-n.Polled():
-	case <-time.After(patience):
+	case <-time.After(hangTimeout):
 		n.t.Fatal("the first poll never ended")
 	}
 }

@@ -46,7 +46,7 @@ func TestKilled(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
 			v := newVictim(t, of.scenario, of.engine)
 			for n := i; n < *kills; n += len(nodes) {
-				v.live(time.Duration(random.Int64N(int64(longestLife))), random.IntN(3) == 0)
+				v.runOnce(time.Duration(random.Int64N(int64(longestLife))), random.IntN(3) == 0)
 			}
 			v.outlive()
 		})
@@ -108,9 +108,9 @@ func (v *victim) flags() []string {
 	return flags
 }
 
-// live runs the exporter, scrapes it, and kills it some time after it showed its books or, if young
+// runOnce runs the exporter, scrapes it, and kills it some time after it showed its books or, if young
 // is set, after its start.
-func (v *victim) live(span time.Duration, young bool) {
+func (v *victim) runOnce(span time.Duration, young bool) {
 	v.lives++
 	e := launch(v.t, v.node.Env(), onNode(v.node, v.flags()...)...)
 	var killer *time.Timer
@@ -127,7 +127,7 @@ func (v *victim) live(span time.Duration, young bool) {
 		e.url = "http://" + address
 	case <-e.exited:
 	}
-	for due := time.After(patience); ; {
+	for due := time.After(hangTimeout); ; {
 		select {
 		case <-e.exited:
 			if v.checkBoards(); killer == nil {

@@ -72,16 +72,16 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// patience is the timeout of everything that should happen. Only a hang takes as long, even on a
+// hangTimeout is the timeout of everything that should happen. Only a hang takes as long, even on a
 // busy machine.
-const patience = 10 * time.Minute
+const hangTimeout = 10 * time.Minute
 
-// eventually waits for a condition, for at most [patience].
+// eventually waits for a condition, for at most [hangTimeout].
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
+	for deadline := time.Now().Add(hangTimeout); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("timeout: waited %v until %s", patience, what)
+			t.Fatalf("timeout: waited %v until %s", hangTimeout, what)
 		}
 		<-time.After(50 * time.Millisecond)
 	}
@@ -124,7 +124,7 @@ func openNode(t testing.TB, sc simnode.Scenario) *simnode.Node {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- n.Live(ctx, host.Now) }()
+	go func() { done <- n.RunLive(ctx, host.Now) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -101,13 +101,13 @@ func TestSilentConnections(t *testing.T) {
 
 // newClient returns a client that opens a connection for each request.
 func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hangTimeout}
 }
 
 // elsewhere returns a client at a different address. keep keeps its connection.
 func elsewhere(keep bool) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: patience}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: !keep, DialContext: dialer.DialContext}, Timeout: hangTimeout}
 }
 
 // timeScrape scrapes and prints how long that took.
@@ -159,7 +159,7 @@ func TestSlowReaders(t *testing.T) {
 	e.timeScrape(elsewhere(false), "a scraper at another address")
 	for _, c := range slow {
 		for !isCut(c) {
-			if time.Since(began) > patience {
+			if time.Since(began) > hangTimeout {
 				t.Fatal("a slow reader was never cut off")
 			}
 			<-time.After(100 * time.Millisecond)

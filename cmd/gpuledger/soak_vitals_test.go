@@ -79,10 +79,10 @@ func (s *soak) checkVitals(d day) {
 	for name, part := range map[string]vitals{"calm": calmly, "day": day, "third quarter": third, "fourth quarter": fourth, "rest": resting} {
 		s.t.Logf("%s: %s", name, part)
 	}
-	if most := slices.Max(day.own()); most > mostResident {
+	if most := slices.Max(day.exporter()); most > mostResident {
 		s.t.Errorf("up to %.1f MiB resident without the fake driver's, want at most %v", most, mostResident)
 	}
-	grown := mean(fourth.own()) - mean(third.own())
+	grown := mean(fourth.exporter()) - mean(third.exporter())
 	switch storms := quarter / (stormSpan + stormPause); {
 	case storms < 2:
 		s.t.Logf("a quarter of the day has %d storms: too few to detect growth", storms)
@@ -111,7 +111,7 @@ func (s *soak) during(from, to time.Duration) vitals {
 	return part
 }
 
-func (v vitals) of(what func(vital) float64) []float64 {
+func (v vitals) values(what func(vital) float64) []float64 {
 	out := make([]float64, len(v))
 	for i := range v {
 		out[i] = what(v[i])
@@ -119,13 +119,17 @@ func (v vitals) of(what func(vital) float64) []float64 {
 	return out
 }
 
-func (v vitals) resident() []float64   { return v.of(func(v vital) float64 { return v.resident }) }
-func (v vitals) own() []float64        { return v.of(func(v vital) float64 { return v.resident - v.driver }) }
-func (v vitals) driver() []float64     { return v.of(func(v vital) float64 { return v.driver }) }
-func (v vitals) heap() []float64       { return v.of(func(v vital) float64 { return v.heap }) }
-func (v vitals) goroutines() []float64 { return v.of(func(v vital) float64 { return v.goroutines }) }
-func (v vitals) files() []float64      { return v.of(func(v vital) float64 { return v.files }) }
-func (v vitals) threads() []float64    { return v.of(func(v vital) float64 { return v.threads }) }
+func (v vitals) resident() []float64 { return v.values(func(v vital) float64 { return v.resident }) }
+func (v vitals) own() []float64 {
+	return v.values(func(v vital) float64 { return v.resident - v.driver })
+}
+func (v vitals) driver() []float64 { return v.values(func(v vital) float64 { return v.driver }) }
+func (v vitals) heap() []float64   { return v.values(func(v vital) float64 { return v.heap }) }
+func (v vitals) goroutines() []float64 {
+	return v.values(func(v vital) float64 { return v.goroutines })
+}
+func (v vitals) files() []float64   { return v.values(func(v vital) float64 { return v.files }) }
+func (v vitals) threads() []float64 { return v.values(func(v vital) float64 { return v.threads }) }
 
 // String formats minimum, mean and maximum.
 func (v vitals) String() string {

@@ -91,7 +91,7 @@ func simulate(ctx context.Context, opts options, out output) (err error) {
 		return fmt.Errorf("start exporter: %w", err)
 	}
 	group.Go(func() error { return waitForExporter(groupCtx, child) })
-	group.Go(func() error { return node.Live(groupCtx, host.Now) })
+	group.Go(func() error { return node.RunLive(groupCtx, host.Now) })
 	if err := group.Wait(); ctx.Err() == nil {
 		return err
 	}

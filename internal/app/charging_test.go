@@ -41,17 +41,17 @@ func TestBills(t *testing.T) {
 		{
 			name: "a pod with an MPS server of its own beside one without", replicas: 2,
 			pods: []simnode.Pod{
-				tenant("a", 0, process("python3", simnode.Constant(80), simnode.MPSClient), process(server, idle, simnode.MPSServer)),
-				tenant("b", 1, process("python3", tenth, simnode.Compute)),
+				sharingPod("a", 0, process("python3", simnode.Constant(80), simnode.MPSClient), process(server, idle, simnode.MPSServer)),
+				sharingPod("b", 1, process("python3", tenth, simnode.Compute)),
 			},
 			want: []part{{"a", 0.87, ""}, {"b", 0.13, ""}},
 		},
 		{
 			name: "two clients of the plugin's MPS server and a display", replicas: 2,
 			pods: []simnode.Pod{
-				tenant("a", 0, process("python3", simnode.Constant(40), simnode.MPSClient)),
-				tenant("b", 1, process("python3", simnode.Constant(40), simnode.MPSClient)),
-				tenant("mps", -1, process(server, idle, simnode.MPSServer)),
+				sharingPod("a", 0, process("python3", simnode.Constant(40), simnode.MPSClient)),
+				sharingPod("b", 1, process("python3", simnode.Constant(40), simnode.MPSClient)),
+				sharingPod("mps", -1, process(server, idle, simnode.MPSServer)),
 			},
 			daemons: []simnode.Process{process("Xorg", simnode.Constant(2), simnode.Graphics)},
 			want:    []part{{"a", 0.49, ""}, {"b", 0.49, ""}, {"(host)", 0.02, ""}},
@@ -59,45 +59,45 @@ func TestBills(t *testing.T) {
 		{
 			name: "an MPS server that its clients left", replicas: 2,
 			pods: []simnode.Pod{
-				tenant("a", 0), tenant("b", 1),
-				tenant("mps", -1, process(server, idle, simnode.MPSServer)),
+				sharingPod("a", 0), sharingPod("b", 1),
+				sharingPod("mps", -1, process(server, idle, simnode.MPSServer)),
 			},
 			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}},
 		},
 		{
 			name: "an idle display beside a holder without a process",
-			pods: []simnode.Pod{tenant("a", 0)}, daemons: []simnode.Process{process("Xorg", idle, simnode.Graphics)},
+			pods: []simnode.Pod{sharingPod("a", 0)}, daemons: []simnode.Process{process("Xorg", idle, simnode.Graphics)},
 			want: []part{{"a", 1, "allocated"}},
 		},
 		{
 			name: "an idle monitor beside a holder without a process",
-			pods: []simnode.Pod{tenant("a", 0), tenant("monitor", -1, process("dcgm-exporter", idle, simnode.Compute))},
+			pods: []simnode.Pod{sharingPod("a", 0), sharingPod("monitor", -1, process("dcgm-exporter", idle, simnode.Compute))},
 			want: []part{{"a", 1, "allocated"}},
 		},
 		{
 			name: "two idle holders, one with a context", replicas: 2,
-			pods: []simnode.Pod{tenant("a", 0, process("python3", idle, simnode.Compute)), tenant("b", 1)},
+			pods: []simnode.Pod{sharingPod("a", 0, process("python3", idle, simnode.Compute)), sharingPod("b", 1)},
 			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
 		},
 		{
 			name: "the same work, evenly and in bursts", replicas: 2,
 			pods: []simnode.Pod{
-				tenant("even", 0, process("python3", tenth, simnode.Compute)),
-				tenant("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
+				sharingPod("even", 0, process("python3", tenth, simnode.Compute)),
+				sharingPod("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
 			},
 			want: []part{{"even", 0.5, ""}, {"bursts", 0.5, ""}},
 		},
 		{
 			name: "a hundredth of every second beside an idle holder", replicas: 2,
 			pods: []simnode.Pod{
-				tenant("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
-				tenant("b", 1),
+				sharingPod("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
+				sharingPod("b", 1),
 			},
 			want: []part{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96,
 		},
 		{
 			name: "processes that are gone before they can be named",
-			pods: []simnode.Pod{tenant("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
+			pods: []simnode.Pod{sharingPod("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
 			want: []part{{"a", 1, ""}},
 		},
 	}
@@ -163,8 +163,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// tenant returns a pod that holds a replica of the GPU, or no GPU if replica is negative.
-func tenant(name string, replica int, processes ...simnode.Process) simnode.Pod {
+// sharingPod returns a pod that holds a replica of the GPU, or no GPU if replica is negative.
+func sharingPod(name string, replica int, processes ...simnode.Process) simnode.Pod {
 	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}
 	if replica >= 0 {
 		c.Devices = simnode.Parts(0, replica)

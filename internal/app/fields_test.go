@@ -28,7 +28,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.Took":                      "for the ledger",
 	"GPUs.Reading.Energy":                    "for the ledger",
 	"GPUs.Reading.ModulePower":               "for the ledger",
-	"GPUs.Reading.Part":                      "for the ledger",
+	"GPUs.Reading.ModuleShare":               "for the ledger",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",
 	"GPUs.Reading.Instances":                 "empty in a snapshot",

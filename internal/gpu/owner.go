@@ -90,7 +90,7 @@ const (
 
 // ownerKinds has a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
-	word string
+	name string
 	// reason is the reason why energy of such an owner is charged to no account, NumReasons if it
 	// is charged to one.
 	reason Reason
@@ -102,7 +102,7 @@ var ownerKinds = [numOwnerKinds]struct {
 }
 
 // String returns the name of the kind in logs and in the state file.
-func (k OwnerKind) String() string { return ownerKinds[k].word }
+func (k OwnerKind) String() string { return ownerKinds[k].name }
 
 // Unattributed returns the reason why energy of such an owner is charged to no account. It
 // returns false if the owner has an account.
@@ -123,7 +123,7 @@ func (k OwnerKind) MarshalText() ([]byte, error) { return []byte(k.String()), ni
 // UnmarshalText parses the name of a kind.
 func (k *OwnerKind) UnmarshalText(text []byte) error {
 	for i := range ownerKinds {
-		if ownerKinds[i].word == string(text) {
+		if ownerKinds[i].name == string(text) {
 			*k = OwnerKind(i)
 			return nil
 		}

@@ -33,10 +33,10 @@ type Reading struct {
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU). For a board without a
 	// counter it is the integral of power.
 	Energy *Millijoules
-	// ModulePower is set if Energy covers a whole module. Part is then the GPU's part of the
+	// ModulePower is set if Energy covers a whole module. ModuleShare is then the GPU's share of the
 	// module's energy, from 0 to 1, computed by the sampler. 0 means undivided.
 	ModulePower ModulePower
-	Part        float64
+	ModuleShare float64
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit

@@ -29,7 +29,7 @@ func compareAccount(a, b gpu.AccountKey) int {
 // Prometheus omits the first value of a counter that starts above zero. The accounts exist from now
 // on, even if the book is behind.
 func (b *book) openHolders(allocations []gpu.Allocation) {
-	for h := range live(allocations) {
+	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
 		a.LastAlive = max(a.LastAlive, b.last.At.Boot)
 	}

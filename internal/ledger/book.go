@@ -35,7 +35,7 @@ type book struct {
 	// meter learns the GPU's idle power; limit is the GPU's power limit.
 	meter idleMeter
 	limit gpu.Watts
-	// rest is the fraction of a millijoule that ownPart carries over.
+	// rest is the fraction of a millijoule that ownShare carries over.
 	rest float64
 }
 
@@ -47,8 +47,8 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
-	// part is the GPU's part of the energy since the last mark; 0 means undivided.
-	part float64
+	// share is the GPU's share of the energy since the last mark; 0 means undivided.
+	share float64
 	// listed is set if the processes were known.
 	listed bool
 	// took is the time by which the counter may have been read earlier; less than a gap.
@@ -118,7 +118,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, part: o.Part, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
 		b.accept(m, o.MaxPower, gapAfter)
 	}
 }
@@ -242,7 +242,7 @@ func plausible(a, b Mark, maxPower gpu.Watts) bool {
 // append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.pending = append(b.pending, interval{
-		from: *b.last, to: m, energy: b.ownPart(energy, m.part),
+		from: *b.last, to: m, energy: b.ownShare(energy, m.share),
 		sighting: b.since,
 		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
 	})
@@ -250,13 +250,13 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownPart returns the GPU's part of its module's energy and carries the fraction of a
+// ownShare returns the GPU's share of its module's energy and carries the fraction of a
 // millijoule over.
-func (b *book) ownPart(energy gpu.Millijoules, part float64) gpu.Millijoules {
-	if part <= 0 || part >= 1 {
+func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
+	if share <= 0 || share >= 1 {
 		return energy
 	}
-	exact := float64(energy)*part + b.rest
+	exact := float64(energy)*share + b.rest
 	own := min(gpu.Millijoules(exact), energy)
 	b.rest = exact - float64(own)
 	return own

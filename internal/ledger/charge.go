@@ -199,7 +199,7 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 // groupHeldBefore reports whether an owner's group held the part at the start of the
 // interval.
 func (p *part) groupHeldBefore(owner gpu.Owner) bool {
-	for h := range live(p.from.Holders) {
+	for h := range liveAllocations(p.from.Holders) {
 		if p.isOf(h) && h.Owner.Group() == owner.Group() {
 			return true
 		}
@@ -208,7 +208,7 @@ func (p *part) groupHeldBefore(owner gpu.Owner) bool {
 }
 
 func (iv *interval) heldBefore(key gpu.AccountKey) bool {
-	for h := range live(iv.from.Holders) {
+	for h := range liveAllocations(iv.from.Holders) {
 		if keyOf(*h) == key {
 			return true
 		}
@@ -219,7 +219,7 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 // unchanged reports whether a gap's energy may stay with an owner: the same
 // processes and the same unshared allocation of the whole GPU at both ends.
 func (iv *interval) unchanged(parts []part) bool {
-	before, after := slices.Collect(live(iv.from.Holders)), slices.Collect(live(iv.to.Holders))
+	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||
 		len(before) != 1 || len(after) != 1 || before[0].Owner != after[0].Owner ||
 		before[0].Sharing != gpu.SharingExclusive || after[0].Sharing != gpu.SharingExclusive {

@@ -17,13 +17,13 @@ func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 // liveHolders returns the allocations that count, if the kubelet reported any.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
 	if !iv.holdersKnown {
-		return live(nil)
+		return liveAllocations(nil)
 	}
-	return live(iv.holders)
+	return liveAllocations(iv.holders)
 }
 
-// live returns the allocations that count: fresh, and of a pod with a known UID that is alive.
-func live(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
+// liveAllocations returns the allocations that count: fresh, and of a pod with a known UID that is alive.
+func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {
 			if h := &allocations[i]; h.Live && h.Owner.UID != "" && h.Replicas > 0 && !yield(h) {

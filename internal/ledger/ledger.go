@@ -49,9 +49,9 @@ type Observation struct {
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
 	Energy *gpu.Millijoules
-	// Part is the GPU's part of the energy since the last reading, if the counter covers a
+	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
-	Part float64
+	ModuleShare float64
 	// Counter is the name of the counter that Energy is from, if the board has several; may be
 	// empty. Different counters have different origins or scopes.
 	Counter string

@@ -362,9 +362,9 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestWordOfThen checks that an interval that waits for an owner keeps the kubelet's allocations of
+// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the kubelet's allocations of
 // its own time.
-func TestWordOfThen(t *testing.T) {
+func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
 	for _, o := range []ledger.Observation{look(0, x, holds(train, 1)), look(1, x, holds(train, 1)), look(2, x, holds(serve, 1))} {

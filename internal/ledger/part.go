@@ -151,7 +151,7 @@ func (p *part) sole() *party {
 		return nil
 	}
 	var sole *party
-	claim := func(o *party) bool {
+	only := func(o *party) bool {
 		if sole != nil && sole != o {
 			return false
 		}
@@ -160,13 +160,13 @@ func (p *part) sole() *party {
 	}
 	if len(p.holders) > 0 {
 		for _, s := range p.holding {
-			if !claim(s.party) {
+			if !only(s.party) {
 				return nil
 			}
 		}
 	}
 	for i := range p.who.list {
-		if o := &p.who.list[i]; o.worked() && !claim(o) {
+		if o := &p.who.list[i]; o.worked() && !only(o) {
 			return nil
 		}
 	}

@@ -13,10 +13,10 @@ import (
 // observations.
 func TestComeAndGo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
-	heir, stranger := process(21, in(train)), process(21, in(serve))
-	heir.ID.Start, stranger.ID.Start = p.ID.Start+5, p.ID.Start+5
+	later, other := process(21, in(train)), process(21, in(serve))
+	later.ID.Start, other.ID.Start = p.ID.Start+5, p.ID.Start+5
 	alone, both := []*gpu.Process{p}, []*gpu.Process{p, q}
-	taken := []*gpu.Process{stranger}
+	taken := []*gpu.Process{other}
 	play(t, []story{
 		{
 			"starts and ends between two looks, and was seen at work",
@@ -55,7 +55,7 @@ func TestComeAndGo(t *testing.T) {
 		},
 		{
 			"a PID is used again in the container",
-			[]ledger.Observation{look(0, alone), look(1, alone), look(2, []*gpu.Process{heir}), look(3, []*gpu.Process{heir})},
+			[]ledger.Observation{look(0, alone), look(1, alone), look(2, []*gpu.Process{later}), look(3, []*gpu.Process{later})},
 			amounts{"energy": 900_000, "train exclusive": 900_000},
 		},
 		{
@@ -65,7 +65,7 @@ func TestComeAndGo(t *testing.T) {
 		},
 		{
 			"a PID is used again, and who has it now was seen at work",
-			[]ledger.Observation{look(0, alone), saw(look(1, taken), stranger), look(2, taken)},
+			[]ledger.Observation{look(0, alone), saw(look(1, taken), other), look(2, taken)},
 			amounts{"energy": 600_000, "serve exclusive": 600_000},
 		},
 	})
@@ -76,8 +76,8 @@ func TestComeAndGo(t *testing.T) {
 // account.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
-	heir := new(*p)
-	heir.ID.Start += 5
+	later := new(*p)
+	later.ID.Start += 5
 	l := newLedger()
 	accounts := func(looks ...ledger.Observation) []gpu.ProcessAccount {
 		return ask(t, l, looks...).Accounts[0].Processes
@@ -86,12 +86,12 @@ func TestHeldPID(t *testing.T) {
 	if len(first) != 1 || first[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
 		t.Errorf("process accounts before the reuse: %+v, want one with 300000 mJ exclusive", first)
 	}
-	second := accounts(look(2, []*gpu.Process{heir}))
-	if len(second) != 1 || second[0].ProcessID != heir.ID || !second[0].Opened.Equal(at(1).Wall) ||
+	second := accounts(look(2, []*gpu.Process{later}))
+	if len(second) != 1 || second[0].ProcessID != later.ID || !second[0].Opened.Equal(at(1).Wall) ||
 		second[0].Energy != (gpu.ByMethod{gpu.Allocated: 150_000}) {
 		t.Errorf("process accounts after the interval of the reuse: %+v, want one of the new process with 150000 mJ allocated", second)
 	}
-	second = accounts(look(3, []*gpu.Process{heir}))
+	second = accounts(look(3, []*gpu.Process{later}))
 	if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 150_000}); len(second) != 1 || second[0].Energy != want {
 		t.Errorf("process accounts in the next interval: %+v, want one with 300000 mJ exclusive and 150000 mJ allocated", second)
 	}
@@ -150,12 +150,12 @@ func TestReplaced(t *testing.T) {
 // PID.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
-	heir := new(*p)
-	heir.ID.Start = q.ID.Start + 5
+	later := new(*p)
+	later.ID.Start = q.ID.Start + 5
 	ps := ask(t, newLedger(),
 		look(0, []*gpu.Process{p, q}), saw(look(1, []*gpu.Process{p, q}), q),
-		saw(look(2, []*gpu.Process{heir, q}), q)).Accounts[0].Processes
-	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != heir.ID {
+		saw(look(2, []*gpu.Process{later, q}), q)).Accounts[0].Processes
+	if len(ps) != 2 || ps[0].ProcessID != q.ID || ps[0].Energy != (gpu.ByMethod{gpu.Shared: 600_000}) || ps[1].ProcessID != later.ID {
 		t.Errorf("process accounts: %+v, want one with 600000 mJ shared and one of the new process", ps)
 	}
 }

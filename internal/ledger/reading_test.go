@@ -285,18 +285,18 @@ func TestCounterFaults(t *testing.T) {
 	})
 }
 
-// TestPart checks that a GPU is charged its part of its module's energy, that fractions of a
-// millijoule are carried over, and that a part of 0 or 1 means all of it.
-func TestPart(t *testing.T) {
-	for part, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
+// TestModuleShare checks that a GPU is charged its share of its module's energy, that fractions of a
+// millijoule are carried over, and that a share of 0 or 1 means all of it.
+func TestModuleShare(t *testing.T) {
+	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation
 		for i := range 11 {
 			o := count(look(float64(i), nil), gpu.Millijoules(7*i))
-			o.Part = part
+			o.ModuleShare = share
 			obs = append(obs, o)
 		}
 		if b := ask(t, newLedger(), obs...); b.Energy != want {
-			t.Errorf("part %.2f of 70 mJ: %d mJ, want %d", part, b.Energy, want)
+			t.Errorf("share %.2f of 70 mJ: %d mJ, want %d", share, b.Energy, want)
 		}
 	}
 }

@@ -23,8 +23,8 @@ type Pairs struct {
 	shared map[[2]string]*dto.LabelPair
 }
 
-// Own returns a new pair with a valid value.
-func (p *Pairs) Own(name, value string) *dto.LabelPair {
+// New returns a new pair with a valid value.
+func (p *Pairs) New(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: p.name(name), Value: new(labelvalue.Valid(value))}
 }
 

@@ -20,11 +20,11 @@ func text(labels []*dto.LabelPair) (out []string) {
 	return out
 }
 
-// TestPairs checks that Shared returns one pair for equal labels, that Own returns a new pair, and
+// TestPairs checks that Shared returns one pair for equal labels, that New returns a new pair, and
 // that the values of both are valid.
 func TestPairs(t *testing.T) {
 	var p metric.Pairs
-	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.Own("pod", "x\xff"), p.Shared("name", "x")
+	a, b, c, d := p.Shared("pod", "x\xff"), p.Shared("pod", "x\xfe"), p.New("pod", "x\xff"), p.Shared("name", "x")
 	if a != b || a == c || a == d || a.Name != c.Name {
 		t.Error("want equal shared pairs, distinct own pairs and equal names")
 	}

@@ -18,15 +18,15 @@ var leadingMetric = metric.Metric{
 	Help: "1 while this replica is the leader, else 0. Only the leader exports metrics of the cluster.",
 }
 
-// Part has the metrics of one part of the program, and the meaning of their labels.
-type Part struct {
+// Section has the metrics of one part of the program, and the meaning of their labels.
+type Section struct {
 	Metrics []metric.Metric
 	Labels  []metric.Label
 }
 
 // Catalogue returns every metric of the program, part by part.
-func Catalogue() []Part {
-	return []Part{
+func Catalogue() []Section {
+	return []Section{
 		{Metrics: []metric.Metric{leadingMetric, watch.Metric}, Labels: []metric.Label{watch.Label}},
 		{Metrics: []metric.Metric{serve.Metric}, Labels: []metric.Label{serve.Label}},
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},

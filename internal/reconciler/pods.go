@@ -50,6 +50,6 @@ func (p *program) trim(obj any) (any, error) {
 func (p *program) exports(pod *corev1.Pod) bool {
 	placed := *pod
 	placed.Spec.NodeName = cmp.Or(pod.Spec.NodeName, "any")
-	_, ok := p.cfg.Labels.Exporters.Of(&placed)
+	_, ok := p.cfg.Labels.Exporters.Target(&placed)
 	return ok && p.cfg.runs(partLabels)
 }

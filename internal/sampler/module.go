@@ -5,12 +5,12 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // modules divides module counters over GPUs: the driver reports the module's whole energy for each
 // of its GPUs.
 type modules struct {
-	// parts has each GPU's last part of its module's energy, 0 to 1.
-	parts map[string]float64 // by UUID
+	// shares has each GPU's last share of its module's energy, 0 to 1.
+	shares map[string]float64 // by UUID
 }
 
-// divide sets Part of each reading of a module's counter and marks the GPU's source as
-// divided. If the driver reports both powers, Part is GPU power over module power, and the
+// divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
+// divided. If the driver reports both powers, the share is GPU power over module power, and the
 // remainder is the CPU's. Else the GPUs of the board share the energy by power, or equally.
 // A single GPU without power by scope keeps the module's energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
@@ -38,20 +38,20 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 		complete = complete && p.GPU > 0
 	}
 	for _, reading := range members {
-		part, before := 0.0, m.parts[reading.UUID]
+		share, before := 0.0, m.shares[reading.UUID]
 		switch p := reading.ModulePower; {
 		case module > 0 && p.GPU > 0:
-			part = float64(p.GPU / max(module, own))
+			share = float64(p.GPU / max(module, own))
 		case complete && all > 1:
-			part = float64(p.GPU / own)
+			share = float64(p.GPU / own)
 		case before > 0: // the power is missing temporarily
-			part = before
+			share = before
 		case all > 1:
-			part = 1 / float64(all)
+			share = 1 / float64(all)
 		default:
 			continue
 		}
-		m.parts[reading.UUID], reading.Part = part, part
+		m.shares[reading.UUID], reading.ModuleShare = share, share
 		r.edit(reading.UUID, func(e *entry) { e.EnergySource = gpu.EnergyDivided })
 	}
 }

@@ -83,7 +83,7 @@ func New(cfg Config) *Sampler {
 	return &Sampler{
 		cfg:       cfg,
 		gpus:      newGPUList(cfg.Ledger.Retention),
-		modules:   modules{parts: make(map[string]float64)},
+		modules:   modules{shares: make(map[string]float64)},
 		processes: newProcesses(cfg.Owners),
 		seen:      make(ownersSeen),
 		store:     store{cfg: cfg},

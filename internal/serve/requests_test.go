@@ -131,9 +131,9 @@ func TestHungUp(t *testing.T) {
 		client := n.client("10.0.0.1")
 		go n.get(client, "/page")
 		synctest.Wait()
-		impatient := n.client("10.0.0.1")
-		impatient.Timeout = time.Second
-		if status, took := n.get(impatient, "/page"); status != 0 || took != time.Second {
+		hasty := n.client("10.0.0.1")
+		hasty.Timeout = time.Second
+		if status, took := n.get(hasty, "/page"); status != 0 || took != time.Second {
 			t.Errorf("status %d after %v, want no response after 1s", status, took)
 		}
 		close(release)

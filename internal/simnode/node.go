@@ -136,8 +136,8 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 // GPU wait for it: no real board's counter stands still and then jumps.
 const maxLate = 150 * time.Millisecond
 
-// Live steps the node in real time, by the clock that gave its start, until the context ends.
-func (n *Node) Live(ctx context.Context, clock gpu.Clock) error {
+// RunLive steps the node in real time, by the clock that gave its start, until the context ends.
+func (n *Node) RunLive(ctx context.Context, clock gpu.Clock) error {
 	if err := n.setLive(true); err != nil {
 		return err
 	}

@@ -32,20 +32,20 @@ func (e *Energy) Parts() []Part {
 	}
 }
 
-type word struct{ Name, About, Pattern string }
+type term struct{ Name, About, Pattern string }
 
-// words explains the methods, and the reasons of unattributed energy.
-func words() []word {
-	var out []word
+// terms explains the methods, and the reasons of unattributed energy.
+func terms() []term {
+	var out []term
 	for _, part := range new(Energy).Parts() {
 		pattern := ""
 		if slices.Contains([]string{"shared", "allocated", "retired"}, part.Name) {
 			pattern = part.Name
 		}
-		out = append(out, word{part.Name, part.About, pattern})
+		out = append(out, term{part.Name, part.About, pattern})
 	}
 	for r := range gpu.NumReasons {
-		out = append(out, word{Name: r.String(), About: [gpu.NumReasons]string{
+		out = append(out, term{Name: r.String(), About: [gpu.NumReasons]string{
 			gpu.Idle:     "no owner held or used the GPU",
 			gpu.Host:     "used by a process of the host, outside all pods",
 			gpu.Unmapped: "used by a process with an unknown container",

@@ -35,7 +35,7 @@ var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
 // HTML writes the page in UTF-8.
 func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	v := view{
-		Page: p, Title: p.title(), Version: version, Links: links, Words: words(), Unit: unitFor(*p),
+		Page: p, Title: p.title(), Version: version, Links: links, Terms: terms(), Unit: unitFor(*p),
 		CSS: template.CSS(pageCSS), //nolint:gosec // the file page.css
 	}
 	for i := range p.GPUs {
@@ -50,7 +50,7 @@ type view struct {
 	Title, Version string
 	Links          []Link
 	Cards          []card
-	Words          []word
+	Terms          []term
 	Unit           unit
 	CSS            template.CSS
 }

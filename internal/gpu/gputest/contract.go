@@ -82,6 +82,18 @@ func testEnergy(t *testing.T, open Open) {
 	}
 }
 
+// testTook checks that a reading has the duration of the call that read its counter.
+func testTook(t *testing.T, open Open) {
+	clock := NewClock()
+	s, _ := open(t, Node{GPUs: []GPU{Full(0)}}, func() gpu.Instant {
+		clock.Advance(time.Millisecond)
+		return clock.Now()
+	})
+	if took := Read(t, s).Readings[0].Took; took < time.Millisecond || took > 100*time.Millisecond {
+		t.Errorf("the call took %v, want some milliseconds", took)
+	}
+}
+
 // testSamples checks that each sample is reported once, that "no samples since the last reading"
 // differs from "unknown", and that each reading covers the time from the end of the last one.
 func testSamples(t *testing.T, open Open) {

@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open) {
 		"reports what is there":             testExact,
 		"reports nil for what is not":       testAbsent,
 		"energy is exact":                   testEnergy,
+		"the duration of the energy call":   testTook,
 		"samples are given once":            testSamples,
 		"a GPU in MIG mode":                 testMIG,
 		"instances that work":               testInstances,
@@ -213,9 +214,9 @@ func Read(t *testing.T, s Source) gpu.Report {
 	return report
 }
 
-// Patience is the timeout of events that must happen. It detects hangs and is long enough for a
+// HangTimeout is the timeout of events that must happen. It detects hangs and is long enough for a
 // busy machine.
-const Patience = 5 * time.Minute
+const HangTimeout = 5 * time.Minute
 
 // Hasty returns a source that does not wait for calls that hang: the first Read has a short
 // timeout, and each further one doubles it. On a busy machine other calls may time out too, so
@@ -237,7 +238,7 @@ func (h *hasty) Read(ctx context.Context) (gpu.Report, error) {
 // Eventually reads the source until ok accepts the report, and returns it.
 func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) bool) gpu.Report {
 	t.Helper()
-	deadline := time.After(Patience)
+	deadline := time.After(HangTimeout)
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
 	for {
@@ -248,7 +249,7 @@ func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) 
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("timeout: waited %v until %s; last report: %+v, %v", Patience, want, report, err)
+			t.Fatalf("timeout: waited %v until %s; last report: %+v, %v", HangTimeout, want, report, err)
 		case <-retry.C:
 		}
 	}

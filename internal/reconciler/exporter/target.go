@@ -32,10 +32,10 @@ type Target struct {
 	Address string
 }
 
-// Of returns the exporter in a pod, if the pod has the container and names one of the listed
+// Target returns the exporter in a pod, if the pod has the container and names one of the listed
 // DaemonSets as its controller. Labels are ignored, since several installers put the same
 // labels on different pods.
-func (o *Options) Of(pod *corev1.Pod) (Target, bool) {
+func (o *Options) Target(pod *corev1.Pod) (Target, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if pod.Spec.NodeName == "" || owner == nil || owner.Kind != "DaemonSet" {
 		return Target{}, false
@@ -91,7 +91,7 @@ type Pod struct {
 // Keep reduces a pod to a Pod.
 func (o *Options) Keep(pod *corev1.Pod) *Pod {
 	p := &Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
-	if t, ok := o.Of(pod); ok {
+	if t, ok := o.Target(pod); ok {
 		p.Target = &t
 	}
 	return p

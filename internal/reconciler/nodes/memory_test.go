@@ -165,7 +165,7 @@ func TestFailing(t *testing.T) {
 	}
 }
 
-func TestJudged(t *testing.T) {
+func TestNote(t *testing.T) {
 	m := newMemory()
 	steps := []struct {
 		finding validator.Finding

@@ -104,15 +104,15 @@ func (r *renderer) owner(l *ownerChain) *above {
 func (r *renderer) level(at reference, parent string, whole bool) level {
 	k := levelKey{labelvalue.Valid(at.kind), labelvalue.Valid(at.namespace), labelvalue.Valid(at.name), labelvalue.Valid(string(at.uid))}
 	return level{key: k, parent: parent, whole: whole, sample: r.info(
-		r.pairs.Shared("kind", k.kind), r.pairs.Shared("namespace", k.namespace), r.pairs.Own("name", k.name), r.pairs.Own("uid", k.uid),
-		r.pairs.Own("parent_uid", parent),
+		r.pairs.Shared("kind", k.kind), r.pairs.Shared("namespace", k.namespace), r.pairs.New("name", k.name), r.pairs.New("uid", k.uid),
+		r.pairs.New("parent_uid", parent),
 	)}
 }
 
 func (r *renderer) belonging(direct, root reference) belonging {
 	return belonging{
-		r.pairs.Shared("owner_kind", direct.kind), r.pairs.Own("owner_name", direct.name),
-		r.pairs.Shared("workload_kind", root.kind), r.pairs.Own("workload_name", root.name), r.pairs.Own("workload_uid", string(root.uid)),
+		r.pairs.Shared("owner_kind", direct.kind), r.pairs.New("owner_name", direct.name),
+		r.pairs.Shared("workload_kind", root.kind), r.pairs.New("workload_name", root.name), r.pairs.New("workload_uid", string(root.uid)),
 	}
 }
 
@@ -132,7 +132,7 @@ type podSamples struct {
 
 func (r *renderer) pod(e *entry, of belonging) *podSamples {
 	p := e.pod
-	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.Own("pod", p.name), r.pairs.Own("pod_uid", string(p.uid))}
+	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
 	s := &podSamples{
 		info:        r.info(slices.Concat(id, belonging{r.pairs.Shared("node", p.node)}, of)...),
 		labels:      r.listed(id, r.labels, p.labels),
@@ -152,7 +152,7 @@ func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metr
 	}
 	labels := slices.Clone(id)
 	for i, name := range names {
-		labels = append(labels, r.pairs.Own(name, values[i]))
+		labels = append(labels, r.pairs.New(name, values[i]))
 	}
 	return r.info(labels...)
 }

@@ -67,7 +67,7 @@ func newEngine(t *testing.T, gpus ...gputest.GPU) *engine {
 		t.Fatal(err)
 	}
 	e := &engine{t: t, dir: t.TempDir(), clock: gputest.NewClock(), node: gputest.Node{GPUs: gpus}}
-	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: gputest.Patience, Tick: time.Second, Now: e.clock.Now}
+	e.cfg = dcgm.Config{Address: address, LibraryPath: library(), CallTimeout: gputest.HangTimeout, Tick: time.Second, Now: e.clock.Now}
 	t.Setenv("GPULEDGER_FAKE_DCGM_STATE", filepath.Join(e.dir, "state"))
 	t.Setenv("GPULEDGER_FAKE_DCGM_LOG", filepath.Join(e.dir, "log"))
 	e.write()

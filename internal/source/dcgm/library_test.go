@@ -26,7 +26,7 @@ const otherLibrary = "GPULEDGER_TEST_LIBRARY"
 func printError(path string) {
 	address, _ := dcgm.ParseAddress("localhost:5555")
 	s := dcgm.New(dcgm.Config{
-		Address: address, LibraryPath: path, CallTimeout: gputest.Patience, Tick: time.Second,
+		Address: address, LibraryPath: path, CallTimeout: gputest.HangTimeout, Tick: time.Second,
 		Now: gputest.NewClock().Now, Log: slog.New(slog.DiscardHandler),
 	})
 	for range 2 {

@@ -44,48 +44,48 @@ const accountingPeriod = time.Second
 
 // readAccounts reads the activity since the last reading from accounting. If it returns false, the
 // ring has all of it. The next reading starts at the current accounts.
-func (b *board) readAccounts(q *inquiry, r *gpu.Reading) bool {
-	before := b.accounts
-	b.accounts = nil
-	if !r.ContextsKnown || !b.accounting(q) {
+func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
+	before := g.accounts
+	g.accounts = nil
+	if !r.ContextsKnown || !g.accounting(q) {
 		return false
 	}
-	now, err := b.account(q, r.Contexts, before)
-	b.accounts = now
+	now, err := g.account(q, r.Contexts, before)
+	g.accounts = now
 	if before == nil || err != nil {
 		return false
 	}
-	done, ok := now.since(before, b.now())
+	done, ok := now.since(before, g.now())
 	if !ok {
 		return false
 	}
-	r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: max(b.sampled, now.at)}
+	r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: max(g.sampled, now.at)}
 	n := mostSamples(done)
 	if n == 0 && len(done) > 0 && r.Sampled.Len() <= 2*accountingPeriod {
 		r.Sampled.To = r.Sampled.From // not updated yet; the next reading has them
 		return true
 	}
-	r.Samples, b.sampled = samples(done, n, r.Sampled), r.Sampled.To
+	r.Samples, g.sampled = samples(done, n, r.Sampled), r.Sampled.To
 	now.forget(done, r.Contexts)
 	return true
 }
 
 // accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it does
 // not.
-func (b *board) accounting(q *inquiry) bool {
-	if b.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
+func (g *gpuReader) accounting(q *inquiry) bool {
+	if g.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
 	}
-	mode, err := query(q, "nvmlDeviceGetAccountingMode", b.handle.GetAccountingMode)
+	mode, err := query(q, "nvmlDeviceGetAccountingMode", g.handle.GetAccountingMode)
 	return err == nil && mode == gonvml.FEATURE_ENABLED
 }
 
 // account reads the accounts of processes that are present, were present at the last reading, or
 // began and ended since. It returns an error if one is missing: a process that started before
 // accounting was switched on has none.
-func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
+func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
-	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(b.handle) })
+	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +93,14 @@ func (b *board) account(q *inquiry, contexts []gpu.Context, before *accounts) (n
 		now.all[pid] = true
 	}
 	for pid := range now.concern(contexts, before) {
-		s, err := query(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(b.handle, pid) })
+		s, err := query(q, "nvmlDeviceGetAccountingStats_v2", func() (gonvml.AccountingStats_v2, ret) { return accountOf(g.handle, pid) })
 		if err != nil {
 			missing = err
 			continue
 		}
 		now.of[pid] = account{start: s.StartTime, samples: s.SampleCount, sm: s.SumGpuUtil, fb: s.SumFbUtil}
 	}
-	now.at = b.now().Boot - accountingPeriod/2
+	now.at = g.now().Boot - accountingPeriod/2
 	return now, missing
 }
 

@@ -14,13 +14,13 @@ import (
 // readContexts reads the processes with a context. In MIG mode it reads each MIG device, because
 // the lists of the whole GPU then need privileges and have no instances. If one list fails or is
 // too long, all are unknown; otherwise its processes would seem to have ended.
-func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
+func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
-	b.oversized = nil
-	if b.device.MIG == nil {
-		r.ContextsKnown = b.listContexts(q, part{handle: b.handle}, contexts)
+	g.oversized = nil
+	if g.device.MIG == nil {
+		r.ContextsKnown = g.listContexts(q, migDevice{handle: g.handle}, contexts)
 	} else {
-		r.ContextsKnown = !slices.ContainsFunc(b.parts, func(p part) bool { return !b.listContexts(mig, p, contexts) })
+		r.ContextsKnown = !slices.ContainsFunc(g.devices, func(p migDevice) bool { return !g.listContexts(mig, p, contexts) })
 	}
 	if !r.ContextsKnown {
 		return
@@ -34,12 +34,12 @@ func (b *board) readContexts(q, mig *inquiry, r *gpu.Reading) {
 
 // listContexts merges the three process lists of a GPU or MIG device into one entry per process. It
 // returns false if a list failed. Without lists for graphics or MPS, the compute list is complete.
-func (b *board) listContexts(q *inquiry, p part, contexts map[uint32]gpu.Context) (known bool) {
+func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {
 		processes, err := query(q, symbol, func() ([]gonvml.ProcessInfo, ret) { return processList(p.handle, symbol) })
-		if is(err, gonvml.ERROR_INSUFFICIENT_SIZE) || len(contexts)+len(processes) > maxRows {
-			b.oversized = fmt.Errorf("more than %d processes on GPU %s, process list ignored: %w", maxRows, b.device.UUID, stage.ErrOversized)
+		if hasCode(err, gonvml.ERROR_INSUFFICIENT_SIZE) || len(contexts)+len(processes) > maxRows {
+			g.oversized = fmt.Errorf("more than %d processes on GPU %s, process list ignored: %w", maxRows, g.device.UUID, stage.ErrOversized)
 			failed = true
 			return
 		}

@@ -54,7 +54,7 @@ func newDriver(t *testing.T, n gputest.Node) *driver {
 
 // open returns a source that reads the driver, and closes it with the test. It waits for slow
 // calls; [gputest.Hasty] is for tests with calls that hang.
-func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Patience, now) }
+func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.HangTimeout, now) }
 
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
@@ -140,11 +140,11 @@ func (d *driver) log() string {
 // await waits until a function was called the given number of times.
 func (d *driver) await(function string, calls int) {
 	d.t.Helper()
-	deadline := time.After(gputest.Patience)
+	deadline := time.After(gputest.HangTimeout)
 	for d.calls(function) < calls {
 		select {
 		case <-deadline:
-			d.t.Fatalf("timeout: waited %v for call %d of %s", gputest.Patience, calls, function)
+			d.t.Fatalf("timeout: waited %v for call %d of %s", gputest.HangTimeout, calls, function)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -30,31 +30,31 @@ const (
 // precedence over the next best.
 const maxTries = 3
 
-func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
-	mw, powerErr := query(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(b.handle.GetPowerUsage()) })
+func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
+	mw, powerErr := query(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(g.handle.GetPowerUsage()) })
 	if powerErr == nil {
 		r.Gauges[gpu.Power] = new(float64(watts(mw)))
 	}
-	if b.meter.kind == undecided {
-		b.choose(q, powerErr)
+	if g.meter.kind == undecided {
+		g.choose(q, powerErr)
 	}
 	energy, err := gpu.Millijoules(0), powerErr
-	began := b.now()
-	switch b.meter.kind {
+	began := g.now()
+	switch g.meter.kind {
 	case fieldCounter:
-		energy, err = b.energyField(q, gonvml.POWER_SCOPE_GPU)
+		energy, err = g.energyField(q, gonvml.POWER_SCOPE_GPU)
 	case boardCounter:
-		energy, err = b.energyCounter(q)
+		energy, err = g.energyCounter(q)
 	}
-	r.At = b.now()
+	r.At = g.now()
 	r.Took = r.At.Sub(began)
-	if b.device.EnergyScope == gpu.ScopeModule {
-		r.ModulePower = b.modulePower(q)
+	if g.device.EnergyScope == gpu.ScopeModule {
+		r.ModulePower = g.modulePower(q)
 	}
-	if b.meter.kind == powerIntegral && err == nil {
-		energy = b.integral.add(mw, r.At.Boot)
+	if g.meter.kind == powerIntegral && err == nil {
+		energy = g.integral.add(mw, r.At.Boot)
 	}
-	if err == nil && b.meter.kind != undecided && b.meter.kind != noMeter {
+	if err == nil && g.meter.kind != undecided && g.meter.kind != noMeter {
 		r.Energy = &energy
 	}
 }
@@ -64,57 +64,57 @@ func (b *board) readEnergy(q *inquiry, r *gpu.Reading) {
 // it covers the whole module with CPU or second die. Its scope is known to be the module only if
 // the driver has field 191 for the module and not for the GPU. Pascal and older GPUs, and some
 // virtual ones, have power only.
-func (b *board) choose(q *inquiry, powerErr error) {
-	b.meter.tries++
-	_, err := b.energyField(q, gonvml.POWER_SCOPE_GPU)
-	if b.settle(err, fieldCounter, gpu.EnergyCounter, gpu.ScopeGPU) {
+func (g *gpuReader) choose(q *inquiry, powerErr error) {
+	g.meter.tries++
+	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
+	if g.settle(err, fieldCounter, gpu.EnergyCounter, gpu.ScopeGPU) {
 		return
 	}
-	_, err = b.energyCounter(q)
+	_, err = g.energyCounter(q)
 	scope := gpu.ScopeUnknown
-	if _, moduleErr := b.energyField(q, gonvml.POWER_SCOPE_MODULE); moduleErr == nil {
+	if _, moduleErr := g.energyField(q, gonvml.POWER_SCOPE_MODULE); moduleErr == nil {
 		scope = gpu.ScopeModule
 	}
-	if b.settle(err, boardCounter, gpu.EnergyCounter, scope) {
+	if g.settle(err, boardCounter, gpu.EnergyCounter, scope) {
 		return
 	}
-	if !b.settle(powerErr, powerIntegral, gpu.EnergyPower, gpu.ScopeUnknown) {
-		b.settle(nil, noMeter, gpu.EnergyNone, "")
+	if !g.settle(powerErr, powerIntegral, gpu.EnergyPower, gpu.ScopeUnknown) {
+		g.settle(nil, noMeter, gpu.EnergyNone, "")
 	}
 }
 
 // settle chooses a meter that works. It returns true when the choice of this reading is final: a
 // meter that failed without being unsupported gets another attempt.
-func (b *board) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
+func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
-		return !unsupported(err) && b.meter.tries < maxTries
+		return !unsupported(err) && g.meter.tries < maxTries
 	}
-	b.meter.kind = kind
-	b.device.EnergySource, b.device.EnergyScope = source, scope
+	g.meter.kind = kind
+	g.device.EnergySource, g.device.EnergyScope = source, scope
 	return true
 }
 
-func (b *board) energyCounter(q *inquiry) (gpu.Millijoules, error) {
+func (g *gpuReader) energyCounter(q *inquiry) (gpu.Millijoules, error) {
 	return query(q, "nvmlDeviceGetTotalEnergyConsumption", func() (gpu.Millijoules, ret) {
-		n, r := available64(b.handle.GetTotalEnergyConsumption())
+		n, r := available64(g.handle.GetTotalEnergyConsumption())
 		return gpu.Millijoules(n), r
 	})
 }
 
 // energyField reads NVML_FI_DEV_ENERGY, in mJ, for a scope.
-func (b *board) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
-	n, err := b.field(q, gonvml.FI_DEV_ENERGY, scope)
+func (g *gpuReader) energyField(q *inquiry, scope uint32) (gpu.Millijoules, error) {
+	n, err := g.field(q, gonvml.FI_DEV_ENERGY, scope)
 	return gpu.Millijoules(n), err
 }
 
 // field reads a numeric field for a scope.
-func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
+func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	return query(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
 			FieldId: id, ScopeId: scope,
 			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unknown fields as they are
 		}}
-		if r := b.handle.GetFieldValues(value); r != gonvml.SUCCESS {
+		if r := g.handle.GetFieldValues(value); r != gonvml.SUCCESS {
 			return 0, r
 		}
 		if r := ret(value[0].NvmlReturn); r != gonvml.SUCCESS {
@@ -125,9 +125,9 @@ func (b *board) field(q *inquiry, id, scope uint32) (uint64, error) {
 }
 
 // modulePower reads NVML_FI_DEV_POWER_AVERAGE, in mW, for the GPU and for its module.
-func (b *board) modulePower(q *inquiry) gpu.ModulePower {
+func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	power := func(scope uint32) gpu.Watts {
-		mw, err := b.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
+		mw, err := g.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
 		if err != nil || mw > maxMilliwatts {
 			return 0
 		}

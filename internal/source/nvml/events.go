@@ -79,27 +79,27 @@ func (d *session) freeEvents(set *eventSet) {
 
 // subscribe registers a GPU's XID errors with the current event set. A GPU without events is
 // skipped; a failure is retried later. It runs in the GPU's lane.
-func (d *session) subscribe(b *board) {
+func (d *session) subscribe(g *gpuReader) {
 	set := d.events.Load()
-	if b.events == set && b.device.ReportsEvents {
+	if g.events == set && g.device.ReportsEvents {
 		return
 	}
-	b.events, b.device.ReportsEvents = set, false
+	g.events, g.device.ReportsEvents = set, false
 	if set == nil {
 		return
 	}
 	q := &inquiry{lib: d.lib}
-	types, err := query(q, "nvmlDeviceGetSupportedEventTypes", b.handle.GetSupportedEventTypes)
+	types, err := query(q, "nvmlDeviceGetSupportedEventTypes", g.handle.GetSupportedEventTypes)
 	if err == nil && types&gonvml.EventTypeXidCriticalError != 0 {
-		d.uuids.Store(b.handle, b.device.UUID)
-		_, err = query(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(b.handle) })
-		b.device.ReportsEvents = err == nil
+		d.uuids.Store(g.handle, g.device.UUID)
+		_, err = query(q, "nvmlDeviceRegisterEvents", func() (struct{}, ret) { return set.register(g.handle) })
+		g.device.ReportsEvents = err == nil
 	}
 	if err != nil {
-		d.cfg.Log.Debug("cannot register GPU for events", "gpu", b.device.UUID, "err", err)
+		d.cfg.Log.Debug("cannot register GPU for events", "gpu", g.device.UUID, "err", err)
 	}
 	if q.retryable {
-		b.incomplete, b.again = true, b.now().Boot+identityRetry
+		g.incomplete, g.again = true, g.now().Boot+identityRetry
 	}
 }
 
@@ -139,7 +139,7 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	switch {
 	case !ok:
 		return fmt.Errorf("nvmlEventSetWait: %w", errLate)
-	case is(e.err, gonvml.ERROR_TIMEOUT):
+	case hasCode(e.err, gonvml.ERROR_TIMEOUT):
 		select { // a driver may fail at once
 		case <-pace:
 		case <-ctx.Done():
@@ -166,7 +166,7 @@ func (d *session) waitEvent() event {
 	data, err := query(&inquiry{lib: d.lib}, "nvmlEventSetWait", func() (gonvml.EventData, ret) {
 		return d.events.Load().Wait(uint32(eventTimeout.Milliseconds()))
 	})
-	if err != nil && !is(err, gonvml.ERROR_TIMEOUT) {
+	if err != nil && !hasCode(err, gonvml.ERROR_TIMEOUT) {
 		_ = d.renewEvents() // the next wait returns the error
 	}
 	return event{d, data, err}

@@ -43,10 +43,10 @@ func clock(which gonvml.ClockType) func(device) ([2]float64, ret) {
 	}
 }
 
-func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
+func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	for i := range gaugeCalls {
 		c := &gaugeCalls[i]
-		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([2]float64, ret) { return c.read(b.handle) })
+		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([2]float64, ret) { return c.read(g.handle) })
 		if err != nil {
 			continue
 		}
@@ -54,11 +54,11 @@ func (b *board) readGauges(q *inquiry, r *gpu.Reading) {
 			r.Gauges[g] = new(values[k])
 		}
 	}
-	if mw, err := query(q, "nvmlDeviceGetEnforcedPowerLimit", func() (uint32, ret) { return available(b.handle.GetEnforcedPowerLimit()) }); err == nil {
+	if mw, err := query(q, "nvmlDeviceGetEnforcedPowerLimit", func() (uint32, ret) { return available(g.handle.GetEnforcedPowerLimit()) }); err == nil {
 		r.PowerLimit = new(watts(mw))
 	}
 	if rows, err := query(q, "nvmlDeviceGetRemappedRows", func() (gpu.RowRemap, ret) {
-		correctable, uncorrectable, pending, failed, r := b.handle.GetRemappedRows()
+		correctable, uncorrectable, pending, failed, r := g.handle.GetRemappedRows()
 		return gpu.RowRemap{Pending: pending, Failed: failed, Correctable: correctable, Uncorrectable: uncorrectable}, r
 	}); err == nil {
 		r.RowRemap = &rows

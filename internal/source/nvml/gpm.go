@@ -44,27 +44,27 @@ const gpmRefresh = 100 * time.Millisecond
 // readInstances reads the activity of each instance since the last reading. All instances must be
 // sampled, so that their activity is of the same time. A failure here does not affect the other
 // readings of the GPU.
-func (b *board) readInstances(q *inquiry, r *gpu.Reading) {
-	g := b.gpm
-	if b.device.MIG == nil {
-		g.free(q)
+func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
+	pairs := g.gpm
+	if g.device.MIG == nil {
+		pairs.free(q)
 		return
 	}
-	instances := b.device.MIG.Instances
-	g.keep(q, instances)
-	if !g.offers(q, b.handle) || b.now().Boot-g.newest() <= gpmRefresh {
+	instances := g.device.MIG.Instances
+	pairs.keep(q, instances)
+	if !pairs.offers(q, g.handle) || g.now().Boot-pairs.newest() <= gpmRefresh {
 		return
 	}
-	g.moved = true
+	pairs.moved = true
 	for _, i := range instances {
-		if err := b.sample(q, i); err != nil {
-			g.forget()
+		if err := g.sample(q, i); err != nil {
+			pairs.forget()
 			return
 		}
 	}
 	r.InstancesKnown = len(instances) > 0
 	for _, i := range instances {
-		s, err := g.measure(q, i)
+		s, err := pairs.measure(q, i)
 		if err != nil {
 			r.Instances, r.InstancesKnown = nil, false
 			return
@@ -97,8 +97,8 @@ func (g *gpm) newest() (at time.Duration) {
 }
 
 // sample takes a sample of an instance, and replaces the older one of its pair.
-func (b *board) sample(q *inquiry, i gpu.Partition) error {
-	p, err := b.gpm.pair(q, i)
+func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
+	p, err := g.gpm.pair(q, i)
 	if err != nil {
 		return err
 	}
@@ -108,9 +108,9 @@ func (b *board) sample(q *inquiry, i gpu.Partition) error {
 	}
 	p.swap()
 	_, err = query(q, "nvmlGpmMigSampleGet", func() (struct{}, ret) {
-		return struct{}{}, b.handle.GpmMigSampleGet(id, p.samples[0])
+		return struct{}{}, g.handle.GpmMigSampleGet(id, p.samples[0])
 	})
-	p.taken[0] = b.now().Boot
+	p.taken[0] = g.now().Boot
 	return err
 }
 

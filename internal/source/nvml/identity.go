@@ -11,9 +11,9 @@ import (
 // identify reads the identity and the place of the GPU. Each part may be missing: boards without an
 // inforom have no serial, and only Blackwell and newer GPUs report their chassis. Failures are
 // retried later, unless unsupported; known values stay.
-func (b *board) identify() {
-	q := &inquiry{lib: b.lib}
-	h, d := b.handle, &b.device
+func (g *gpuReader) identify() {
+	q := &inquiry{lib: g.lib}
+	h, d := g.handle, &g.device
 	assign(q, &d.Model, "nvmlDeviceGetName", h.GetName)
 	assign(q, &d.Serial, "nvmlDeviceGetSerial", h.GetSerial)
 	assign(q, &d.BoardPartNumber, "nvmlDeviceGetBoardPartNumber", h.GetBoardPartNumber)
@@ -31,17 +31,17 @@ func (b *board) identify() {
 		info, r := h.GetPlatformInfo()
 		return platform(info), r
 	})
-	assign(q, &d.MaxPower, "nvmlDeviceGetPowerManagementLimitConstraints", b.maxPower)
+	assign(q, &d.MaxPower, "nvmlDeviceGetPowerManagementLimitConstraints", g.maxPower)
 	if d.MaxPower == 0 {
 		assign(q, &d.MaxPower, "nvmlDeviceGetEnforcedPowerLimit", func() (gpu.Watts, ret) {
 			mw, r := available(h.GetEnforcedPowerLimit())
 			return watts(mw), r
 		})
 	}
-	b.identifyFabric(q)
+	g.identifyFabric(q)
 	settling := d.Fabric != nil && d.Fabric.State != fabricStates[gonvml.GPU_FABRIC_STATE_COMPLETED]
-	b.incomplete = q.retryable || settling
-	b.again = b.now().Boot + identityRetry
+	g.incomplete = q.retryable || settling
+	g.again = g.now().Boot + identityRetry
 }
 
 // assign sets *to to the result of a call, or leaves it unchanged on an error.
@@ -51,8 +51,8 @@ func assign[T any](q *inquiry, to *T, symbol string, call func() (T, ret)) {
 	}
 }
 
-func (b *board) maxPower() (gpu.Watts, ret) {
-	_, mw, r := b.handle.GetPowerManagementLimitConstraints()
+func (g *gpuReader) maxPower() (gpu.Watts, ret) {
+	_, mw, r := g.handle.GetPowerManagementLimitConstraints()
 	mw, r = available(mw, r)
 	return watts(mw), r
 }
@@ -92,16 +92,16 @@ var fabricStates = map[uint8]string{
 	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
 }
 
-func (b *board) identifyFabric(q *inquiry) {
-	if b.lib.has("nvmlDeviceGetGpuFabricInfoV") {
-		assign(q, &b.device.Fabric, "nvmlDeviceGetGpuFabricInfoV", func() (*gpu.Fabric, ret) {
-			info, r := b.handle.GetGpuFabricInfoV().V2()
+func (g *gpuReader) identifyFabric(q *inquiry) {
+	if g.lib.has("nvmlDeviceGetGpuFabricInfoV") {
+		assign(q, &g.device.Fabric, "nvmlDeviceGetGpuFabricInfoV", func() (*gpu.Fabric, ret) {
+			info, r := g.handle.GetGpuFabricInfoV().V2()
 			return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
 		})
 		return
 	}
-	assign(q, &b.device.Fabric, "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
-		info, r := b.handle.GetGpuFabricInfo()
+	assign(q, &g.device.Fabric, "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
+		info, r := g.handle.GetGpuFabricInfo()
 		return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
 	})
 }

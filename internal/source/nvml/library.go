@@ -137,18 +137,18 @@ func (q *inquiry) err() error {
 	return nil
 }
 
-// is reports whether err is one of the return codes.
-func is(err error, codes ...gonvml.Return) bool {
+// hasCode reports whether err is one of the return codes.
+func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
 // unsupported reports an error that stays the same while this driver runs.
 func unsupported(err error) bool {
-	return is(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
+	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
 }
 
 // gone reports an error of the driver as a whole, after which it must be initialised again.
 func gone(err error) bool {
-	return is(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
+	return hasCode(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }

@@ -25,7 +25,7 @@ const oldLibrary = "GPULEDGER_TEST_OLD_NVML"
 // printReport reads twice, waits for an event once, and prints the last report.
 func printReport(path string) {
 	clock, log := gputest.NewClock(), slog.New(slog.DiscardHandler)
-	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.Patience, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
+	s := nvml.New(nvml.Config{LibraryPath: path, CallTimeout: gputest.HangTimeout, Now: clock.Now, Log: log, Stages: stage.New(log, clock.Now)})
 	_, first := s.Read(context.Background())
 	clock.Advance(time.Second)
 	report, err := s.Read(context.Background())

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A part is a MIG device, which is one compute instance of a GPU instance.
-type part struct {
+// A migDevice is one compute instance of a GPU instance.
+type migDevice struct {
 	handle   device // good for one reading: the driver may use it again for another
 	index    int    // the driver's, of MIG devices on their GPU
 	uuid     string
@@ -22,79 +22,81 @@ type part struct {
 // same reports whether two readings of a MIG index are the same device. The UUID is not enough: the
 // driver derives it from the ids of the instances (NVIDIA open-gpu-kernel-modules, gpu_uuid.c),
 // which are reused for other profiles.
-func (p part) same(q part) bool { return p.index == q.index && p.uuid == q.uuid && p.name == q.name }
+func (p migDevice) same(q migDevice) bool {
+	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
+}
 
 // readMIG updates the partitioning of the GPU, which may change at any time. On an error the old
 // partitioning stays. Without changes it costs two calls for the GPU and three for every MIG
 // device.
-func (b *board) readMIG(q *inquiry) error {
+func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
-		current, _, r := b.handle.GetMigMode()
+		current, _, r := g.handle.GetMigMode()
 		return current, r
 	})
 	if unsupported(err) || err == nil && mode != gonvml.DEVICE_MIG_ENABLE {
-		b.device.MIG, b.parts = nil, nil
+		g.device.MIG, g.devices = nil, nil
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	parts, err := b.listParts(q)
+	devices, err := g.listDevices(q)
 	if err != nil {
 		return err
 	}
-	if b.divided && slices.EqualFunc(parts, b.parts, part.same) {
-		for i := range parts {
-			b.parts[i].handle = parts[i].handle
+	if g.divided && slices.EqualFunc(devices, g.devices, migDevice.same) {
+		for i := range devices {
+			g.devices[i].handle = devices[i].handle
 		}
 		return nil
 	}
-	return b.divide(q, parts)
+	return g.divide(q, devices)
 }
 
-// maxParts exceeds the number of MIG devices of any GPU. Reading a garbage number of them would
+// maxDevices exceeds the number of MIG devices of any GPU. Reading a garbage number of them would
 // take hours.
-const maxParts = 64
+const maxDevices = 64
 
-// listParts returns the MIG devices by index, which may have gaps.
-func (b *board) listParts(q *inquiry) (parts []part, err error) {
-	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", b.handle.GetMaxMigDeviceCount)
+// listDevices returns the MIG devices by index, which may have gaps.
+func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
+	n, err := query(q, "nvmlDeviceGetMaxMigDeviceCount", g.handle.GetMaxMigDeviceCount)
 	if err != nil {
 		return nil, err
 	}
-	if n > maxParts {
+	if n > maxDevices {
 		return nil, fmt.Errorf("nvmlDeviceGetMaxMigDeviceCount: invalid count %d", n)
 	}
 	for i := range n {
-		handle, err := query(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return b.handle.GetMigDeviceHandleByIndex(i) })
-		if is(err, gonvml.ERROR_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT) {
+		handle, err := query(q, "nvmlDeviceGetMigDeviceHandleByIndex", func() (device, ret) { return g.handle.GetMigDeviceHandleByIndex(i) })
+		if hasCode(err, gonvml.ERROR_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		p := part{handle: handle, index: i}
+		p := migDevice{handle: handle, index: i}
 		if p.uuid, err = query(q, "nvmlDeviceGetUUID", handle.GetUUID); err != nil {
 			return nil, err
 		}
 		if p.name, err = query(q, "nvmlDeviceGetName", handle.GetName); err != nil {
 			return nil, err
 		}
-		parts = append(parts, p)
+		devices = append(devices, p)
 	}
-	return parts, nil
+	return devices, nil
 }
 
 // divide reads the GPU instances of new MIG devices. It is all or nothing, because the slices of a
 // missing instance would count as free.
-func (b *board) divide(q *inquiry, parts []part) error {
-	total, err := b.slices(q)
+func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
+	total, err := g.slices(q)
 	if err != nil {
 		return err
 	}
 	m := &gpu.Partitioning{Slices: total}
-	for k := range parts {
-		p := &parts[k]
+	for k := range devices {
+		p := &devices[k]
 		id, err := query(q, "nvmlDeviceGetGpuInstanceId", p.handle.GetGpuInstanceId)
 		if err != nil {
 			return err
@@ -102,7 +104,7 @@ func (b *board) divide(q *inquiry, parts []part) error {
 		p.instance = strconv.Itoa(id)
 		i := slices.IndexFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == p.instance })
 		if i < 0 {
-			instance, err := b.instance(q, p, id)
+			instance, err := g.instance(q, p, id)
 			if err != nil {
 				return err
 			}
@@ -110,16 +112,16 @@ func (b *board) divide(q *inquiry, parts []part) error {
 		}
 		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.PartitionDevice{UUID: p.uuid, Index: p.index})
 	}
-	b.device.MIG, b.parts, b.divided = m, parts, !q.retryable
+	g.device.MIG, g.devices, g.divided = m, devices, !q.retryable
 	return nil
 }
 
 // slices returns the number of slices of the largest GPU instance that the GPU offers, which is the
 // whole GPU; 0 if reading it is not permitted.
-func (b *board) slices(q *inquiry) (most int, err error) {
+func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {
-			return b.handle.GetGpuInstanceProfileInfo(profile)
+			return g.handle.GetGpuInstanceProfileInfo(profile)
 		})
 		switch {
 		case err == nil:
@@ -133,13 +135,13 @@ func (b *board) slices(q *inquiry) (most int, err error) {
 
 // instance reads the GPU instance of a MIG device. The profile's number and its place need
 // privileges.
-func (b *board) instance(q *inquiry, p *part, id int) (gpu.Partition, error) {
+func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, error) {
 	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {
 		return gpu.Partition{}, err
 	}
 	i := gpu.Partition{ID: p.instance, Profile: profile(p.name), ProfileID: -1, Start: -1, Slices: int(a.GpuInstanceSliceCount)}
-	handle, err := query(q, "nvmlDeviceGetGpuInstanceById", func() (gonvml.GpuInstance, ret) { return b.handle.GetGpuInstanceById(id) })
+	handle, err := query(q, "nvmlDeviceGetGpuInstanceById", func() (gonvml.GpuInstance, ret) { return g.handle.GetGpuInstanceById(id) })
 	if err != nil {
 		return i, nil
 	}

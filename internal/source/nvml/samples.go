@@ -23,14 +23,14 @@ const settling = 250 * time.Millisecond
 
 // readSamples reads the activity of processes since the last reading, from accounting or else from
 // the ring.
-func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
-	b.noteClock()
-	if b.readAccounts(q, r) {
+func (g *gpuReader) readSamples(q *inquiry, r *gpu.Reading) {
+	g.noteClock()
+	if g.readAccounts(q, r) {
 		return
 	}
-	b.readRing(q, r)
-	if b.accounts != nil && !r.SamplesKnown {
-		b.sampled = b.accounts.at // accounting continues here
+	g.readRing(q, r)
+	if g.accounts != nil && !r.SamplesKnown {
+		g.sampled = g.accounts.at // accounting continues here
 	}
 }
 
@@ -38,36 +38,36 @@ func (b *board) readSamples(q *inquiry, r *gpu.Reading) {
 // over all samples after a given time. That time must be recent, so that averages contain only new
 // samples; samples that left the ring unread are lost. Times are kept on the boot clock, because
 // the wall clock may be set.
-func (b *board) readRing(q *inquiry, r *gpu.Reading) {
-	began := b.now()
-	if b.sampled == 0 {
-		b.sampled = began.Boot - slack
+func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
+	began := g.now()
+	if g.sampled == 0 {
+		g.sampled = began.Boot - slack
 	}
-	span := gpu.Span{From: max(b.sampled, began.Boot-ringSpan), To: began.Boot - settling}
-	if b.mixed > 0 {
-		mixed, err := b.isMixed(q, began)
+	span := gpu.Span{From: max(g.sampled, began.Boot-ringSpan), To: began.Boot - settling}
+	if g.mixed > 0 {
+		mixed, err := g.isMixed(q, began)
 		if err != nil {
 			return
 		}
 		if mixed { // samples of an empty time, so that the ledger waits for later ones
-			r.SamplesKnown, r.Sampled = true, gpu.Span{From: b.sampled, To: b.sampled}
+			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
 		// The average stands for the samples that left the ring unread, too.
-		b.mixed, span.From = 0, max(b.sampled, began.Boot-2*ringSpan)
+		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
-	since := b.since(began.Wall.Add(span.From - began.Boot))
-	rows, err := b.rowsSince(q, since)
+	since := g.since(began.Wall.Add(span.From - began.Boot))
+	rows, err := g.rowsSince(q, since)
 	if err != nil {
 		return
 	}
-	ended := b.now()
+	ended := g.now()
 	rows = slices.DeleteFunc(rows, func(row gonvml.ProcessUtilizationSample) bool {
 		at := int64(min(row.TimeStamp, math.MaxInt64))
 		// The driver's ring sometimes has garbage.
 		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
 		if !garbage {
-			b.newest = max(b.newest, at)
+			g.newest = max(g.newest, at)
 			span.To = max(span.To, ended.Boot-ended.Wall.Sub(time.UnixMicro(at)))
 		}
 		return garbage
@@ -78,43 +78,43 @@ func (b *board) readRing(q *inquiry, r *gpu.Reading) {
 			PID: row.Pid, Span: span, SM: float64(row.SmUtil) / 100, Memory: float64(row.MemUtil) / 100,
 		})
 	}
-	r.SamplesKnown, r.Sampled, b.sampled = true, span, span.To
+	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
 // noteClock detects that the wall clock was set back. The driver stamps samples with it. While
 // older samples are in the ring, they are newer than any time in a request: they are part of each
 // average, and their rows are in the future.
-func (b *board) noteClock() {
-	now := b.now()
-	if last := b.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
-		b.mixed = now.Boot + ringSpan - slack
+func (g *gpuReader) noteClock() {
+	now := g.now()
+	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
+		g.mixed = now.Boot + ringSpan - slack
 	}
-	b.asked = now
+	g.asked = now
 }
 
 // isMixed reports whether the ring has samples from before the wall clock was set back. A ring may
 // be longer than [ringSpan]: it is mixed while it has samples from the future, but samples that stay
 // twice as long are garbage.
-func (b *board) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
-	rows, err := b.rowsSince(q, now.Wall.Add(slack).UnixMicro())
-	return now.Boot < b.mixed || len(rows) > 0 && now.Boot < b.mixed+ringSpan, err
+func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
+	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
+	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
 }
 
 // rowsSince reads the samples after a time, in µs of the wall clock.
-func (b *board) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
+func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizationSample, error) {
 	return query(q, "nvmlDeviceGetProcessUtilization", func() ([]gonvml.ProcessUtilizationSample, ret) {
-		return processUtilization(b.handle, uint64(max(since, 1))) // 0 requests all samples
+		return processUtilization(g.handle, uint64(max(since, 1))) // 0 requests all samples
 	})
 }
 
 // since returns the time after which samples are requested, in µs of the wall clock. The two clocks
 // are not read at the same moment, which would return the newest sample again. So its own time is
 // used, unless the wall clock was set.
-func (b *board) since(at time.Time) int64 {
+func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()
-	if ahead := b.newest - since; ahead > noise || ahead < -ringSpan.Microseconds() {
-		b.newest = 0
+	if ahead := g.newest - since; ahead > noise || ahead < -ringSpan.Microseconds() {
+		g.newest = 0
 	}
-	return max(since, b.newest)
+	return max(since, g.newest)
 }

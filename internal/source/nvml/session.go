@@ -39,10 +39,10 @@ type session struct {
 	reloaded bool
 
 	// The following fields are for any goroutine.
-	claims sync.Map                 // UUID → index of the slot that has the GPU
-	uuids  sync.Map                 // gonvml.Device → UUID, for events
-	gpms   sync.Map                 // UUID → *gpm
-	events atomic.Pointer[eventSet] // nil while the driver gives none
+	indices sync.Map                 // UUID → index of the slot that has the GPU
+	uuids   sync.Map                 // gonvml.Device → UUID, for events
+	gpms    sync.Map                 // UUID → *gpm
+	events  atomic.Pointer[eventSet] // nil while the driver gives none
 }
 
 // census is the result of counting the GPUs.
@@ -156,7 +156,7 @@ func (d *session) renumber() {
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {
 		return
 	}
-	d.claims.Clear()
+	d.indices.Clear()
 	d.slots = make([]*slot, d.count)
 	for i := range d.slots {
 		d.slots[i] = &slot{index: i}
@@ -168,9 +168,9 @@ func (d *session) renumber() {
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {
-		if s.board == nil && (now < s.again || d.count != len(d.slots)) {
+		if s.reader == nil && (now < s.again || d.count != len(d.slots)) {
 			continue
 		}
-		call(d, &s.lane, func() look { return d.look(s.index, s.board) })
+		call(d, &s.lane, func() look { return d.look(s.index, s.reader) })
 	}
 }

@@ -16,14 +16,14 @@ import (
 type slot struct {
 	index int
 	lane  lane.Lane[look]
-	// board is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
+	// reader is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
 	// lane.
-	board  *board
+	reader *gpuReader
 	device gpu.Device // as of the last look
 	err    error      // of the last look
 	// oversized is the error if there are too many processes.
 	oversized error
-	again     time.Duration // boot clock; a slot without a board rests until then
+	again     time.Duration // boot clock; a slot without a reader rests until then
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	state   state
@@ -31,7 +31,7 @@ type slot struct {
 
 // look is the result of one call on a GPU.
 type look struct {
-	board     *board // nil if the GPU could not be identified, or is lost
+	reader    *gpuReader // nil if the GPU could not be identified, or is lost
 	memory    memory
 	began     time.Duration // when the reading was begun, boot clock
 	since     position      // the memory's at that time
@@ -45,22 +45,22 @@ type look struct {
 // energy with current processes.
 const maxLate = 2500 * time.Millisecond
 
-// look identifies the GPU at an index unless its board is known, and reads it. It runs in a lane.
-func (d *session) look(index int, b *board) look {
-	if b == nil {
+// look identifies the GPU at an index unless its reader is known, and reads it. It runs in a lane.
+func (d *session) look(index int, g *gpuReader) look {
+	if g == nil {
 		var err error
-		if b, err = d.find(index); err != nil {
+		if g, err = d.find(index); err != nil {
 			return look{err: err}
 		}
 	}
-	d.complete(b)
-	l := look{board: b, began: b.now().Boot, since: b.position}
-	l.reading, l.err = b.read()
-	l.memory, l.oversized = b.memory, b.oversized
-	if is(l.err, gonvml.ERROR_GPU_IS_LOST) {
-		l.board = nil
-		b.gpm.free(&inquiry{lib: d.lib})
-		d.claims.Delete(b.device.UUID)
+	d.complete(g)
+	l := look{reader: g, began: g.now().Boot, since: g.position}
+	l.reading, l.err = g.read()
+	l.memory, l.oversized = g.memory, g.oversized
+	if hasCode(l.err, gonvml.ERROR_GPU_IS_LOST) {
+		l.reader = nil
+		g.gpm.free(&inquiry{lib: d.lib})
+		d.indices.Delete(g.device.UUID)
 	}
 	return l
 }
@@ -69,9 +69,9 @@ func (d *session) look(index int, b *board) look {
 func (l *look) drop() {
 	l.reading = nil
 	l.memory.position = l.since
-	if l.board != nil {
-		l.board.position = l.since
-		l.board.gpm.undo()
+	if l.reader != nil {
+		l.reader.position = l.since
+		l.reader.gpm.undo()
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 			}
 		}
 		s.logState(d.cfg.Log)
-		if s.board == nil {
+		if s.reader == nil {
 			continue
 		}
 		report.Devices = append(report.Devices, s.device)
@@ -121,12 +121,12 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 
 // accept applies the result of a call to its slot.
 func (d *session) accept(s *slot, l look) {
-	s.board, s.err, s.oversized = l.board, l.err, l.oversized
+	s.reader, s.err, s.oversized = l.reader, l.err, l.oversized
 	if l.memory.device.UUID != "" {
 		s.device = l.memory.device
 		d.memories.keep(l.memory)
 	}
-	if l.board == nil {
+	if l.reader == nil {
 		s.again = d.cfg.Now().Boot + identityRetry
 	}
 }
@@ -165,7 +165,7 @@ func (s *slot) logState(log *slog.Logger) {
 	switch {
 	case s.lane.Busy():
 		s.state = late
-	case s.board == nil:
+	case s.reader == nil:
 		s.state = missing
 	case s.err != nil:
 		s.state = failing
@@ -192,7 +192,7 @@ func (s *slot) logState(log *slog.Logger) {
 
 // find identifies the GPU at an index, and loads its memory. It rejects a GPU of another slot,
 // which would get two calls at once. It runs in a lane.
-func (d *session) find(index int) (*board, error) {
+func (d *session) find(index int) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 	if err != nil {
@@ -205,23 +205,23 @@ func (d *session) find(index int) (*board, error) {
 	if uuid == "" {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has no UUID", index)
 	}
-	if other, taken := d.claims.LoadOrStore(uuid, index); taken {
+	if other, taken := d.indices.LoadOrStore(uuid, index); taken {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has the same UUID %s as GPU %d", index, uuid, other)
 	}
-	g, _ := d.gpms.LoadOrStore(uuid, new(gpm))
-	b := &board{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), gpm: g.(*gpm), incomplete: true}
-	b.device.UUID, b.device.Index, b.device.Vendor = uuid, index, "NVIDIA"
-	return b, nil
+	known, _ := d.gpms.LoadOrStore(uuid, new(gpm))
+	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
+	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, "NVIDIA"
+	return g, nil
 }
 
 // complete reads the missing parts of a GPU's identity after a pause, and registers its events. It
 // runs in a lane.
-func (d *session) complete(b *board) {
-	due := b.incomplete && b.now().Boot >= b.again
+func (d *session) complete(g *gpuReader) {
+	due := g.incomplete && g.now().Boot >= g.again
 	if due {
-		b.identify()
+		g.identify()
 	}
-	if due || b.events != d.events.Load() {
-		d.subscribe(b)
+	if due || g.events != d.events.Load() {
+		d.subscribe(g)
 	}
 }

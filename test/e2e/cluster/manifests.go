@@ -74,7 +74,7 @@ func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstruct
 		}
 		var client dynamic.ResourceInterface
 		if err == nil {
-			client, err = c.of(object)
+			client, err = c.clientFor(object)
 		}
 		if err == nil {
 			err = do(client, object)
@@ -85,8 +85,8 @@ func (c *Cluster) each(file string, do func(dynamic.ResourceInterface, *unstruct
 	}
 }
 
-// of returns a client for objects of one kind and namespace.
-func (c *Cluster) of(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+// clientFor returns a client for objects of one kind and namespace.
+func (c *Cluster) clientFor(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Client.Discovery()))
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -64,14 +64,14 @@ func remove(t *testing.T, args ...string) {
 	}
 }
 
-// patience is a time limit that only detects a hang: a busy machine does not reach it.
-const patience = 3 * time.Minute
+// hangTimeout is a time limit that only detects a hang: a busy machine does not reach it.
+const hangTimeout = 3 * time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			t.Fatalf("timeout while waiting until %s", what)
 		}
 		<-time.After(50 * time.Millisecond)

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// patience is the timeout of steps that take a second on an idle machine.
-const patience = 2 * time.Minute
+// hangTimeout is the timeout of steps that take a second on an idle machine.
+const hangTimeout = 2 * time.Minute
 
 // eventually repeats a check until it returns no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()
 	for begun := time.Now(); err != nil; err = ask() {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			t.Fatalf("timeout while waiting until %s: %v", what, err)
 		}
 		<-time.After(100 * time.Millisecond)

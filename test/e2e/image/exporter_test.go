@@ -92,7 +92,7 @@ func startNode(t *testing.T) (*simnode.Node, string) {
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- node.Live(ctx, host.Now) }()
+	go func() { done <- node.RunLive(ctx, host.Now) }()
 	t.Cleanup(func() {
 		cancel()
 		check(t, <-done)

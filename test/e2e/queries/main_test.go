@@ -20,8 +20,8 @@ import (
 // stateMetricsEnv names the folder with kube-state-metrics.
 const stateMetricsEnv = "GPULEDGER_E2E_STATE_METRICS"
 
-// patience is the timeout of a program's start.
-const patience = 2 * time.Minute
+// hangTimeout is the timeout of a program's start.
+const hangTimeout = 2 * time.Minute
 
 // watched is a cluster and the two programs that watch it.
 type watched struct {
@@ -91,7 +91,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	err := ask()
 	for begun := time.Now(); err != nil; err = ask() {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			t.Fatalf("timeout while waiting until %s: %v", what, err)
 		}
 		<-time.After(50 * time.Millisecond)

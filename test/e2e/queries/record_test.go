@@ -129,7 +129,7 @@ func checkRecord(t *testing.T, url string) {
 func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
-	for begun := time.Now(); time.Since(begun) < patience/4; <-time.After(200 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < hangTimeout/4; <-time.After(200 * time.Millisecond) {
 		samples, err := prometheus.Query(t.Context(), url, `count by (__name__) ({__name__=~".+"})`, time.Now())
 		check(t, err)
 		got = make(map[string]float64)

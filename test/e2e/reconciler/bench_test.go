@@ -70,12 +70,12 @@ func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 // report prints a measurement, and fails if it exceeds its limit.
 func report(b *testing.B, name string, value, limit float64) {
 	b.ReportMetric(value, name)
-	verdict := "ok"
+	result := "ok"
 	if value > limit {
-		verdict = "too much"
+		result = "too much"
 		b.Fail()
 	}
-	printLine("%-14s %10.3f   at most %g: %s", name, value, limit, verdict)
+	printLine("%-14s %10.3f   at most %g: %s", name, value, limit, result)
 }
 
 // awaitWrites waits until every node was written once, and returns the writes.

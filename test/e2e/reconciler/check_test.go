@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// patience is a time limit that only detects a hang: a busy machine does not reach it.
-const patience = 3 * time.Minute
+// hangTimeout is a time limit that only detects a hang: a busy machine does not reach it.
+const hangTimeout = 3 * time.Minute
 
 // eventually waits for a condition and returns how long it took.
 func eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	for !ok() {
-		if time.Since(begun) > patience {
+		if time.Since(begun) > hangTimeout {
 			t.Fatalf("timeout while waiting until %s", what)
 		}
 		<-time.After(20 * time.Millisecond)

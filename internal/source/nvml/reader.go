@@ -13,8 +13,8 @@ type (
 	ret    = gonvml.Return
 )
 
-// A board is one identified GPU. It is used within the GPU's lane only.
-type board struct {
+// A gpuReader reads one identified GPU. It is used within the GPU's lane only.
+type gpuReader struct {
 	lib    *library
 	handle device
 	now    gpu.Clock
@@ -23,9 +23,9 @@ type board struct {
 	// succeed later; again is the boot clock of the next attempt.
 	incomplete bool
 	again      time.Duration
-	// parts are the MIG devices in the device's MIG; divided is set once all of them were read.
+	// devices are the MIG devices in the device's MIG; divided is set once all of them were read.
 	// They are not read again until they change.
-	parts   []part
+	devices []migDevice
 	divided bool
 	// gpm is the session's, shared with earlier boards of the GPU.
 	gpm *gpm
@@ -36,18 +36,18 @@ type board struct {
 }
 
 // read returns one reading, or an error if the GPU responded to no call.
-func (b *board) read() (*gpu.Reading, error) {
-	q := &inquiry{lib: b.lib}
-	r := &gpu.Reading{UUID: b.device.UUID}
-	b.readEnergy(q, r)
-	b.readGauges(q, r)
-	mig := &inquiry{lib: b.lib, lost: q.lost} // errors of MIG do not concern the GPU itself
-	b.gpm.moved = false
-	if err := b.readMIG(mig); err == nil {
-		b.readContexts(q, mig, r)
-		b.readInstances(mig, r)
+func (g *gpuReader) read() (*gpu.Reading, error) {
+	q := &inquiry{lib: g.lib}
+	r := &gpu.Reading{UUID: g.device.UUID}
+	g.readEnergy(q, r)
+	g.readGauges(q, r)
+	mig := &inquiry{lib: g.lib, lost: q.lost} // errors of MIG do not concern the GPU itself
+	g.gpm.moved = false
+	if err := g.readMIG(mig); err == nil {
+		g.readContexts(q, mig, r)
+		g.readInstances(mig, r)
 	}
-	b.readSamples(q, r)
+	g.readSamples(q, r)
 	if err := q.err(); err != nil {
 		return nil, err
 	}
