@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -25,8 +27,11 @@ type Config struct {
 	Folder, Postgres, MySQL, MySQLPassword string
 	// Formats are the formats of files in the folder.
 	Formats cli.List
-	// S3 is a bucket to file the archive in.
-	S3 files.S3
+	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
+	S3   files.S3
+	HTTP webhook.Config
+	// Stdout prints the rows.
+	Stdout stdout.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -84,6 +89,8 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
 	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
 	c.S3.Register(fs)
+	c.HTTP.Register(fs)
+	c.Stdout.Register(fs)
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")

@@ -2,13 +2,16 @@ package archive
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 )
 
 // sink is a place in which hours are filed.
@@ -51,5 +54,13 @@ var destinations = []destination{
 	{
 		"mysql.url", func(c *Config) bool { return c.MySQL != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return mysql.Open(ctx, c.MySQL, c.MySQLPassword) },
+	},
+	{
+		"http.url", func(c *Config) bool { return c.HTTP.URL != "" },
+		func(_ context.Context, c *Config) (sink, error) { return webhook.Open(c.HTTP) },
+	},
+	{
+		"stdout", func(c *Config) bool { return c.Stdout.Format != "" },
+		func(_ context.Context, c *Config) (sink, error) { return stdout.Open(c.Stdout, os.Stdout) },
 	},
 }

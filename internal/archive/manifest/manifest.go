@@ -1,0 +1,120 @@
+// Package manifest records the hours that are filed in a sink that cannot be read back.
+package manifest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// hour is an hour of a cluster.
+type hour struct {
+	cluster string
+	start   int64 // Unix seconds
+}
+
+// Manifest has the filed hours. The zero value is a manifest in memory.
+type Manifest struct {
+	filed map[hour]table.Filed
+	file  *os.File // nil in memory
+}
+
+// line is a line of the file.
+type line struct {
+	Cluster  string    `json:"cluster"`
+	Hour     time.Time `json:"hour"`
+	Revision int64     `json:"revision"`
+	Digest   string    `json:"digest"`
+}
+
+// Open reads a file of JSON lines, or creates it, and locks it: another process cannot open it at
+// the same time. A later line of an hour replaces an earlier one. An incomplete last line, left
+// from a crash, is removed.
+func Open(path string) (*Manifest, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{file: file}
+	if err := m.load(); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (m *Manifest) load() error {
+	if err := unix.Flock(int(m.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%w: another gpuledger-archive uses this file", err)
+	}
+	end := int64(0) // of the last complete line
+	in := bufio.NewReader(m.file)
+	for n := 1; ; n++ {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		var l line
+		if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil || l.Revision < 1 || l.Digest == "" || l.Hour.IsZero() {
+			return fmt.Errorf("line %d is not a line of a manifest: repair or remove it, to file its hour again", n)
+		}
+		m.set(l)
+		end += int64(len(text))
+	}
+	if err := m.file.Truncate(end); err != nil {
+		return err
+	}
+	_, err := m.file.Seek(end, io.SeekStart)
+	return err
+}
+
+func (m *Manifest) set(l line) {
+	if m.filed == nil {
+		m.filed = make(map[hour]table.Filed)
+	}
+	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest}
+}
+
+// Filed returns what is filed of an hour, zero for nothing.
+func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
+	return m.filed[hour{cluster, start.Unix()}]
+}
+
+// Add records an hour as filed. It is durable when Add returns.
+func (m *Manifest) Add(h *table.Hour) error {
+	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest}
+	if m.file != nil {
+		text, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		if _, err := m.file.Write(append(text, '\n')); err != nil {
+			return err
+		}
+		if err := m.file.Sync(); err != nil {
+			return err
+		}
+	}
+	m.set(l)
+	return nil
+}
+
+// Close unlocks the file.
+func (m *Manifest) Close() error {
+	if m.file == nil {
+		return nil
+	}
+	return m.file.Close()
+}

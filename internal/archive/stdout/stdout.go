@@ -1,0 +1,118 @@
+// Package stdout prints the archive on standard output, for pipes.
+package stdout
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Config is the configuration from the flags.
+type Config struct{ Format, Table string }
+
+// Register adds the flags.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.StringVar(&c.Format, "stdout", "", "`format` to print the rows in: json for JSON lines, csv for one table")
+	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
+}
+
+func names() []string {
+	var all []string
+	for _, t := range table.All {
+		all = append(all, t.Name)
+	}
+	return all
+}
+
+// Sink prints hours. It remembers them until the program ends.
+type Sink struct {
+	filed  manifest.Manifest
+	out    *bufio.Writer
+	csv    *csv.Writer // nil for JSON
+	tables []table.Table
+}
+
+// Open returns a sink that prints to a writer.
+func Open(c Config, w io.Writer) (*Sink, error) {
+	s := &Sink{out: bufio.NewWriter(w), tables: table.All}
+	if c.Table != "" {
+		i := slices.Index(names(), c.Table)
+		if i < 0 {
+			return nil, fmt.Errorf("--stdout.table=%s: must be one of %s", c.Table, strings.Join(names(), ", "))
+		}
+		s.tables = table.All[i : i+1]
+	}
+	switch {
+	case c.Format == "csv" && c.Table == "":
+		return nil, errors.New("csv prints one table: set --stdout.table to one of " + strings.Join(names(), ", "))
+	case c.Format == "csv":
+		s.csv = csv.NewWriter(s.out)
+		return s, s.csv.Write(header(s.tables[0]))
+	case c.Format != "json":
+		return nil, fmt.Errorf("unknown format %q: must be json or csv", c.Format)
+	}
+	return s, nil
+}
+
+func header(t table.Table) []string {
+	var columns []string
+	for _, c := range t.Columns {
+		columns = append(columns, c.Name)
+	}
+	return columns
+}
+
+// Filed returns what was printed of an hour, zero for nothing.
+func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
+	return s.filed.Filed(cluster, hour), nil
+}
+
+// Replace prints an hour.
+func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
+	for _, t := range s.tables {
+		for _, row := range t.Rows(h) {
+			if err := s.print(t, h, row); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.filed.Add(h)
+}
+
+func (s *Sink) print(t table.Table, h *table.Hour, row []any) error {
+	if s.csv == nil {
+		_, err := s.out.Write(t.AppendJSON(nil, h.Revision, row))
+		return err
+	}
+	texts := make([]string, len(row))
+	for i, value := range row {
+		texts[i] = table.Format(value)
+	}
+	return s.csv.Write(texts)
+}
+
+func (s *Sink) flush() error {
+	if s.csv != nil {
+		s.csv.Flush()
+		if err := s.csv.Error(); err != nil {
+			return err
+		}
+	}
+	return s.out.Flush()
+}
+
+// Close prints what is left: the header, if no hour was printed.
+func (s *Sink) Close() error { return s.flush() }

@@ -1,0 +1,108 @@
+package stdout_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+var noon = sinktest.Noon
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPrint checks the lines of each format.
+func TestPrint(t *testing.T) {
+	const row = `{"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}` + "\n"
+	tests := []struct {
+		config stdout.Config
+		want   string
+	}{
+		{stdout.Config{Format: "json", Table: "workloads"}, row + strings.ReplaceAll(row, "T12", "T13")},
+		{stdout.Config{Format: "csv", Table: "workloads"}, "cluster,hour,kind,namespace,name,uid,parent_uid\neast/1,2026-03-01T12:00:00.000Z,Job,ml,j,w,\neast/1,2026-03-01T13:00:00.000Z,Job,ml,j,w,\n"},
+	}
+	for _, tt := range tests {
+		var out strings.Builder
+		s, err := stdout.Open(tt.config, &out)
+		check(t, err)
+		first := sinktest.Hour(noon, 7)
+		for _, h := range []*table.Hour{first, sinktest.Hour(noon.Add(time.Hour), 5)} {
+			check(t, s.Replace(t.Context(), h))
+		}
+		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.config, diff)
+		}
+		if filed, err := s.Filed(t.Context(), first.Cluster, noon); err != nil || filed != first.Filed {
+			t.Errorf("manifest has %+v, error %v", filed, err)
+		}
+		check(t, s.Close())
+	}
+}
+
+// TestTables checks that all tables are printed, the manifest last.
+func TestTables(t *testing.T) {
+	var out strings.Builder
+	s, err := stdout.Open(stdout.Config{Format: "json"}, &out)
+	check(t, err)
+	check(t, s.Replace(t.Context(), sinktest.Hour(noon, 7)))
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		_, name, _ := strings.Cut(line, `{"table":"`)
+		name, _, _ = strings.Cut(name, `"`)
+		got = append(got, name)
+	}
+	if diff := cmp.Diff([]string{"gpu_hours", "charges", "pods", "workloads", "hours"}, got); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+}
+
+// closed is a closed pipe.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestClosed checks that an hour is not filed if its rows cannot be printed.
+func TestClosed(t *testing.T) {
+	for _, c := range []stdout.Config{{Format: "json"}, {Format: "csv", Table: "charges"}} {
+		s, err := stdout.Open(c, closed{})
+		check(t, err)
+		h := sinktest.Hour(noon, 7)
+		if err := s.Replace(t.Context(), h); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+		if filed, err := s.Filed(t.Context(), h.Cluster, noon); err != nil || filed != (table.Filed{}) {
+			t.Errorf("%+v: manifest has %+v, error %v", c, filed, err)
+		}
+	}
+}
+
+// TestOpen checks the errors of invalid configurations, and the output without hours.
+func TestOpen(t *testing.T) {
+	for want, c := range map[string]stdout.Config{
+		"json or csv":     {Format: "xml"},
+		"gpu_hours":       {Format: "json", Table: "gpus"},
+		"--stdout.table ": {Format: "csv"},
+	} {
+		if _, err := stdout.Open(c, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error of %+v is %v, want one with %q", c, err, want)
+		}
+	}
+	var out strings.Builder
+	s, err := stdout.Open(stdout.Config{Format: "csv", Table: "workloads"}, &out)
+	check(t, err)
+	check(t, s.Close())
+	if want := "cluster,hour,kind,namespace,name,uid,parent_uid\n"; out.String() != want {
+		t.Errorf("output without hours is %q, want %q", out.String(), want)
+	}
+}

@@ -1,0 +1,32 @@
+package table
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// AppendJSON appends a row as a JSON object on a line: the name of the table and the revision of the
+// hour, then the columns. Unknown times are null.
+func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
+	b = append(b, '{')
+	b = appendField(b, "table", t.Name)
+	b = appendField(append(b, ','), "revision", revision)
+	for i, value := range row {
+		name := t.Columns[i].Name
+		if name == "revision" {
+			continue
+		}
+		if at, ok := value.(time.Time); ok {
+			if value = nil; !at.IsZero() {
+				value = Format(at)
+			}
+		}
+		b = appendField(append(b, ','), name, value)
+	}
+	return append(b, '}', '\n')
+}
+
+func appendField(b []byte, name string, value any) []byte {
+	text, _ := json.Marshal(value) // a string, int64 or nil: it has no error
+	return append(append(append(append(b, '"'), name...), '"', ':'), text...)
+}

@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// attempts is how often a batch is sent.
+	attempts = 8
+	// maxBackoff is the longest wait between two attempts, unless the server requests another one.
+	maxBackoff = time.Minute
+	// maxRetryAfter is the longest wait that a server can request.
+	maxRetryAfter = 5 * time.Minute
+)
+
+// temporary is an error after which a batch is sent again.
+type temporary struct {
+	error
+	after time.Duration // requested by the server, 0 if it did not
+}
+
+func (t *temporary) Unwrap() error { return t.error }
+
+// send posts a batch until the server has accepted it, or rejected it permanently.
+func (s *Sink) send(ctx context.Context, b batch) error {
+	backoff := time.Second
+	for n := 1; ; n++ {
+		err := s.post(ctx, b)
+		var again *temporary
+		switch {
+		case !errors.As(err, &again):
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case n == attempts:
+			return fmt.Errorf("%d attempts: %w", n, err)
+		case again.after > maxRetryAfter:
+			return fmt.Errorf("%w: the server requests to wait %s", err, again.after)
+		}
+		if err := wait(ctx, max(again.after, backoff/2+rand.N(backoff/2))); err != nil {
+			return err
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// post sends a batch once.
+func (s *Sink) post(ctx context.Context, b batch) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.config.URL, bytes.NewReader(b.body))
+	if err != nil {
+		return err
+	}
+	request.Header = b.header.Clone()
+	request.Header.Set("Idempotency-Key", b.key)
+	token, err := s.token()
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		err = fmt.Errorf("post to %s: %w", request.URL.Host, cause(err))
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			return err
+		}
+		return &temporary{err, 0}
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	return check(request.URL.Host, response, text)
+}
+
+// cause removes the URL from an error, since its parameters may be secret.
+func cause(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// check returns the error of a response with the beginning of its body.
+func check(host string, response *http.Response, body []byte) error {
+	status := response.StatusCode
+	if status/100 == 2 {
+		return nil
+	}
+	text := strings.TrimSpace(string(body))
+	err := fmt.Errorf("%s returns %s: %.200q", host, response.Status, text)
+	switch {
+	case status/100 == 3:
+		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
+	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
+		return &temporary{err, retryAfter(response.Header.Get("Retry-After"))}
+	}
+	return err
+}
+
+// retryAfter returns the wait that a header requests in seconds or as a date, 0 if it is invalid.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

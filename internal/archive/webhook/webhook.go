@@ -1,0 +1,164 @@
+// Package webhook files the archive by HTTP: it posts the rows of an hour in batches. A batch has an
+// idempotency key, so a receiver can ignore repetitions, and the last one of an hour has its row of
+// the manifest, so a receiver can see that the hour is complete.
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Config is the configuration from the flags.
+type Config struct {
+	URL, Format, TokenFile, CAFile, Manifest string
+	Batch                                    int
+	Timeout                                  time.Duration
+	// Transport sends the requests; nil for a new one.
+	Transport http.RoundTripper
+}
+
+// Register adds the flags with their defaults.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.StringVar(&c.URL, "http.url", "", "`URL` to post the rows to")
+	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for the rows of all tables as JSON lines, compressed by gzip; gpuid for its JSON arrays of serial numbers")
+	fs.StringVar(&c.TokenFile, "http.token-file", "", "`file` with a bearer token, read for every request; only for https or loopback")
+	fs.StringVar(&c.CAFile, "http.ca-file", "", "CA bundle `file` that verifies the server's certificate")
+	fs.StringVar(&c.Manifest, "http.manifest", "", "`file` that records what was sent; without it, once sends the whole range")
+	fs.IntVar(&c.Batch, "http.batch", 1000, "`number` of rows in a request")
+	fs.DurationVar(&c.Timeout, "http.timeout", 30*time.Second, "`time` limit of a request")
+}
+
+// Sink posts hours.
+type Sink struct {
+	config   Config
+	client   *http.Client
+	manifest *manifest.Manifest
+	split    func(h *table.Hour, size int) ([]batch, error)
+}
+
+var formats = map[string]func(h *table.Hour, size int) ([]batch, error){"ndjson": ndjson, "gpuid": gpuid}
+
+// Open returns a sink. It does not connect.
+func Open(c Config) (*Sink, error) {
+	s := &Sink{config: c, split: formats[c.Format], manifest: &manifest.Manifest{}}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	if _, err := s.token(); err != nil {
+		return nil, err
+	}
+	transport := c.Transport
+	if transport == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		pool, err := c.pool()
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		transport = t
+	}
+	// A redirect is not followed: it would send the token to another host, or change POST to GET.
+	s.client = &http.Client{Transport: transport, Timeout: c.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if c.Manifest != "" {
+		filed, err := manifest.Open(c.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		s.manifest = filed
+	}
+	return s, nil
+}
+
+// validate checks the flags. Errors do not repeat the URL, since it may contain a password.
+func (c *Config) validate() error {
+	at, err := url.Parse(c.URL)
+	switch {
+	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil:
+		return errors.New("must be a URL such as https://assets.example.com/gpus, without credentials")
+	case formats[c.Format] == nil:
+		return fmt.Errorf("--http.format=%s: must be ndjson or gpuid", c.Format)
+	case c.Batch < 1:
+		return errors.New("--http.batch must be at least 1")
+	case c.Timeout <= 0:
+		return errors.New("--http.timeout must be positive")
+	case c.TokenFile != "" && at.Scheme != "https" && !loopback(at.Hostname()):
+		return errors.New("must be https with --http.token-file: others could read the token")
+	}
+	return nil
+}
+
+// loopback reports whether a host is this machine.
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// pool returns the CAs that verify the server, nil for those of the system.
+func (c *Config) pool() (*x509.CertPool, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no PEM certificate", c.CAFile)
+	}
+	return pool, nil
+}
+
+// token returns the bearer token, empty if there is none.
+func (s *Sink) token() (string, error) {
+	if s.config.TokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(s.config.TokenFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("%s must have a bearer token on one line", s.config.TokenFile)
+	}
+	return token, nil
+}
+
+// Filed returns what was sent of an hour, zero for nothing.
+func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
+	return s.manifest.Filed(cluster, hour), nil
+}
+
+// Replace posts an hour. After an error all its batches are sent again by the next call.
+func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
+	batches, err := s.split(h, s.config.Batch)
+	if err != nil {
+		return err
+	}
+	for i, b := range batches {
+		if err := s.send(ctx, b); err != nil {
+			return fmt.Errorf("batch %d of %d: %w", i+1, len(batches), err)
+		}
+	}
+	return s.manifest.Add(h)
+}
+
+// Close closes the manifest.
+func (s *Sink) Close() error {
+	s.client.CloseIdleConnections()
+	return s.manifest.Close()
+}
