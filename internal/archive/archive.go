@@ -82,7 +82,7 @@ type archive struct {
 	// turn has room for one reader: hours take much memory while they are read.
 	turn   chan struct{}
 	latest lastHour
-	// closings are those of the last hour that was read, by cluster.
+	// closings are the closing values of the last hour that was read, by cluster.
 	closings map[string]*store.Closings
 }
 

@@ -89,7 +89,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
-	fs.BoolVar(&c.Again, "again", false, "also file hours again that are filed; not for run, which reads the last 48 hours again each day")
+	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
