@@ -31,9 +31,12 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
+// tables are printed: the manifest last. Corrections are not, since a changed hour is printed again.
+var tables = append(slices.Clone(table.Data), table.Hours)
+
 func names() []string {
 	var all []string
-	for _, t := range table.All {
+	for _, t := range tables {
 		all = append(all, t.Name)
 	}
 	return all
@@ -49,13 +52,13 @@ type Sink struct {
 
 // Open returns a sink that prints to a writer.
 func Open(c Config, w io.Writer) (*Sink, error) {
-	s := &Sink{out: bufio.NewWriter(w), tables: table.All, filed: c.Memory}
+	s := &Sink{out: bufio.NewWriter(w), tables: tables, filed: c.Memory}
 	if c.Table != "" {
 		i := slices.Index(names(), c.Table)
 		if i < 0 {
 			return nil, fmt.Errorf("--stdout.table=%s: must be one of %s", c.Table, strings.Join(names(), ", "))
 		}
-		s.tables = table.All[i : i+1]
+		s.tables = tables[i : i+1]
 	}
 	switch {
 	case c.Format == "csv" && c.Table == "":

@@ -130,11 +130,11 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%v: a second run sends %d batches:\n%s", err, len(r.batches)-n, out)
 	}
 
-	print := exec.CommandContext(t.Context(), binary, "once", "--stdout=json", "--store.url="+server.URL(),
+	cmd := exec.CommandContext(t.Context(), binary, "once", "--stdout=json", "--store.url="+server.URL(),
 		"--from="+began.Format(time.RFC3339), "--until="+began.Add(hours*time.Hour).Format(time.RFC3339))
 	var log bytes.Buffer
-	print.Stderr = &log
-	out, err := print.Output()
+	cmd.Stderr = &log
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
