@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -269,8 +270,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return nil
 }
 
-// fail closes the sink, and logs a failure once. It is a warning if another replica writes the
-// folder.
+// fail closes the sink, and logs a failure once. It is a warning if another replica has the
+// folder or the manifest.
 func (f *filer) fail(ctx context.Context, err error) error {
 	f.close()
 	if ctx.Err() != nil {
@@ -278,7 +279,7 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	}
 	f.failed.Store(true)
 	f.metrics.up.WithLabelValues(f.name).Set(0)
-	f.waits = errors.Is(err, files.ErrLocked)
+	f.waits = errors.Is(err, files.ErrLocked) || errors.Is(err, manifest.ErrLocked)
 	if text := err.Error(); text != f.said {
 		f.said = text
 		level, message := slog.LevelError, "sink failed"

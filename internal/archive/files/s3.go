@@ -34,9 +34,9 @@ var lookups = map[string]minio.BucketLookupType{"auto": minio.BucketLookupAuto, 
 // Register adds the flags with their defaults.
 func (c *S3) Register(fs *flag.FlagSet) {
 	c.Formats = cli.List{"parquet"}
-	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials are read from AWS's variables and files, or from the metadata of the container or machine")
+	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials come from AWS's variables and files, or a role")
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
-	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is AWS_REGION, AWS_DEFAULT_REGION, or the store's answer")
+	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is AWS_REGION, or the store's answer")
 	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
 	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
 }

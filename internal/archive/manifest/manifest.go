@@ -16,6 +16,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
+// ErrLocked means that another process has the file open.
+var ErrLocked = errors.New("another gpuledger-archive uses this file")
+
 // hour is an hour of a cluster.
 type hour struct {
 	cluster string
@@ -54,7 +57,7 @@ func Open(path string) (*Manifest, error) {
 
 func (m *Manifest) load() error {
 	if err := unix.Flock(int(m.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%w: another gpuledger-archive uses this file", err)
+		return fmt.Errorf("%w: %w", err, ErrLocked)
 	}
 	end := int64(0) // of the last complete line
 	in := bufio.NewReader(m.file)

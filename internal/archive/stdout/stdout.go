@@ -18,25 +18,33 @@ import (
 )
 
 // Config is the configuration from the flags.
-type Config struct{ Format, Table string }
+type Config struct {
+	Format, Table string
+	// Memory records what was printed. It outlives the sink.
+	Memory *manifest.Manifest
+}
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
+	c.Memory = &manifest.Manifest{}
 	fs.StringVar(&c.Format, "stdout", "", "`format` to print the rows in: json for JSON lines, csv for one table")
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
+// tables are printed: the manifest last. Corrections are not, since a changed hour is printed again.
+var tables = append(slices.Clone(table.Data), table.Hours)
+
 func names() []string {
 	var all []string
-	for _, t := range table.All {
+	for _, t := range tables {
 		all = append(all, t.Name)
 	}
 	return all
 }
 
-// Sink prints hours. It remembers them until the program ends.
+// Sink prints hours.
 type Sink struct {
-	filed  manifest.Manifest
+	filed  *manifest.Manifest
 	out    *bufio.Writer
 	csv    *csv.Writer // nil for JSON
 	tables []table.Table
@@ -44,13 +52,13 @@ type Sink struct {
 
 // Open returns a sink that prints to a writer.
 func Open(c Config, w io.Writer) (*Sink, error) {
-	s := &Sink{out: bufio.NewWriter(w), tables: table.All}
+	s := &Sink{out: bufio.NewWriter(w), tables: tables, filed: c.Memory}
 	if c.Table != "" {
 		i := slices.Index(names(), c.Table)
 		if i < 0 {
 			return nil, fmt.Errorf("--stdout.table=%s: must be one of %s", c.Table, strings.Join(names(), ", "))
 		}
-		s.tables = table.All[i : i+1]
+		s.tables = tables[i : i+1]
 	}
 	switch {
 	case c.Format == "csv" && c.Table == "":

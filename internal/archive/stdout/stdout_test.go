@@ -2,12 +2,14 @@ package stdout_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -22,6 +24,11 @@ func check(t *testing.T, err error) {
 	}
 }
 
+func open(c stdout.Config, w io.Writer) (*stdout.Sink, error) {
+	c.Memory = &manifest.Manifest{}
+	return stdout.Open(c, w)
+}
+
 // TestPrint checks the lines of each format.
 func TestPrint(t *testing.T) {
 	const row = `{"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}` + "\n"
@@ -34,7 +41,7 @@ func TestPrint(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var out strings.Builder
-		s, err := stdout.Open(tt.config, &out)
+		s, err := open(tt.config, &out)
 		check(t, err)
 		first := sinktest.Hour(noon, 7)
 		for _, h := range []*table.Hour{first, sinktest.Hour(noon.Add(time.Hour), 5)} {
@@ -53,7 +60,7 @@ func TestPrint(t *testing.T) {
 // TestTables checks that all tables are printed, the manifest last.
 func TestTables(t *testing.T) {
 	var out strings.Builder
-	s, err := stdout.Open(stdout.Config{Format: "json"}, &out)
+	s, err := open(stdout.Config{Format: "json"}, &out)
 	check(t, err)
 	check(t, s.Replace(t.Context(), sinktest.Hour(noon, 7)))
 	var got []string
@@ -75,7 +82,7 @@ func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 // TestClosed checks that an hour is not filed if its rows cannot be printed.
 func TestClosed(t *testing.T) {
 	for _, c := range []stdout.Config{{Format: "json"}, {Format: "csv", Table: "charges"}} {
-		s, err := stdout.Open(c, closed{})
+		s, err := open(c, closed{})
 		check(t, err)
 		h := sinktest.Hour(noon, 7)
 		if err := s.Replace(t.Context(), h); err == nil {
@@ -94,12 +101,12 @@ func TestOpen(t *testing.T) {
 		"gpu_hours":       {Format: "json", Table: "gpus"},
 		"--stdout.table ": {Format: "csv"},
 	} {
-		if _, err := stdout.Open(c, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := open(c, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error of %+v is %v, want one with %q", c, err, want)
 		}
 	}
 	var out strings.Builder
-	s, err := stdout.Open(stdout.Config{Format: "csv", Table: "workloads"}, &out)
+	s, err := open(stdout.Config{Format: "csv", Table: "workloads"}, &out)
 	check(t, err)
 	check(t, s.Close())
 	if want := "cluster,hour,kind,namespace,name,uid,parent_uid\n"; out.String() != want {

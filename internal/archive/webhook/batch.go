@@ -21,7 +21,7 @@ import (
 
 // batch is a request with rows of an hour.
 type batch struct {
-	key    string // identifies the batch, the same whenever it is sent
+	key    string // identifies the batch, the same if it is sent again
 	header http.Header
 	body   []byte
 }
@@ -39,7 +39,7 @@ func userAgent() string { return "gpuledger-archive/" + cmp.Or(version.Version, 
 // ndjson returns the rows of all tables as JSON lines. The last one is that of the manifest.
 func ndjson(h *table.Hour, size int) ([]batch, error) {
 	var rows [][]byte
-	for _, t := range table.All { // ends with the manifest
+	for _, t := range append(slices.Clone(table.Data), table.Hours) {
 		for _, row := range t.Rows(h) {
 			rows = append(rows, t.AppendJSON(nil, h.Revision, row))
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// attempts is how often a batch is sent.
+	// attempts is the maximum number of times that a batch is sent.
 	attempts = 8
 	// maxBackoff is the longest wait between two attempts, unless the server requests another one.
 	maxBackoff = time.Minute

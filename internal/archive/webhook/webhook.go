@@ -28,12 +28,15 @@ type Config struct {
 	Timeout                                  time.Duration
 	// Transport sends the requests; nil for a new one.
 	Transport http.RoundTripper
+	// Memory records what was sent if there is no file. It outlives the sink.
+	Memory *manifest.Manifest
 }
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
+	c.Memory = &manifest.Manifest{}
 	fs.StringVar(&c.URL, "http.url", "", "`URL` to post the rows to")
-	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for the rows of all tables as JSON lines, compressed by gzip; gpuid for its JSON arrays of serial numbers")
+	fs.StringVar(&c.Format, "http.format", "ndjson", "`format` of the requests: ndjson for all tables as JSON lines, gpuid for its arrays of serial numbers")
 	fs.StringVar(&c.TokenFile, "http.token-file", "", "`file` with a bearer token, read for every request; only for https or loopback")
 	fs.StringVar(&c.CAFile, "http.ca-file", "", "CA bundle `file` that verifies the server's certificate")
 	fs.StringVar(&c.Manifest, "http.manifest", "", "`file` that records what was sent; without it, once sends the whole range")
@@ -53,7 +56,7 @@ var formats = map[string]func(h *table.Hour, size int) ([]batch, error){"ndjson"
 
 // Open returns a sink. It does not connect.
 func Open(c Config) (*Sink, error) {
-	s := &Sink{config: c, split: formats[c.Format], manifest: &manifest.Manifest{}}
+	s := &Sink{config: c, split: formats[c.Format], manifest: c.Memory}
 	if err := c.validate(); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
@@ -76,7 +77,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
 }
 
 func config(url string) webhook.Config {
-	return webhook.Config{URL: url, Format: "ndjson", Batch: 1000, Timeout: 30 * time.Second}
+	return webhook.Config{URL: url, Format: "ndjson", Batch: 1000, Timeout: 30 * time.Second, Memory: &manifest.Manifest{}}
 }
 
 func open(t *testing.T, c webhook.Config) *webhook.Sink {
@@ -344,20 +345,24 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManifest checks that sent hours are known after a restart, and that others are sent.
+// TestManifest checks that sent hours are found again by a new sink, in a file after a restart too.
 func TestManifest(t *testing.T) {
-	r := &receiver{}
-	server := httptest.NewServer(r)
+	server := httptest.NewServer(&receiver{})
 	defer server.Close()
-	c := config(server.URL)
-	c.Manifest = filepath.Join(t.TempDir(), "filed")
-	s := open(t, c)
 	h := sinktest.Hour(noon, 7)
-	check(t, s.Replace(t.Context(), h))
-	check(t, s.Close())
-	filed, err := open(t, c).Filed(t.Context(), h.Cluster, noon)
-	if err != nil || filed != h.Filed {
-		t.Errorf("manifest has %+v, error %v", filed, err)
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "filed")} {
+		c := config(server.URL)
+		c.Manifest = path
+		s := open(t, c)
+		check(t, s.Replace(t.Context(), h))
+		check(t, s.Close())
+		if path != "" {
+			c.Memory = &manifest.Manifest{}
+		}
+		filed, err := open(t, c).Filed(t.Context(), h.Cluster, noon)
+		if err != nil || filed != h.Filed {
+			t.Errorf("manifest %q has %+v, error %v", path, filed, err)
+		}
 	}
 }
 

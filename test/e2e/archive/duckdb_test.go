@@ -93,20 +93,26 @@ func compare(t *testing.T, of table.Table, csv, place string) {
 	if diff := cmp.Diff(append(columns, "date DATE"), described); diff != "" {
 		t.Errorf("columns of %s (-table +DuckDB):\n%s", of.Name, diff)
 	}
-	var want, got []string
-	for _, row := range rows(t, csv, of.Name) {
+	var got []string
+	for _, row := range duckdb(t, "select "+strings.Join(selected, ", ")+" from "+parquet(place, of.Name)) {
+		got = append(got, strings.Join(row, "|"))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(lines(of, rows(t, csv, of.Name)), got); diff != "" {
+		t.Errorf("rows of %s (-CSV +DuckDB):\n%s", of.Name, diff)
+	}
+}
+
+// lines returns rows as sorted lines, with the columns of a table.
+func lines(of table.Table, rows []map[string]string) []string {
+	var all []string
+	for _, row := range rows {
 		texts := make([]string, len(of.Columns))
 		for i, c := range of.Columns {
 			texts[i] = row[c.Name]
 		}
-		want = append(want, strings.Join(texts, "|"))
+		all = append(all, strings.Join(texts, "|"))
 	}
-	for _, row := range duckdb(t, "select "+strings.Join(selected, ", ")+" from "+parquet(place, of.Name)) {
-		got = append(got, strings.Join(row, "|"))
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows of %s (-CSV +DuckDB):\n%s", of.Name, diff)
-	}
+	slices.Sort(all)
+	return all
 }

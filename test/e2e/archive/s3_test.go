@@ -4,11 +4,13 @@ package archive_test
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
@@ -102,16 +105,29 @@ func TestS3(t *testing.T) {
 
 // TestS3Sink runs the acceptance test of sinks on a real store.
 func TestS3Sink(t *testing.T) {
-	_, endpoint := bucket(t, program.OpenFor(t))
+	objects, endpoint := bucket(t, program.OpenFor(t))
 	n := 0
-	for _, formats := range [][]string{{"parquet"}, {"csv", "parquet"}} {
-		sinktest.Test(t, func(t *testing.T) sinktest.Sink {
-			n++
-			sink, err := files.OpenS3(t.Context(), files.S3{
-				URL: fmt.Sprintf("s3://assets/%d", n), Endpoint: endpoint, Lookup: "auto", Formats: formats,
-			})
-			check(t, err)
-			return sink
-		})
+	open := func(t *testing.T, formats ...string) *files.Sink {
+		n++
+		sink, err := files.OpenS3(t.Context(), files.S3{URL: fmt.Sprintf("s3://assets/%d", n), Endpoint: endpoint, Lookup: "auto", Formats: formats})
+		check(t, err)
+		return sink
 	}
+	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return open(t, "parquet") })
+	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return open(t, "csv", "parquet") })
+	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+		return open(t, "csv"), func(of table.Table) (found [][]string) {
+			names, err := filepath.Glob(filepath.Join(objects, strconv.Itoa(n), of.Name, "*", "*", "*.csv"))
+			check(t, err)
+			for _, name := range names {
+				file, err := os.Open(name)
+				check(t, err)
+				lines, err := csv.NewReader(file).ReadAll()
+				check(t, err)
+				check(t, file.Close())
+				found = append(found, lines[1:]...)
+			}
+			return found
+		}
+	})
 }

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// rowReceiver keeps the batches by their idempotency key, and fails now and then.
+type rowReceiver struct {
+	mu      sync.Mutex
+	batches map[string]string
+	bad     string // a request that should not have been sent
+}
+
+func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rand.IntN(20) == 0 {
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	in, err := gzip.NewReader(got.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	text, err := io.ReadAll(in)
+	key := got.Header.Get("Idempotency-Key")
+	if before, known := r.batches[key]; known && before != string(text) || err != nil {
+		r.bad = fmt.Sprintf("key %s has two contents, or error %v", key, err)
+	}
+	r.batches[key] = string(text)
+	if rand.IntN(20) == 0 {
+		w.WriteHeader(http.StatusInternalServerError) // although it has the rows
+	}
+}
+
+// decode returns JSON lines by table, with values as in CSV.
+func decode(t *testing.T, text string) map[string][]map[string]string {
+	t.Helper()
+	all := make(map[string][]map[string]string)
+	in := json.NewDecoder(strings.NewReader(text))
+	in.UseNumber()
+	for {
+		var values map[string]any
+		err := in.Decode(&values)
+		if err == io.EOF {
+			return all
+		}
+		check(t, err)
+		row := make(map[string]string)
+		for name, value := range values {
+			if value != nil {
+				row[name] = fmt.Sprint(value)
+			} else {
+				row[name] = ""
+			}
+		}
+		all[row["table"]] = append(all[row["table"]], row)
+	}
+}
+
+// sameRows compares JSON lines with the CSV files of a folder.
+func sameRows(t *testing.T, folder, text string) {
+	t.Helper()
+	got := decode(t, text)
+	for _, of := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
+		if diff := cmp.Diff(lines(of, rows(t, folder, of.Name)), lines(of, got[of.Name])); diff != "" {
+			t.Errorf("%s (-folder +received):\n%s", of.Name, diff)
+		}
+	}
+}
+
+// TestHTTP checks that a receiver has the rows of a folder after kills at random moments, and after
+// errors of its own; and that standard output has them.
+func TestHTTP(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)
+	server := serve(t, program.OpenFor(t), "store", s, "")
+	r := &rowReceiver{batches: make(map[string]string)}
+	target := httptest.NewServer(r)
+	defer target.Close()
+	binary, folder := binary(t), t.TempDir()
+	args := []string{"--store.url=" + server.URL(), "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
+	for range *kills {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(700))*time.Millisecond)
+		_, _ = once(ctx, binary, t.TempDir(), args...)
+		cancel()
+	}
+	if out, err := once(t.Context(), binary, folder, args...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	received := func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		var all strings.Builder
+		for _, text := range r.batches {
+			all.WriteString(text)
+		}
+		return all.String()
+	}
+	sameRows(t, folder, received())
+	if r.bad != "" {
+		t.Error(r.bad)
+	}
+	n := len(r.batches)
+	if out, err := once(t.Context(), binary, folder, append(args, "--again")...); err != nil || len(r.batches) != n {
+		t.Errorf("%v: a second run sends %d batches:\n%s", err, len(r.batches)-n, out)
+	}
+
+	cmd := exec.CommandContext(t.Context(), binary, "once", "--stdout=json", "--store.url="+server.URL(),
+		"--from="+began.Format(time.RFC3339), "--until="+began.Add(hours*time.Hour).Format(time.RFC3339))
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	sameRows(t, folder, string(out))
+}
