@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -71,6 +72,7 @@ type archive struct {
 	config   Config
 	store    *store.Store
 	filers   []*filer
+	receiver *events.Receiver // nil unless events are received
 	metrics  *metrics
 	refusals *refusals
 	progress *progress

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
@@ -22,6 +23,8 @@ type Config struct {
 	Log   cli.LogConfig
 	Serve serve.Config
 	Store store.Config
+	// Events is the configuration of the receiver of events, for run.
+	Events events.Config
 	// Folder, Postgres and MySQL are the places of the archive: a folder, databases, or several of them.
 	// MySQLPassword is the file with the password of MySQL.
 	Folder, Postgres, MySQL, MySQLPassword string
@@ -91,6 +94,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.S3.Register(fs)
 	c.HTTP.Register(fs)
 	c.Stdout.Register(fs)
+	c.Events.Register(fs)
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
@@ -134,7 +138,7 @@ func Parse(args []string) (Config, error) {
 	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.validate())
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.validate())
 }
 
 func (c *Config) validate() error {
@@ -148,6 +152,8 @@ func (c *Config) validate() error {
 		return errors.New("--until is not for run, which does not end")
 	case c.Run && c.Again:
 		return errors.New("--again is not for run: use once")
+	case c.Events.Receive && !c.Run:
+		return errors.New("--events.receive requires run")
 	}
 	return nil
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/gpuledger/gpuledger/internal/event"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// handler serves the state in memory. No path reads the store or a sink.
+// handler serves the state in memory, and receives events. No path reads the store.
 func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(a.metrics.collectors(),
@@ -35,5 +36,9 @@ func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	mux.Handle("/", landing)
 	mux.Handle("GET /metrics", serve.NewMetrics(registry, a.log).Main())
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	if a.receiver != nil {
+		registry.MustRegister(a.receiver)
+		mux.Handle("POST "+event.Path, a.receiver)
+	}
 	return mux, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -64,7 +65,8 @@ var (
 
 // Catalogue returns every metric of the program.
 func Catalogue() []metric.Metric {
-	return []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, upMetric, requestsMetric, secondsMetric, serve.Metric}
+	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, upMetric, requestsMetric, secondsMetric}
+	return append(append(all, events.Catalogue()...), serve.Metric)
 }
 
 // Labels returns the meaning of the labels.
@@ -73,13 +75,13 @@ func Labels() []metric.Label {
 	for _, d := range destinations {
 		sinks = append(sinks, sinkName(d))
 	}
-	return []metric.Label{
+	return append([]metric.Label{
 		{Name: "cluster", Help: "Cluster of the hour, as in the tables."},
 		{Name: "sink", Help: "Sink, by its flag.", Values: sinks},
 		{Name: "reason", Help: "Reason of the refusal: see archive.md.", Values: reasons()},
 		{Name: "result", Help: "complete, incomplete (a warning, or partial data), or failed.", Values: []string{resultComplete, resultIncomplete, resultFailed}, Complete: true},
 		{Name: "step", Help: "Reading the store, folding the samples, filing the rows.", Values: []string{stepRead, stepFold, stepFile}, Complete: true},
-	}
+	}, events.Labels()...)
 }
 
 // metrics has the state that is exported.

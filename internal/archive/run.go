@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/version"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuledger/gpuledger/internal/event"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
@@ -33,12 +34,19 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 		return err
 	}
 	server := serve.New(c.Serve, log)
+	if c.Events.Receive {
+		a.receiver = newReceiver(c, log)
+		server.Receive(event.Path)
+	}
 	handler, err := a.handler(server.Collector())
 	if err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Run(ctx, handler) })
+	if a.receiver != nil {
+		g.Go(func() error { return a.receiver.Run(ctx) })
+	}
 	late := settle + rand.N(maxJitter)
 	for _, f := range a.filers {
 		g.Go(func() error { f.run(ctx, late); return nil })

@@ -498,13 +498,14 @@ func TestMetrics(t *testing.T) {
 		a, _ := w.start(nil, sink)
 		w.until(5, 31)
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(a.metrics.collectors()...)
+		registry.MustRegister(append(a.metrics.collectors(), newReceiver(a.config, a.log))...)
 		families, err := registry.Gather()
 		if err != nil {
 			w.Fatal(err)
 		}
 		got, want := make(map[string][]string), make(map[string][]string)
 		for _, family := range families {
+			got[family.GetName()] = nil
 			for _, label := range family.Metric[0].Label {
 				got[family.GetName()] = append(got[family.GetName()], label.GetName())
 			}

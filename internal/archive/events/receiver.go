@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,6 +50,7 @@ type Sink interface {
 // Destination is a sink that is opened when it is needed, and again after a failure.
 type Destination struct {
 	Name string
+	// Open returns nil for a sink that cannot keep events.
 	Open func(ctx context.Context) (Sink, error)
 }
 
@@ -201,6 +203,9 @@ func (r *Receiver) file(ctx context.Context, cluster string, events []event.Even
 				errs = append(errs, o.append(ctx, t, rows))
 			}
 		}
+	}
+	if !slices.ContainsFunc(r.outlets, func(o *outlet) bool { return !o.cannot }) {
+		errs = append(errs, errors.New("no sink can keep events"))
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,7 @@ const (
 	maxQueue = 16 << 20
 	// maxBatch is the size from which a batch is sent, in bytes.
 	maxBatch = 1 << 20
-	// collect is how long events are collected before a batch is sent.
+	// collect is the time for which events are collected before a batch is sent.
 	collect = 2 * time.Second
 	// repeatEvery is the minimum interval between two repetitions after drops.
 	repeatEvery = 5 * time.Minute

@@ -14,7 +14,7 @@ type book struct {
 	retention time.Duration
 	// traced is called for a controller whose owner chain is required.
 	traced func(reference)
-	// started is when the term began.
+	// started is the begin of the term.
 	started time.Time
 
 	mu     sync.Mutex

@@ -13,7 +13,7 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
-	// entered is when the pod entered its phase, zero if the status does not have the time. Later
+	// entered is the time when the pod entered its phase, zero if the status does not have it. Later
 	// versions in the same phase have the same time, or zero.
 	entered time.Time
 }
@@ -82,7 +82,7 @@ func enteredPhase(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// allStarted returns when the last of the containers started for the first time, which is when the
+// allStarted returns when the last of the containers started for the first time, when the
 // kubelet sets the phase Running. It is zero if restarts have removed that time from the status.
 func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	for i := range containers {

@@ -73,7 +73,7 @@ func once(ctx context.Context, binary, folder string, args ...string) ([]byte, e
 // rows returns the rows of all files of a table, as maps of columns.
 func rows(t *testing.T, folder, table string) (all []map[string]string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", table+".csv"))
+	names, err := filepath.Glob(filepath.Join(folder, table, "*", "*", table+"*.csv"))
 	check(t, err)
 	for _, name := range names {
 		file, err := os.Open(name)

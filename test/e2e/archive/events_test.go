@@ -4,10 +4,7 @@ package archive_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,10 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gpuledger/gpuledger/internal/archive/events"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
-	"github.com/gpuledger/gpuledger/internal/event"
-	web "github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -40,9 +33,10 @@ func TestEvents(t *testing.T) {
 	url, query := db.create(t, "events")
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
-	archive := &receiver{t: t, address: program.AddressFor(t), url: url, token: token}
+	group := program.OpenFor(t)
+	archive := &receiver{t: t, group: group, binary: binary(t), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir()}
 	archive.start()
-	r := &reconciler{t: t, group: program.OpenFor(t), binary: w.binary, args: []string{
+	r := &reconciler{t: t, group: group, binary: w.binary, args: []string{
 		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
 	}}
 	r.start()
@@ -78,6 +72,16 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: some ids have several rows: %v", table, got)
 		}
 	}
+	var filed []string
+	for _, row := range rows(t, archive.folder, "events") {
+		filed = append(filed, row["id"])
+	}
+	slices.Sort(filed)
+	ids := query.rows(t, "select id from events")
+	slices.Sort(ids)
+	if diff := cmp.Diff(ids, filed); diff != "" {
+		t.Errorf("events (-database +folder):\n%s", diff)
+	}
 	for text, want := range map[string]string{
 		"select detail::json->>'to' from events where event = 'phase' and pod = 'a' order by at":                                             "Pending Running Succeeded",
 		"select detail::json->>'exit_code' from events where event = 'failure'":                                                              "137",
@@ -91,44 +95,24 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// receiver is the archive's endpoint for events.
+// receiver is a gpuledger-archive that receives events. It has no store.
 type receiver struct {
-	t                   *testing.T
-	address, url, token string
-	stop                func()
+	t                           *testing.T
+	group                       *program.Group
+	binary, address, url, token string
+	folder                      string
+	running                     *program.Program
 }
 
-// start serves until stop. The test fails if the endpoint does.
 func (r *receiver) start() {
 	r.t.Helper()
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	handler := events.New(events.Config{Receive: true, TokenFile: r.token}, []events.Destination{{
-		Name: "postgres", Open: func(ctx context.Context) (events.Sink, error) { return postgres.Open(ctx, r.url) },
-	}}, logger)
-	server := web.New(web.Config{ListenAddresses: []string{r.address}, MaxConnections: 8, MaxRequests: 4}, logger)
-	server.Receive(event.Path)
-	mux := http.NewServeMux()
-	mux.Handle("POST "+event.Path, handler)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	ended := make(chan error, 2)
-	go func() { ended <- server.Run(ctx, mux) }()
-	go func() { ended <- handler.Run(ctx) }()
-	stopped := false
-	r.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		check(r.t, <-ended)
-		check(r.t, <-ended)
-		if r.t.Failed() {
-			r.t.Logf("the log of the archive:\n%s", &log)
-		}
-	}
-	r.t.Cleanup(r.stop)
+	var err error
+	r.running, err = r.group.Start("archive", r.binary, "run", "--store.url=http://127.0.0.1:1", "--cluster=east", "--web.listen-address="+r.address,
+		"--postgres.url="+r.url, "--folder="+r.folder, "--folder.format=csv,parquet", "--events.receive", "--events.token-file="+r.token)
+	check(r.t, err)
 }
+
+func (r *receiver) stop() { r.running.Stop() }
 
 // reconciler is a gpuledger-reconciler that sends events, with the logs of all its runs.
 type reconciler struct {
