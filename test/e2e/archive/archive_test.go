@@ -22,7 +22,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/test/program"
-	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 var kills = flag.Int("kills", 20, "how often the archive is killed")
@@ -44,21 +43,6 @@ func binary(t *testing.T) string {
 	dir := t.TempDir()
 	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
 	return filepath.Join(dir, "gpuledger-archive")
-}
-
-// serve starts a Prometheus with the samples of a store.
-func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
-	t.Helper()
-	programs, err := prometheus.FromEnv()
-	check(t, err)
-	server := prometheus.Server{
-		Programs: programs, Group: group, Name: name, Address: program.AddressFor(t), Config: []byte(config),
-		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
-	}
-	check(t, server.Load(t.Context(), s.OpenMetrics()))
-	_, err = server.Start(t.Context())
-	check(t, err)
-	return server
 }
 
 // once runs the program over the histories.
