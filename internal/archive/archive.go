@@ -118,7 +118,7 @@ type lastHour struct {
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.
-func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (table.Hour, error) {
+func (a *archive) hour(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (table.Hour, error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
@@ -128,8 +128,8 @@ func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (tab
 	if r := &a.latest; r.of == cluster && r.from.Equal(hour) && time.Since(r.at) < readAgain {
 		return r.hour, r.err
 	}
-	h, err := a.read(ctx, cluster, hour)
-	if len(a.filers) > 1 {
+	h, err := a.read(ctx, cluster, hour, filed)
+	if len(a.filers) > 1 && !errors.As(err, new(*sinkError)) {
 		a.latest = lastHour{h, err, cluster, hour, time.Now()}
 	}
 	return h, err

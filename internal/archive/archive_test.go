@@ -35,6 +35,7 @@ func TestGates(t *testing.T) {
 		{"a cluster that is gone", func(c *coverage) { c.sampledAfter, c.now = false, noon.Add(50*time.Hour) }, ""},
 		{"downsampled", func(c *coverage) { c.near, c.far = 10, 100 }, "raw data"},
 		{"a node is silent", func(c *coverage) { silence(c, "a") }, ""},
+		{"the only node is silent", func(c *coverage) { silence(c, "a", "b", "c"); c.before = []string{"a"} }, "1 of 1 nodes"},
 		{"two nodes are silent", func(c *coverage) { silence(c, "a", "b") }, "2 of 3 nodes"},
 		{"two of many are silent", func(c *coverage) {
 			silence(c, "a", "b")

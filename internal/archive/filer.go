@@ -199,7 +199,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return nil
 	}
 	began := time.Now()
-	h, err := f.hour(ctx, cluster, j.hour)
+	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
 	if err != nil {
 		return err
 	}
@@ -234,6 +234,24 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	return f.sink.Filed(ctx, cluster, hour)
+}
+
+// maxAbsence is how long the nodes of the last filed hour are expected.
+const maxAbsence = 7 * 24 * time.Hour
+
+// nodes returns the nodes of a cluster in the last hour before another one that is filed.
+func (f *filer) nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
+	r, ok := f.sink.(reader)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	nodes, err := r.Nodes(ctx, cluster, hour.Add(-maxAbsence), hour)
+	if err != nil {
+		return nil, &sinkError{err}
+	}
+	return nodes, nil
 }
 
 // write writes an hour. The hours of a closed month are not replaced, but corrected.

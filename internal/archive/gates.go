@@ -46,7 +46,7 @@ type coverage struct {
 	// nodes have samples. targets were scraped, successfully or not.
 	nodes   map[string]bool
 	targets []string
-	// before are the nodes with boards in the hour before.
+	// before are the nodes with boards in the hour before, or in the last hour that is filed.
 	before []string
 	// near and far are the numbers of samples at most maxInterval after the previous one of their
 	// series, and of those later than that.
@@ -87,9 +87,10 @@ func (c *coverage) check() (silent []string, err error) {
 	return silent, nil
 }
 
-// tooSilent reports whether so many nodes are silent that the store may be incomplete.
+// tooSilent reports whether so many nodes are silent that the store may be incomplete: all, or
+// several.
 func (c *coverage) tooSilent(silent []string) bool {
-	return len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(c.before))
+	return len(silent) == len(c.before) && len(silent) > 0 || len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(c.before))
 }
 
 // silent returns the nodes that had boards in the hour before, and have no samples, not even of a

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,8 +36,11 @@ type foldedHour struct {
 	err      error        // the first refusal of a shard
 }
 
+// nodesBefore returns the nodes of a cluster in the last hour before another one that a sink has.
+type nodesBefore func(ctx context.Context, cluster string, hour time.Time) ([]string, error)
+
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete.
-func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h table.Hour, err error) {
+func (a *archive) read(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (h table.Hour, err error) {
 	s := a.sequence(cluster, hour)
 	if len(s.ahead) == 0 {
 		if err := a.readAhead(ctx, s); err != nil {
@@ -45,6 +49,11 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h t
 	}
 	f := s.ahead[0]
 	s.ahead = s.ahead[1:]
+	if s.nodes == nil {
+		if s.nodes, err = a.nodesBefore(ctx, s, filed); err != nil {
+			return h, refused(err)
+		}
+	}
 	silent, err := a.check(ctx, s, f)
 	if err != nil {
 		return h, refused(err)
@@ -148,6 +157,21 @@ func (f *foldedHour) add(in fold.Input) {
 	}
 }
 
+// nodesBefore returns the nodes with boards in the hour before, by the store and by the sink: a Thanos
+// Query that lost a component answers as if that had never existed.
+func (a *archive) nodesBefore(ctx context.Context, s *sequence, filed nodesBefore) (map[string]bool, error) {
+	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
+	if err != nil {
+		return nil, err
+	}
+	inSink, err := filed(ctx, s.cluster, s.next)
+	nodes := make(map[string]bool)
+	for _, node := range slices.Concat(inStore, inSink) {
+		nodes[node] = true
+	}
+	return nodes, err
+}
+
 // check returns the silent nodes of an hour, and a refusal if it may be incomplete.
 func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour) (silent []string, err error) {
 	c := &f.coverage
@@ -158,14 +182,7 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour) (silent
 	if c.targets, err = a.store.Targets(ctx, s.cluster, s.next); err != nil {
 		return nil, err
 	}
-	for node := range s.nodes {
-		c.before = append(c.before, node)
-	}
-	if s.nodes == nil {
-		if c.before, err = a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour)); err != nil {
-			return nil, err
-		}
-	}
+	c.before = slices.Collect(maps.Keys(s.nodes))
 	if silent, err = c.check(); err == nil && f.err != nil {
 		err = &refusal{f.err}
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/csv"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -38,12 +39,26 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func binary(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
-	return filepath.Join(dir, "gpuledger-archive")
+// programDir is the folder of the program, which is built once.
+var programDir string
+
+func TestMain(m *testing.M) {
+	code := 1
+	dir, err := os.MkdirTemp("", "archive")
+	if err == nil {
+		err = program.Build(context.Background(), dir, "gpuledger-archive")
+	}
+	if err == nil {
+		programDir = dir
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+func binary() string { return filepath.Join(programDir, "gpuledger-archive") }
 
 // once runs the program over the histories.
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
@@ -129,7 +144,7 @@ func TestExact(t *testing.T) {
 		}
 	}
 	server := serve(t, program.OpenFor(t), "store", s, "")
-	program, folder := binary(t), t.TempDir()
+	program, folder := binary(), t.TempDir()
 	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

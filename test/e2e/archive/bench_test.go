@@ -46,7 +46,7 @@ func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {
 		t.Skip("this is a benchmark: make bench-archive runs it")
 	}
-	group, binary := program.OpenFor(t), binary(t)
+	group, binary := program.OpenFor(t), binary()
 	server, store := history(t, group)
 	url, db := startPostgres(t).create(t, "gpuledger")
 	folder := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -19,7 +20,7 @@ import (
 // why others are refused.
 func refused(t *testing.T, folder string, filed int, want string, args ...string) {
 	t.Helper()
-	out, err := once(t.Context(), binary(t), folder, args...)
+	out, err := once(t.Context(), binary(), folder, args...)
 	if err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v, want %q in the log:\n%s", err, want, out)
 	}
@@ -31,7 +32,7 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 // accepted runs the program, and checks that it files so many hours.
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
-	if out, err := once(t.Context(), binary(t), folder, args...); err != nil {
+	if out, err := once(t.Context(), binary(), folder, args...); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if got := len(rows(t, folder, "hours")); got != filed {
@@ -95,6 +96,34 @@ func TestReplicas(t *testing.T) {
 	}
 	refused(t, t.TempDir(), 0, "deduplicate the replicas", "--store.url="+n.query(sidecars), "--store.type=thanos")
 	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
+}
+
+// TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes is
+// stopped: while the Query expects it, and after the Query has lost it. The hours before the outage
+// are filed.
+func TestOutage(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 8, 6).Run(12 * 60)
+	half := func(upper bool) *foldtest.Store {
+		return s.Only(func(l fold.Labels) bool { return (l.Get("node") >= "n3") == upper })
+	}
+	n := thanos{t, program.OpenFor(t)}
+	running, sidecar := n.sidecar(serve(t, n.group, "lower", half(false), "global: {external_labels: {cluster: east, part: lower}}"))
+	serve(t, n.group, "upper", half(true), "")
+	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
+	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
+	url := n.query([]string{sidecar, gateway}, "--endpoint.info-timeout=1s")
+	folder := t.TempDir()
+	args := func(hours int) []string {
+		return []string{"--store.url=" + url, "--store.type=thanos", "--until=" + began.Add(time.Duration(hours)*time.Hour).Format(time.RFC3339)}
+	}
+	accepted(t, folder, 8, args(8)...)
+	p.Kill()
+	refused(t, folder, 8, "connection refused", args(12)...)
+	check(t, running.Wait(t.Context(), func() error { return n.found(url, 1) }))
+	refused(t, folder, 8, "3 of 6 nodes", args(12)...)
+	refused(t, folder, 8, "3 of 6 nodes", append(args(12), "--from="+began.Add(10*time.Hour).Format(time.RFC3339))...)
+	accepted(t, folder, 12, append(args(12), "--accept-gaps")...)
 }
 
 // TestDownsampled checks that hours of which a bucket has only downsampled blocks are refused.

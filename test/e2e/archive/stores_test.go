@@ -20,7 +20,7 @@ func TestStores(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 3, 200).Run(6 * 60)
 	from, until := began.Add(3*time.Hour), began.Add(6*time.Hour)
-	group, binary := program.OpenFor(t), binary(t)
+	group, binary := program.OpenFor(t), binary()
 	const config = "global: {external_labels: {cluster: east, replica: a}}"
 	server := serve(t, group, "store", s, config)
 	oldest := serveWith(t, programs(t, oldestEnv), group, "oldest", s, config)

@@ -81,6 +81,17 @@ func (s *Store) OpenMetrics() []byte {
 	return text.Bytes()
 }
 
+// Only returns the samples of some series.
+func (s *Store) Only(of func(fold.Labels) bool) *Store {
+	some := NewStore()
+	for key, labels := range s.labels {
+		if of(labels) {
+			some.labels[key], some.samples[key] = labels, s.samples[key]
+		}
+	}
+	return some
+}
+
 // Samples returns the number of samples after one moment, until another.
 func (s *Store) Samples(after, until time.Time) (n int) {
 	for _, samples := range s.samples {
