@@ -65,7 +65,7 @@ STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube
 # Most of Prometheus is service discovery for clouds; it is excluded.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
-PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool
+PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
 # Without the tag, Thanos Receive panics at the first write.
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 # A gateway in front of a folder, with signatures and conditional writes.
@@ -73,6 +73,8 @@ S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
 # DuckDB is a package of npm, installed once.
 DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
+VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
+HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
 
 # The environment variables in which tests find the servers.
@@ -84,6 +86,9 @@ IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
 IN_RULERS     = GPULEDGER_E2E_RULERS=$$($(RULERS))
 IN_S3         = GPULEDGER_E2E_S3=$$($(S3))
 IN_DUCKDB     = GPULEDGER_E2E_DUCKDB=$$($(DUCKDB))
+IN_OLDEST     = GPULEDGER_E2E_PROMETHEUS_OLDEST=$$($(PROMETHEUS_OLDEST))
+IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
+IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
@@ -178,7 +183,7 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 
 .PHONY: e2e-suites
 e2e-suites: build manifests
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
 # It has its own cluster, because it waits a dozen times until namespaces are deleted.
@@ -207,8 +212,8 @@ e2e-history: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_THANOS) $(E2E) ./test/e2e/history
 
 .PHONY: e2e-archive
-e2e-archive:
-	@$(IN_SERVERS) $(IN_PROMETHEUS) $(IN_THANOS) $(IN_S3) $(IN_DUCKDB) $(E2E) ./test/e2e/archive
+e2e-archive: build
+	@$(IN_SERVERS) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build
@@ -221,8 +226,12 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 
 .PHONY: bench-queries
 bench-queries: ## time the history queries over 90 days of 8,000 GPUs on two processors
-	@programs=$$($(PROMETHEUS)); history=$$(tools/servers history history=.); \
+	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
+
+.PHONY: bench-archive
+bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
+	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -120,6 +120,7 @@ func (v vitals) values(what func(vital) float64) []float64 {
 }
 
 func (v vitals) resident() []float64 { return v.values(func(v vital) float64 { return v.resident }) }
+
 func (v vitals) exporter() []float64 {
 	return v.values(func(v vital) float64 { return v.resident - v.driver })
 }

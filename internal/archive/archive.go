@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -82,17 +81,16 @@ type archive struct {
 	found, failed atomic.Bool // a cluster was found; an hour was refused, or a sink failed
 
 	// turn has room for one reader: hours take much memory while they are read.
-	turn   chan struct{}
-	latest lastHour
-	// closings are the closing values of the last hour that was read, by cluster.
-	closings map[string]*store.Closings
+	turn      chan struct{}
+	latest    lastHour
+	sequences []*sequence
 }
 
 // newArchive returns an archive with a filer for each sink that the flags name.
 func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	a := &archive{
 		config: c, metrics: newMetrics(), progress: &progress{show: c.Progress}, now: time.Now, log: log,
-		turn: make(chan struct{}, 1), closings: make(map[string]*store.Closings),
+		turn: make(chan struct{}, 1),
 	}
 	a.refusals = newRefusals(a.metrics.refused, log)
 	c.Store.Done = a.metrics.requested
@@ -122,7 +120,7 @@ type lastHour struct {
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.
-func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (table.Hour, error) {
+func (a *archive) hour(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (table.Hour, error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
@@ -132,8 +130,8 @@ func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (tab
 	if r := &a.latest; r.of == cluster && r.from.Equal(hour) && time.Since(r.at) < readAgain {
 		return r.hour, r.err
 	}
-	h, err := a.read(ctx, cluster, hour)
-	if len(a.filers) > 1 {
+	h, err := a.read(ctx, cluster, hour, filed)
+	if len(a.filers) > 1 && !errors.As(err, new(*sinkError)) {
 		a.latest = lastHour{h, err, cluster, hour, time.Now()}
 	}
 	return h, err
@@ -143,34 +141,4 @@ func (a *archive) hour(ctx context.Context, cluster string, hour time.Time) (tab
 func (a *archive) closed(hour time.Time) bool {
 	end := time.Date(hour.Year(), hour.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 	return a.config.CloseAfter > 0 && !a.now().Before(end.Add(a.config.CloseAfter))
-}
-
-// read reads and folds an hour. The error is a refusal if the samples may be incomplete.
-func (a *archive) read(ctx context.Context, cluster string, hour time.Time) (h table.Hour, err error) {
-	began, now := time.Now(), a.now()
-	record, err := a.store.Read(ctx, cluster, hour, a.closings[cluster])
-	if err != nil {
-		return h, refused(err)
-	}
-	a.closings[cluster] = record.Closings()
-	after, err := a.store.SampledSince(ctx, cluster, hour.Add(time.Hour), now)
-	if err != nil {
-		return h, refused(err)
-	}
-	began = a.metrics.spent(stepRead, began)
-	silent, err := check(record, gates{sampledAfter: after, now: now, acceptGaps: a.config.AcceptGaps})
-	if err != nil {
-		return h, err
-	}
-	record.TeamLabel = a.config.Team
-	folded, err := fold.Fold(record.Input)
-	if err != nil {
-		return h, &refusal{err}
-	}
-	h = table.Hour{Hour: folded, State: table.Complete, SilentNodes: len(silent), Filed: table.Filed{Digest: table.Digest(folded)}}
-	if tooSilent(silent, record) {
-		h.State = table.Gaps
-	}
-	a.metrics.spent(stepFold, began)
-	return h, nil
 }

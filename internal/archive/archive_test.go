@@ -8,61 +8,49 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
-	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // TestGates checks the conditions under which an hour is refused.
 func TestGates(t *testing.T) {
-	samples := func(node, metric string, interval time.Duration) fold.Series {
-		s := fold.Series{Labels: map[string]string{"__name__": metric, "node": node}}
-		for at := noon.Add(time.Second); at.Before(noon.Add(time.Hour)); at = at.Add(interval) {
-			s.Samples = append(s.Samples, fold.Sample{Time: at.UnixMilli()})
+	full := func() *coverage {
+		return &coverage{
+			start: noon, now: noon.Add(65 * time.Minute), sampledAfter: true, near: 100, far: 10,
+			nodes: map[string]bool{"a": true, "b": true, "c": true}, before: []string{"a", "b", "c"},
 		}
-		return s
 	}
-	const board = "gpuledger_board_energy_joules_total"
-	full := func() *store.Record {
-		r := &store.Record{Input: fold.Input{Cluster: "east", Start: noon}, Before: []string{"a", "b", "c"}}
-		for _, node := range r.Before {
-			r.Series = append(r.Series, samples(node, board, time.Minute))
+	silence := func(c *coverage, nodes ...string) {
+		for _, node := range nodes {
+			delete(c.nodes, node)
 		}
-		return r
 	}
-	soon := noon.Add(65 * time.Minute)
 	tests := []struct {
 		name   string
-		change func(r *store.Record, g *gates)
+		change func(c *coverage)
 		want   string // in the refusal; empty if the hour is accepted
 	}{
-		{"complete", func(*store.Record, *gates) {}, ""},
-		{"nothing after the hour", func(_ *store.Record, g *gates) { g.sampledAfter = false }, "no samples after"},
-		{"a cluster that is gone", func(_ *store.Record, g *gates) { g.sampledAfter, g.now = false, noon.Add(50*time.Hour) }, ""},
-		{"downsampled", func(r *store.Record, _ *gates) {
-			for i, s := range r.Series {
-				r.Series[i] = samples(s.Labels["node"], board, 5*time.Minute)
-			}
-		}, "raw data"},
-		{"a node is silent", func(r *store.Record, _ *gates) { r.Series = r.Series[1:] }, ""},
-		{"two nodes are silent", func(r *store.Record, _ *gates) { r.Series = r.Series[2:] }, "2 of 3 nodes"},
-		{"two of many are silent", func(r *store.Record, _ *gates) {
-			r.Series = r.Series[2:]
+		{"complete", func(*coverage) {}, ""},
+		{"nothing after the hour", func(c *coverage) { c.sampledAfter = false }, "no samples after"},
+		{"a cluster that is gone", func(c *coverage) { c.sampledAfter, c.now = false, noon.Add(50*time.Hour) }, ""},
+		{"downsampled", func(c *coverage) { c.near, c.far = 10, 100 }, "raw data"},
+		{"a node is silent", func(c *coverage) { silence(c, "a") }, ""},
+		{"the only node is silent", func(c *coverage) { silence(c, "a", "b", "c"); c.before = []string{"a"} }, "1 of 1 nodes"},
+		{"two nodes are silent", func(c *coverage) { silence(c, "a", "b") }, "2 of 3 nodes"},
+		{"two of many are silent", func(c *coverage) {
+			silence(c, "a", "b")
 			for range 60 {
-				r.Before = append(r.Before, "c")
+				c.before = append(c.before, "c")
 			}
 		}, ""},
-		{"their scrapes fail", func(r *store.Record, _ *gates) {
-			r.Series = r.Series[2:]
-			r.Up = []fold.Series{samples("a", "up", time.Minute), samples("b", "up", time.Minute)}
-		}, ""},
-		{"gaps are accepted", func(r *store.Record, g *gates) { r.Series, g.acceptGaps = r.Series[2:], true }, ""},
+		{"their scrapes fail", func(c *coverage) { silence(c, "a", "b"); c.targets = []string{"a", "b"} }, ""},
+		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.acceptGaps = true }, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, g := full(), gates{sampledAfter: true, now: soon}
-			tt.change(r, &g)
-			_, err := check(r, g)
+			c := full()
+			tt.change(c)
+			_, err := c.check()
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
@@ -70,6 +58,23 @@ func TestGates(t *testing.T) {
 				t.Errorf("error %v is not a refusal", err)
 			}
 		})
+	}
+}
+
+// TestIntervals checks which intervals between samples are counted as those of raw data.
+func TestIntervals(t *testing.T) {
+	series := func(node string, seconds ...int) fold.Series {
+		s := fold.Series{Labels: fold.Labels{{Name: "node", Value: node}}}
+		for _, at := range seconds {
+			s.Samples = append(s.Samples, fold.Sample{Time: noon.Add(time.Duration(at) * time.Second).UnixMilli()})
+		}
+		return s
+	}
+	c := coverage{nodes: make(map[string]bool)}
+	c.add([]fold.Series{series("a", 1)})
+	c.add([]fold.Series{series("b", 0, 60, 240, 421), series("b", 0, 300), series("c")})
+	if c.near != 2 || c.far != 2 || len(c.nodes) != 3 {
+		t.Errorf("%d near samples, %d far ones, nodes %v; want 2, 2 and 3 nodes", c.near, c.far, c.nodes)
 	}
 }
 
@@ -99,8 +104,16 @@ func TestSpan(t *testing.T) {
 // TestParse checks that the error of an invalid argument names the argument.
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
-		{"twice"}, {"once", "more"}, {"--from=yesterday"}, {"--from=2026-03-02", "--until=2026-03-01"}, {"--log.level=loud"}, {"--store.timeout=1"},
-		{"run", "--folder=x", "--until=2026-03-01"}, {"run", "--folder=x", "--again"}, {"--folder=x", "--folder.format=xls"}, {"run", "--folder=x", "--web.max-requests=0"},
+		{"twice"},
+		{"once", "more"},
+		{"--from=yesterday"},
+		{"--from=2026-03-02", "--until=2026-03-01"},
+		{"--log.level=loud"},
+		{"--store.timeout=1"},
+		{"run", "--folder=x", "--until=2026-03-01"},
+		{"run", "--folder=x", "--again"},
+		{"--folder=x", "--folder.format=xls"},
+		{"run", "--folder=x", "--web.max-requests=0"},
 	} {
 		if _, err := Parse(args); err == nil || !slices.ContainsFunc(args, func(arg string) bool {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -200,7 +199,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return nil
 	}
 	began := time.Now()
-	h, err := f.hour(ctx, cluster, j.hour)
+	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
 	if err != nil {
 		return err
 	}
@@ -235,6 +234,24 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	return f.sink.Filed(ctx, cluster, hour)
+}
+
+// maxAbsence is how long the nodes of the last filed hour are expected.
+const maxAbsence = 7 * 24 * time.Hour
+
+// nodes returns the nodes of a cluster in the last hour before another one that is filed.
+func (f *filer) nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
+	r, ok := f.sink.(reader)
+	if !ok {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	nodes, err := r.Nodes(ctx, cluster, hour.Add(-maxAbsence), hour)
+	if err != nil {
+		return nil, &sinkError{err}
+	}
+	return nodes, nil
 }
 
 // write writes an hour. The hours of a closed month are not replaced, but corrected.
@@ -282,11 +299,11 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	f.waits = errors.Is(err, files.ErrLocked) || errors.Is(err, manifest.ErrLocked)
 	if text := err.Error(); text != f.said {
 		f.said = text
-		level, message := slog.LevelError, "sink failed"
 		if f.waits {
-			level, message = slog.LevelWarn, "sink is locked"
+			f.log.Warn("sink is locked", "sink", f.name, "err", err)
+		} else {
+			f.log.Error("sink failed", "sink", f.name, "err", err)
 		}
-		f.log.Log(ctx, level, message, "sink", f.name, "err", err)
 	}
 	return &sinkError{err}
 }

@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -35,65 +34,70 @@ var (
 const (
 	// maxLag is the maximum delay of samples. After that a cluster without later samples is gone.
 	maxLag = 48 * time.Hour
-	// maxInterval is the maximum interval of raw samples.
+	// maxInterval is the maximum interval of most raw samples. Failed scrapes make longer ones.
 	maxInterval = 3 * time.Minute
 	// maxSilent is the part of a cluster's nodes that may be silent.
 	maxSilent = 0.05
 )
 
-// gates has the data that the checks need in addition to the record.
-type gates struct {
-	sampledAfter bool
+// coverage is what shows whether the record of an hour is complete.
+type coverage struct {
+	start time.Time
+	// nodes have samples. targets were scraped, successfully or not.
+	nodes   map[string]bool
+	targets []string
+	// before are the nodes with boards in the hour before, or in the last hour that is filed.
+	before []string
+	// near and far are the numbers of samples at most maxInterval after the previous one of their
+	// series, and of those later than that.
+	near, far    int
+	sampledAfter bool // there are samples after the hour
 	now          time.Time
 	acceptGaps   bool
 }
 
+// add adds series of GPUs.
+func (c *coverage) add(series []fold.Series) {
+	for _, s := range series {
+		c.nodes[s.Labels.Get("node")] = true
+		for i := 1; i < len(s.Samples); i++ {
+			if s.Samples[i].Time-s.Samples[i-1].Time <= maxInterval.Milliseconds() {
+				c.near++
+			} else {
+				c.far++
+			}
+		}
+	}
+}
+
 // check returns the silent nodes of an hour, and a refusal if its record may be incomplete.
-func check(r *store.Record, g gates) (silent []string, err error) {
+func (c *coverage) check() (silent []string, err error) {
 	switch {
-	case !g.sampledAfter && g.now.Sub(r.Start) < maxLag:
+	case !c.sampledAfter && c.now.Sub(c.start) < maxLag:
 		return nil, &refusal{errLagging}
-	case interval(r.Series) > maxInterval:
+	case c.far > c.near: // some are near in downsampled data, too: those beside restarts of counters
 		return nil, &refusal{errDownsampled}
 	}
-	silent = silentNodes(r)
-	if tooSilent(silent, r) && !g.acceptGaps {
+	silent = c.silent()
+	if c.tooSilent(silent) && !c.acceptGaps {
 		return silent, &refusal{fmt.Errorf(
 			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
-			len(silent), len(r.Before), strings.Join(silent[:min(3, len(silent))], ", "), errSilent)}
+			len(silent), len(c.before), strings.Join(silent[:min(3, len(silent))], ", "), errSilent)}
 	}
 	return silent, nil
 }
 
-// tooSilent reports whether so many nodes are silent that the store may be incomplete.
-func tooSilent(silent []string, r *store.Record) bool {
-	return len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(r.Before))
+// tooSilent reports whether so many nodes are silent that the store may be incomplete: all, or
+// several.
+func (c *coverage) tooSilent(silent []string) bool {
+	return len(silent) == len(c.before) && len(silent) > 0 || len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(c.before))
 }
 
-// interval returns the shortest interval between two samples of a series, 0 if no series has two.
-func interval(series []fold.Series) time.Duration {
-	shortest := int64(math.MaxInt64)
-	for _, s := range series {
-		for i := 1; i < len(s.Samples); i++ {
-			shortest = min(shortest, s.Samples[i].Time-s.Samples[i-1].Time)
-		}
-	}
-	if shortest == math.MaxInt64 {
-		return 0
-	}
-	return time.Duration(shortest) * time.Millisecond
-}
-
-// silentNodes returns the nodes that had samples in the previous hour and have none in this hour,
-// not even of a failed scrape.
-func silentNodes(r *store.Record) []string {
-	present := make(map[string]bool)
-	for _, s := range slices.Concat(r.Series, r.Up) {
-		present[s.Labels["node"]] = true
-	}
-	var silent []string
-	for _, node := range r.Before {
-		if !present[node] {
+// silent returns the nodes that had boards in the hour before, and have no samples, not even of a
+// failed scrape.
+func (c *coverage) silent() (silent []string) {
+	for _, node := range c.before {
+		if !c.nodes[node] && !slices.Contains(c.targets, node) {
 			silent = append(silent, node)
 		}
 	}

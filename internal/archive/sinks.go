@@ -31,6 +31,13 @@ type corrector interface {
 	Correct(ctx context.Context, h *table.Hour) error
 }
 
+// reader is a sink that lists the nodes of earlier hours.
+type reader interface {
+	// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the
+	// end not included.
+	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
+}
+
 // destination is a kind of sink, with the flag that turns it on.
 type destination struct {
 	flag  string

@@ -15,14 +15,14 @@ func Full[T any](conditions bool) *T {
 
 // fill sets v and everything below it.
 func fill(v reflect.Value, conditions bool) {
-	if at, ok := v.Addr().Interface().(*time.Time); ok {
+	if at, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 		*at = time.Unix(1, 0)
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), conditions)
+		for _, field := range v.Fields() {
+			fill(field, conditions)
 		}
 	case reflect.Array:
 		for i := range v.Len() {

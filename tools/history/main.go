@@ -44,6 +44,7 @@ func main() {
 	out := flag.String("out", "", "new `directory` for the blocks")
 	gpus := flag.Int("gpus", 8000, "`number` of GPUs")
 	days := flag.Int("days", 90, "`number` of days")
+	flag.IntVar(&clusters, "clusters", clusters, "`number` of clusters")
 	flag.Parse()
 	f := fleet{gpus: *gpus, days: *days, end: time.Now().Truncate(24 * time.Hour)}
 	var samples uint64
@@ -167,9 +168,14 @@ func (s shape) values() func(minute int) float64 {
 	switch s.kind {
 	case "one":
 		return func(int) float64 { return 1 }
-	case "joules": // of a GPU of some 400 to 700 W, in whole millijoules; a board's begin somewhere
-		millijoules := int64(s.from) * 33_000_000
-		return func(int) float64 {
+	case "board", "joules": // of a GPU of some 400 to 700 W, in whole millijoules; a board's begin somewhere
+		// A board and its pod have the same curve, and so the same increase in a minute.
+		millijoules := int64(0)
+		if s.kind == "board" {
+			millijoules = int64(s.from) * 33_000_000
+		}
+		return func(minute int) float64 {
+			random := rand.New(rand.NewPCG(uint64(s.curve), uint64(minute)))
 			millijoules += 60_000*(400+random.Int64N(300)) + random.Int64N(1000)
 			return float64(millijoules) / 1000
 		}

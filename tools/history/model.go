@@ -20,7 +20,10 @@ func (f *fleet) places(gpu int) (before, after place, moved int) {
 	return before, after, moved
 }
 
-func cluster(node int) string  { return "cluster-" + strconv.Itoa(node%4) }
+// clusters is the number of clusters.
+var clusters = 4
+
+func cluster(node int) string  { return "cluster-" + strconv.Itoa(node%clusters) }
 func nodeName(node int) string { return fmt.Sprintf("node-%04d", node) }
 func chassis(node int) string  { return fmt.Sprintf("1820900%06d", node/9) }
 func serial(gpu int) string    { return fmt.Sprintf("16539%08d", gpu) }
@@ -79,7 +82,7 @@ func (b *block) addGPU(gpu int) {
 func (b *block) addBoard(gpu, from, to int, board []string) {
 	constant := shape{kind: "one", from: from, to: to, every: 1}
 	with := func(labels ...string) []string { return append(labels, board...) }
-	b.add("gpuledger_board_energy_joules_total", shape{kind: "joules", curve: gpu % curves, from: from, to: to, every: 1}, board...)
+	b.add("gpuledger_board_energy_joules_total", shape{kind: "board", curve: gpu % curves, from: from, to: to, every: 1}, board...)
 	for _, reason := range []string{"gap", "host", "idle", "unknown", "unmapped"} {
 		b.add("gpuledger_board_unattributed_energy_joules_total", constant, with("reason", reason)...)
 	}
@@ -144,7 +147,7 @@ func (b *block) addPods(node int) {
 // addRules adds the values of the rules for every full hour.
 func (b *block) addRules() {
 	always := shape{kind: "hour", to: b.days * day, every: 15}
-	for c := range 4 {
+	for c := range clusters {
 		always.curve++
 		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c))
 		b.add("gpuledger:fleet_gpus:present1h", always, "cluster", cluster(c), "model", model)

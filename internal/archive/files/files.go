@@ -111,6 +111,25 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
+// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
+// not included.
+func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
+	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
+		name := file(s.formats[0], table.Hours, cluster, day)
+		rows, _, err := s.read(ctx, s.formats[0], table.Hours, name, "")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, row := range slices.Backward(rows) {
+			if hour := row[hourColumn].(time.Time); !hour.Before(from) && hour.Before(until) {
+				gpus, err := s.hour(ctx, s.formats[0], table.GPUHours, cluster, hour)
+				return table.NodesIn(gpus), err
+			}
+		}
+	}
+	return nil, nil
+}
+
 // change returns the new rows of an hour in a table.
 type change struct {
 	table table.Table

@@ -26,23 +26,18 @@ type Sample struct {
 
 // Series is a series of the record with its samples in the order of time.
 type Series struct {
-	Labels  map[string]string // with __name__
+	Labels  Labels
 	Samples []Sample
 }
 
-// Input is the record of a cluster in an hour.
+// Input is the record of a cluster in an hour, or of some of its GPUs.
 type Input struct {
 	Cluster string
 	Start   time.Time // full hour
 	// Openings are the last samples at or before the start, none older than Lookback.
-	Openings []Series
+	Openings Openings
 	// Series have the samples after the start, until the end of the hour at the latest.
 	Series []Series
-	// Owners are the series of the reconciler and of namespaces in the hour; see [Owners]. Their
-	// samples are not used.
-	Owners []Series
-	// TeamLabel is the label of pods or namespaces with the name of a team, such as "team".
-	TeamLabel string
 }
 
 // Hour has the use of a cluster in an hour.
@@ -116,24 +111,24 @@ type counter struct {
 	name string
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
-	add  func(r *rows, a account, increase int64)
+	add  func(r *rows, a Account, increase int64)
 }
 
 var podLabels = []string{"namespace", "pod", "pod_uid"}
 
 var counters = []counter{
-	{boardEnergy, nil, 1000, func(r *rows, a account, n int64) { r.gpu(a).Energy += n }},
-	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, func(r *rows, a account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
-	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, func(r *rows, a account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
-	{"gpuledger_board_losses_total", nil, 1, func(r *rows, a account, n int64) { r.gpu(a).Losses += n }},
-	{"gpuledger_board_energy_resets_total", nil, 1, func(r *rows, a account, n int64) { r.gpu(a).EnergyResets += n }},
-	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
-	{"gpuledger_allocation_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Energy += n }},
-	{"gpuledger_allocation_exclusive_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Exclusive += n }},
-	{"gpuledger_allocation_idle_energy_joules_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Idle += n }},
-	{"gpuledger_allocation_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Held += n }},
-	{"gpuledger_allocation_gpu_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).GPUTime += n }},
-	{"gpuledger_allocation_active_seconds_total", podLabels, 1000, func(r *rows, a account, n int64) { r.pod(a).Active += n }},
+	{boardEnergy, nil, 1000, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
+	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
+	{"gpuledger_board_losses_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
+	{"gpuledger_board_energy_resets_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
+	{"gpuledger_allocation_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Energy += n }},
+	{"gpuledger_allocation_exclusive_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Exclusive += n }},
+	{"gpuledger_allocation_idle_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Idle += n }},
+	{"gpuledger_allocation_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Held += n }},
+	{"gpuledger_allocation_gpu_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).GPUTime += n }},
+	{"gpuledger_allocation_active_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Active += n }},
 }
 
 // Metrics are the metrics that Fold reads in an hour.
@@ -148,33 +143,24 @@ func Opened() []string {
 	return names
 }
 
-// gpuKey is a GPU on a node.
-type gpuKey struct{ node, uuid string }
-
-// account is a counter of a GPU. Serial and chassis are attributes of its samples: they may become
-// known later.
-type account struct {
-	gpuKey
-	metric string
-	labels [3]string // the values of counter.by
-}
-
-func (c counter) account(labels map[string]string) account {
-	a := account{gpuKey: gpuOf(labels), metric: c.name}
-	for i, name := range c.by {
-		a.labels[i] = labels[name]
+// opened are the counters and created timestamps by metric.
+var opened = func() map[string]*counter {
+	all := make(map[string]*counter)
+	for _, group := range [][]counter{counters, created} {
+		for i := range group {
+			all[group[i].name] = &group[i]
+		}
 	}
-	return a
-}
+	return all
+}()
 
-func gpuOf(labels map[string]string) gpuKey { return gpuKey{labels["node"], labels["UUID"]} }
-
-// Fold computes the rows of an hour. Errors name the account.
+// Fold computes the rows of an hour, without owners. Errors name the account.
 func Fold(in Input) (*Hour, error) {
 	byMetric := make(map[string][]Series)
 	for _, s := range in.Series {
 		if len(s.Samples) > 0 {
-			byMetric[s.Labels["__name__"]] = append(byMetric[s.Labels["__name__"]], s)
+			name := s.Labels.Metric()
+			byMetric[name] = append(byMetric[name], s)
 		}
 	}
 	before, err := newPast(in, byMetric)
@@ -183,7 +169,8 @@ func Fold(in Input) (*Hour, error) {
 	}
 	r := rows{gpus: make(map[gpuKey]*GPU), charges: make(map[chargeKey]*Charge)}
 	r.place(byMetric)
-	for _, c := range counters {
+	for i := range counters {
+		c := &counters[i]
 		accounts, err := c.merge(byMetric[c.name])
 		if err != nil {
 			return nil, err
@@ -193,24 +180,38 @@ func Fold(in Input) (*Hour, error) {
 		}
 	}
 	hour := &Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
-	if err := r.close(hour); err != nil {
-		return nil, err
+	return hour, r.close(hour)
+}
+
+// Join adds the rows of other GPUs of the same hour.
+func (h *Hour) Join(parts ...*Hour) {
+	for _, part := range parts {
+		h.GPUs = append(h.GPUs, part.GPUs...)
+		h.Charges = append(h.Charges, part.Charges...)
 	}
-	newOwners(in).name(hour)
-	return hour, nil
+	h.sort()
+}
+
+func (h *Hour) sort() {
+	slices.SortFunc(h.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID)) })
+	slices.SortFunc(h.Charges, Charge.compare)
 }
 
 // merge joins the series of each account, which follow each other in time.
-func (c counter) merge(series []Series) (map[account][]Sample, error) {
+func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 	slices.SortFunc(series, func(a, b Series) int { return cmp.Compare(a.Samples[0].Time, b.Samples[0].Time) })
-	accounts := make(map[account][]Sample)
+	accounts := make(map[Account][]Sample, len(series))
 	for _, s := range series {
 		a := c.account(s.Labels)
 		known := accounts[a]
-		if len(known) > 0 && known[len(known)-1].Time >= s.Samples[0].Time {
+		switch {
+		case known == nil:
+			accounts[a] = s.Samples
+		case known[len(known)-1].Time >= s.Samples[0].Time:
 			return nil, fmt.Errorf("%s of GPU %s on node %s: %w", c.name, a.uuid, a.node, ErrReplicas)
+		default:
+			accounts[a] = slices.Concat(known, s.Samples)
 		}
-		accounts[a] = append(known, s.Samples...)
 	}
 	return accounts, nil
 }
@@ -218,69 +219,48 @@ func (c counter) merge(series []Series) (map[account][]Sample, error) {
 // past has the data of accounts besides their samples.
 type past struct {
 	start    int64
-	openings map[account]Sample
-	// seen is the time of a GPU's first scrape: its first opening or sample.
+	openings Openings
+	// seen is when a GPU was first scraped: before the start if it has an opening value, else at its
+	// first sample.
 	seen map[gpuKey]int64
 	// created has the created timestamps of the counters of boards and pods, in seconds since the
 	// epoch, at each scrape.
-	created map[account][]Sample
+	created map[Account][]Sample
 }
 
 // created are the metrics with the created timestamps of a board's and of a pod's counters.
 var created = []counter{{name: boardCreated}, {name: allocationCreated, by: podLabels}}
 
 func newPast(in Input, series map[string][]Series) (*past, error) {
-	p := &past{start: in.Start.UnixMilli(), openings: make(map[account]Sample), seen: make(map[gpuKey]int64), created: make(map[account][]Sample)}
-	by := make(map[string]counter)
-	for _, c := range slices.Concat(counters, created) {
-		by[c.name] = c
-		for _, s := range series[c.name] {
+	p := &past{start: in.Start.UnixMilli(), openings: in.Openings, seen: make(map[gpuKey]int64), created: make(map[Account][]Sample)}
+	for name := range opened {
+		for _, s := range series[name] {
 			p.see(gpuOf(s.Labels), s.Samples[0].Time)
 		}
 	}
-	for _, s := range in.Openings {
-		c, ok := by[s.Labels["__name__"]]
-		if !ok || len(s.Samples) == 0 {
-			continue
-		}
-		a, last := c.account(s.Labels), s.Samples[len(s.Samples)-1]
-		if known, ok := p.openings[a]; !ok || known.Time < last.Time {
-			p.openings[a] = last
-		}
-		p.see(a.gpuKey, last.Time)
+	for a := range in.Openings {
+		p.see(a.gpuKey, p.start)
 	}
-	for _, c := range created {
-		accounts, err := c.merge(series[c.name])
+	for i := range created {
+		accounts, err := created[i].merge(series[created[i].name])
 		if err != nil {
 			return nil, err
 		}
-		for a, samples := range accounts {
-			if opening, ok := p.openings[a]; ok {
-				samples = slices.Insert(samples, 0, opening)
-			}
-			p.created[a] = samples
-		}
+		maps.Copy(p.created, accounts)
 	}
 	return p, nil
 }
 
-// createdAt returns the created timestamp of a counter at a scrape, false if it is not known.
-func (p *past) createdAt(c counter, a account, at int64) (float64, bool) {
+// createdAt returns the created timestamps of a counter.
+func (p *past) createdAt(c *counter, a Account) *timeline {
 	a.metric = boardCreated
 	if len(c.by) == len(podLabels) {
 		a.metric = allocationCreated
 	} else {
 		a.labels = [3]string{}
 	}
-	samples := p.created[a]
-	i, found := slices.BinarySearchFunc(samples, at, func(s Sample, at int64) int { return cmp.Compare(s.Time, at) })
-	if !found {
-		i--
-	}
-	if i < 0 {
-		return 0, false
-	}
-	return samples[i].Value, true
+	opening, known := p.openings[a]
+	return &timeline{opening.Value, known, p.created[a]}
 }
 
 func (p *past) see(k gpuKey, at int64) {
@@ -291,20 +271,21 @@ func (p *past) see(k gpuKey, at int64) {
 
 // increase returns the increase of a counter. A counter with a smaller value or another created
 // timestamp restarted at 0.
-func (p *past) increase(c counter, a account, samples []Sample) int64 {
-	last, known := p.openings[a]
+func (p *past) increase(c *counter, a Account, samples []Sample) int64 {
+	created := p.createdAt(c, a)
+	began, known := created.at(p.start)
+	last, ok := p.openings[a]
 	value := c.integer(last.Value)
-	if !known {
-		last = samples[0]
-		if !p.isNew(a, last.Time) {
-			value = c.integer(last.Value)
+	if !ok {
+		began, known = created.at(samples[0].Time)
+		if !p.isNew(a, samples[0].Time) {
+			value = c.integer(samples[0].Value)
 		}
 	}
-	began, known := p.createdAt(c, a, last.Time)
 	sum := int64(0)
 	for _, s := range samples {
 		now := c.integer(s.Value)
-		at, ok := p.createdAt(c, a, s.Time)
+		at, ok := created.at(s.Time)
 		if now < value || ok && known && at != began {
 			value = 0
 		}
@@ -319,16 +300,16 @@ func (p *past) increase(c counter, a account, samples []Sample) int64 {
 //   - On a GPU that was scraped before, a new counter began at 0.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
-func (p *past) isNew(a account, first int64) bool {
+func (p *past) isNew(a Account, first int64) bool {
 	if p.seen[a.gpuKey] < first {
 		return true
 	}
-	began, known := p.createdAt(counters[0], a, first)
+	began, known := p.createdAt(&counters[0], a).at(first)
 	return known && began*1000 >= float64(p.start-Lookback.Milliseconds())
 }
 
 // integer returns a value in the smallest unit: joules have at most three decimals.
-func (c counter) integer(value float64) int64 { return int64(value*c.unit + 0.5) }
+func (c *counter) integer(value float64) int64 { return int64(value*c.unit + 0.5) }
 
 // chargeKey identifies a charge.
 type chargeKey struct {
@@ -343,7 +324,7 @@ type rows struct {
 	charges map[chargeKey]*Charge
 }
 
-func (r *rows) gpu(a account) *GPU { return r.at(a.gpuKey) }
+func (r *rows) gpu(a Account) *GPU { return r.at(a.gpuKey) }
 
 func (r *rows) at(k gpuKey) *GPU {
 	if r.gpus[k] == nil {
@@ -359,9 +340,9 @@ func (r *rows) charge(k chargeKey) *Charge {
 	return r.charges[k]
 }
 
-func (r *rows) pod(a account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
+func (r *rows) pod(a Account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
 
-func (r *rows) reason(a account, reason string) *Charge {
+func (r *rows) reason(a Account, reason string) *Charge {
 	return r.charge(chargeKey{gpuKey: a.gpuKey, reason: reason})
 }
 
@@ -391,16 +372,16 @@ func (r *rows) place(series map[string][]Series) {
 		})
 	}
 	for _, s := range latest(series[boardEnergy]) {
-		r.at(gpuOf(s.Labels)).Serial = s.Labels["serial"]
+		r.at(gpuOf(s.Labels)).Serial = s.Labels.Get("serial")
 	}
 	for _, s := range latest(series[source]) {
 		g := r.at(gpuOf(s.Labels))
-		g.EnergySource, g.EnergyScope = s.Labels["source"], s.Labels["scope"]
+		g.EnergySource, g.EnergyScope = s.Labels.Get("source"), s.Labels.Get("scope")
 	}
 	for _, s := range latest(series[placement]) {
 		l, g := s.Labels, r.at(gpuOf(s.Labels))
-		g.Serial, g.ChassisSerial, g.ChassisSlot, g.TrayIndex = l["serial"], l["chassis_serial"], l["chassis_slot"], l["tray_index"]
-		g.PCIBusID, g.Model, g.SystemUUID = l["pci_bus_id"], l["model"], l["system_uuid"]
+		g.Serial, g.ChassisSerial, g.ChassisSlot, g.TrayIndex = l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("tray_index")
+		g.PCIBusID, g.Model, g.SystemUUID = l.Get("pci_bus_id"), l.Get("model"), l.Get("system_uuid")
 		first, last := time.UnixMilli(s.Samples[0].Time).UTC(), time.UnixMilli(s.Samples[len(s.Samples)-1].Time).UTC()
 		if g.Scrapes == 0 || first.Before(g.First) {
 			g.First = first
@@ -432,8 +413,7 @@ func (r *rows) close(h *Hour) error {
 		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
 		h.Charges = append(h.Charges, *c)
 	}
-	slices.SortFunc(h.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID)) })
-	slices.SortFunc(h.Charges, Charge.compare)
+	h.sort()
 	return nil
 }
 

@@ -46,19 +46,20 @@ type owners struct {
 
 // newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
 // with more known labels is the later one, because the reconciler does not forget owners.
-func newOwners(in Input) *owners {
+func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string)}
-	team := labelName(in.TeamLabel)
+	team := labelName(teamLabel)
 	by := make(map[string][]map[string]string)
-	for _, s := range in.Owners {
-		by[s.Labels["__name__"]] = append(by[s.Labels["__name__"]], s.Labels)
-		if s.Labels["__name__"] == podRequests && len(s.Samples) > 0 {
-			p := o.pod(s.Labels)
-			p.Requests[s.Labels["resource"]] = max(p.Requests[s.Labels["resource"]], int64(s.Samples[len(s.Samples)-1].Value))
+	for _, s := range series {
+		l := s.Labels.asMap()
+		by[s.Labels.Metric()] = append(by[s.Labels.Metric()], l)
+		if s.Labels.Metric() == podRequests && len(s.Samples) > 0 {
+			p := o.pod(l)
+			p.Requests[l["resource"]] = max(p.Requests[l["resource"]], int64(s.Samples[len(s.Samples)-1].Value))
 		}
 	}
-	for _, series := range by {
-		slices.SortFunc(series, func(a, b map[string]string) int {
+	for _, all := range by {
+		slices.SortFunc(all, func(a, b map[string]string) int {
 			return cmp.Or(cmp.Compare(known(a), known(b)), slices.Compare(sorted(a), sorted(b)))
 		})
 	}
@@ -94,8 +95,10 @@ func (o *owners) pod(labels map[string]string) *Pod {
 	return o.pods[uid]
 }
 
-// name adds the owners to an hour.
-func (o *owners) name(h *Hour) {
+// Name adds the owners of pods and machines. Series are those of [Owners] in the hour, with any
+// sample; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
+func (h *Hour) Name(series []Series, teamLabel string) {
+	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
 		h.GPUs[i].Machine = o.machines[h.GPUs[i].Node]
 	}

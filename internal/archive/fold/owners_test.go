@@ -11,10 +11,7 @@ import (
 
 // last returns a series with one sample.
 func last(value float64, metric string, pairs ...string) fold.Series {
-	labels := map[string]string{"__name__": metric}
-	for i := 0; i < len(pairs); i += 2 {
-		labels[pairs[i]] = pairs[i+1]
-	}
+	labels := foldtest.Labels(metric, pairs...)
 	return fold.Series{Labels: labels, Samples: []fold.Sample{{Value: value}}}
 }
 
@@ -27,12 +24,11 @@ func TestOwners(t *testing.T) {
 	for i, pod := range []string{"p", "q"} {
 		s.Add(at(61), float64(10*(i+1)), podEnergy, "node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", pod, "pod_uid", "uid-"+pod)
 	}
-	in := s.Input(at(60))
-	in.TeamLabel = "example.com/team"
+	var owners []fold.Series
 	for _, replica := range []string{"r1", "r2"} {
 		pod := []string{"namespace", "ml", "pod", "p", "pod_uid", "uid-p", "node", "a", "owner_kind", "ReplicaSet", "owner_name", "x-1", "instance", replica}
-		in.Owners = append(
-			in.Owners,
+		owners = append(
+			owners,
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w")...),
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "ReplicaSet", "workload_name", "x-1", "workload_uid", "")...),
 			last(2, "gpuledger_pod_gpu_requests", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "resource", "nvidia.com/gpu", "instance", replica),
@@ -41,11 +37,12 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
-	in.Owners = append(in.Owners, last(1, "kube_namespace_labels", "namespace", "ml", "label_example_com_team", "green"))
-	h, err := fold.Fold(in)
+	owners = append(owners, last(1, "kube_namespace_labels", "namespace", "ml", "label_example_com_team", "green"))
+	h, err := hour(s.Store, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.Name(owners, "example.com/team")
 	want := &fold.Hour{
 		Start: at(60).UTC(),
 		GPUs:  []fold.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},

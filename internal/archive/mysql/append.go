@@ -27,7 +27,7 @@ func (d *Database) Append(ctx context.Context, t table.Table, rows [][]any) erro
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }()
 	for rows := range slices.Chunk(rows, batch) {
 		text, values := insert(t, 0, rows)
 		// This also cuts texts that are too long, but events have no longer ones. "On duplicate key

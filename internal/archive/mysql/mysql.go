@@ -57,6 +57,26 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (f
 	return filed, err
 }
 
+// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
+// not included.
+func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
+	rows, err := d.db.QueryContext(ctx, "select distinct node from gpu_hours where cluster = ? and hour = (select max(hour) from hours where cluster = ? and hour >= ? and hour < ?)",
+		cluster, cluster, from, until)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var node string
+		if err := rows.Scan(&node); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	return nodes, rows.Err()
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)
@@ -76,7 +96,7 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
+		defer func() { _ = tx.Rollback() }()
 		for _, t := range append(slices.Clone(tables), table.Hours) {
 			if err := replace(ctx, tx, t, h); err != nil {
 				return fmt.Errorf("table %s: %w", t.Name, err)

@@ -55,6 +55,17 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (f
 	return filed, err
 }
 
+// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
+// not included.
+func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
+	rows, err := d.conn.Query(ctx, "select distinct node from "+schemaName+".gpu_hours where cluster = $1 and hour = (select max(hour) from "+
+		schemaName+".hours where cluster = $1 and hour >= $2 and hour < $3) order by node", cluster, from, until)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)

@@ -54,7 +54,7 @@ func Script(migrations []Migration, views string) string {
 // Statements splits a script at semicolons that end a line.
 func Statements(script string) []string {
 	var all []string
-	for _, s := range strings.Split(script, ";\n") {
+	for s := range strings.SplitSeq(script, ";\n") {
 		if s = strings.TrimSpace(s); s != "" {
 			all = append(all, s)
 		}

@@ -3,6 +3,7 @@ package sinktest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type Sink interface {
 	Replace(ctx context.Context, h *table.Hour) error
 	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
 	Correct(ctx context.Context, h *table.Hour) error
+	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
 // Noon is the start of an hour.
@@ -56,6 +58,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
+	t.Run("nodes", func(t *testing.T) { testNodes(t, open(t)) })
 }
 
 // testReplace checks that an hour is replaced as a whole and that other hours are kept.
@@ -97,6 +100,32 @@ func testCorrect(t *testing.T, s Sink) {
 	check(t, err)
 	if len(all) != 3 {
 		t.Errorf("%d rows of charges and corrections, want 3: the first charge and two corrections", len(all))
+	}
+}
+
+// testNodes checks the nodes of the last hour that is filed in a period.
+func testNodes(t *testing.T, s Sink) {
+	two := Hour(Noon, 7)
+	two.GPUs = append(two.GPUs, fold.GPU{Node: "b", UUID: "GPU-2"}, fold.GPU{Node: "b", UUID: "GPU-3"})
+	empty := Hour(Noon.Add(30*time.Hour), 7)
+	empty.GPUs = nil
+	for _, h := range []*table.Hour{Hour(Noon.Add(time.Hour), 7), two, empty} {
+		check(t, s.Replace(t.Context(), h))
+	}
+	tests := []struct {
+		from, until int // hours after noon
+		want        string
+	}{
+		{-24, 0, "[]"}, {-24, 1, "[a b]"}, {-24, 2, "[a]"}, {-24, 25, "[a]"}, {1, 30, "[a]"}, {2, 30, "[]"}, {-24, 31, "[]"}, {0, 1, "[a b]"},
+	}
+	for _, tt := range tests {
+		nodes, err := s.Nodes(t.Context(), Cluster, Noon.Add(time.Duration(tt.from)*time.Hour), Noon.Add(time.Duration(tt.until)*time.Hour))
+		if got := fmt.Sprint(nodes); err != nil || got != tt.want {
+			t.Errorf("nodes from hour %d until %d: %s, error %v, want %s", tt.from, tt.until, got, err, tt.want)
+		}
+	}
+	if nodes, err := s.Nodes(t.Context(), "west", Noon, Noon.Add(time.Hour)); err != nil || len(nodes) > 0 {
+		t.Errorf("nodes of another cluster: %v, error %v", nodes, err)
 	}
 }
 

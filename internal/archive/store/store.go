@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,22 +90,13 @@ func New(c Config) (*Store, error) {
 	return &Store{config: c, query: at, client: client}, nil
 }
 
-// Record is the record of a cluster in an hour, with the data that shows whether it is complete.
-type Record struct {
-	fold.Input
-	// Up are the samples of up{job="gpuledger-record"} in the hour.
-	Up []fold.Series
-	// Before are the nodes with samples of a board in the hour before.
-	Before []string
-}
-
-// Clusters returns the clusters that have boards in an hour.
+// Clusters returns the clusters that have boards in an hour or in the hour before.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
 	if s.config.Cluster != "" {
 		return []string{s.config.Cluster}, nil
 	}
-	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[1h]))`, hour.Add(time.Hour), func(found fold.Series) {
-		clusters = append(clusters, found.Labels["cluster"])
+	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(found fold.Series) {
+		clusters = append(clusters, found.Labels.Get("cluster"))
 	})
 	if err == nil && slices.Contains(clusters, "") {
 		return nil, errors.New(`series in the store have no label cluster: set the external label in Prometheus, or --cluster for a store of one cluster`)
@@ -117,156 +107,79 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
 
-// Closings are the last samples of each series in an hour.
-type Closings struct {
-	hour   time.Time
-	series []fold.Series
+// Boards returns the number of boards of a cluster in an hour.
+func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (n int, err error) {
+	err = s.ask(ctx, "count(last_over_time("+boardEnergy+s.matchers(cluster)+"[1h]))", hour.Add(time.Hour), func(found fold.Series) {
+		n = int(found.Samples[len(found.Samples)-1].Value)
+	})
+	return n, err
 }
 
-// Closings returns the last samples of the record, from which Read takes the opening values of the
-// next hour.
-func (r *Record) Closings() *Closings {
-	c := &Closings{hour: r.Start}
-	for _, s := range r.Series {
-		if slices.Contains(fold.Opened(), s.Labels["__name__"]) {
-			c.series = append(c.series, fold.Series{Labels: s.Labels, Samples: []fold.Sample{s.Samples[len(s.Samples)-1]}})
-		}
-	}
-	return c
+// Nodes returns the nodes of a cluster with samples of a board in an hour.
+func (s *Store) Nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
+	return s.nodes(ctx, boardEnergy+s.matchers(cluster), hour)
 }
 
-// Read reads the record of a cluster in an hour. With the closing values of the hour before, it
-// requests opening values only of accounts that had no sample in that hour; before may be nil.
-func (s *Store) Read(ctx context.Context, cluster string, hour time.Time, before *Closings) (*Record, error) {
-	r := &Record{Input: fold.Input{Cluster: cluster, Start: hour}}
-	for _, metric := range fold.Metrics() {
-		within, err := s.raw(ctx, metric+s.matchers(cluster), hour, hour.Add(time.Hour))
-		if err != nil {
-			return nil, fmt.Errorf("samples of %s: %w", metric, err)
-		}
-		r.Series = append(r.Series, within...)
-	}
-	if before == nil || !before.hour.Add(time.Hour).Equal(hour) {
-		before = nil
-	} else {
-		r.Openings = before.series
-	}
-	for metric, uuids := range unopened(r, before) {
-		openings, err := s.openings(ctx, metric, cluster, hour, uuids)
-		if err != nil {
-			return nil, fmt.Errorf("opening values of %s: %w", metric, err)
-		}
-		r.Openings = append(slices.DeleteFunc(slices.Clone(r.Openings), func(o fold.Series) bool {
-			return o.Labels["__name__"] == metric && slices.Contains(uuids, o.Labels["UUID"])
-		}), openings...)
-	}
+// Targets returns the nodes of a cluster that were scraped in an hour, successfully or not.
+func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
+	return s.nodes(ctx, "up"+s.matchers(cluster, recordJob), hour)
+}
+
+const recordJob = `job="gpuledger-record"`
+
+func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nodes []string, err error) {
+	// Prometheus 2 includes a sample at the beginning of the window, which is of the hour before.
+	err = s.ask(ctx, "group by (node) (last_over_time("+selector+"[3599999ms]))", hour.Add(time.Hour), func(found fold.Series) {
+		nodes = append(nodes, found.Labels.Get("node"))
+	})
+	return nodes, err
+}
+
+// Owners returns the series that name owners in an hour.
+func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (owners []fold.Series, err error) {
 	for _, metric := range fold.Owners() {
 		err := s.ask(ctx, "last_over_time("+metric+s.matchers(cluster)+"[1h])", hour.Add(time.Hour), func(found fold.Series) {
-			found.Labels["__name__"] = metric // not every store keeps it
-			r.Owners = append(r.Owners, found)
+			owners = append(owners, named(found, metric))
 		})
 		if err != nil {
 			return nil, fmt.Errorf("owners by %s: %w", metric, err)
 		}
 	}
-	var err error
-	if r.Up, err = s.raw(ctx, "up"+s.matchers(cluster, `job="gpuledger-record"`), hour, hour.Add(time.Hour)); err != nil {
-		return nil, fmt.Errorf("samples of up: %w", err)
-	}
-	err = s.ask(ctx, `group by (node) (last_over_time(`+boardEnergy+s.matchers(cluster)+`[1h]))`, hour, func(found fold.Series) {
-		r.Before = append(r.Before, found.Labels["node"])
-	})
-	return r, err
+	return owners, nil
 }
 
-// unopened returns the metrics whose opening values are missing: of all GPUs if before is nil, else
-// of those with accounts that had no sample in the hour before.
-func unopened(r *Record, before *Closings) map[string][]string {
-	missing := make(map[string][]string)
-	if before == nil {
-		for _, metric := range fold.Opened() {
-			missing[metric] = nil
-		}
-		return missing
-	}
-	opened := make(map[string]bool)
-	for _, s := range before.series {
-		opened[account(s.Labels)] = true
-	}
-	for _, s := range r.Series {
-		metric, uuid := s.Labels["__name__"], s.Labels["UUID"]
-		if slices.Contains(fold.Opened(), metric) && !opened[account(s.Labels)] && !slices.Contains(missing[metric], uuid) {
-			missing[metric] = append(missing[metric], uuid)
-		}
-	}
-	return missing
-}
-
-// account identifies the account of a series: all labels except serial numbers, which may become
-// known later.
-func account(labels map[string]string) string {
-	labels = maps.Clone(labels)
-	maps.DeleteFunc(labels, func(name, _ string) bool { return name == "serial" || name == "chassis_serial" })
-	return fmt.Sprint(labels)
+// named returns a series with the name of its metric, which not every store keeps.
+func named(s fold.Series, metric string) fold.Series {
+	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
+	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
+	return s
 }
 
 // SampledSince reports whether a cluster has samples in the day after a moment. Stores receive
 // samples in the order of time, so all samples until then have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
-	until := after.Add(24 * time.Hour)
-	if until.After(now) {
-		until = now
-	}
-	window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-	// The second selector finds a cluster in which all nodes are down.
-	for _, selector := range []string{boardEnergy + s.matchers(cluster), "up" + s.matchers(cluster, `job="gpuledger-record"`)} {
-		err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
-		if err != nil || found {
-			return found, err
+	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour} { // the day takes much longer
+		until := after.Add(length)
+		if until.After(now) {
+			until = now
+		}
+		window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
+		// The first selector also finds a cluster in which all nodes are down.
+		for _, selector := range []string{"up" + s.matchers(cluster, recordJob), boardEnergy + s.matchers(cluster)} {
+			err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
+			if err != nil || found {
+				return found, err
+			}
 		}
 	}
 	return false, nil
 }
 
-// openings returns the last samples of a metric at or before a moment, of the given GPUs or,
-// without any, of all. The query returns values without their times, so they get the time of the
-// moment. If an account has several series, their samples are read with their times.
-func (s *Store) openings(ctx context.Context, metric, cluster string, at time.Time, uuids []string) (openings []fold.Series, err error) {
-	var of []string
-	if len(uuids) > 0 {
-		quoted := make([]string, len(uuids))
-		for i, uuid := range uuids {
-			quoted[i] = regexp.QuoteMeta(uuid)
-		}
-		of = append(of, "UUID=~"+strconv.Quote(strings.Join(quoted, "|")))
-	}
-	seen, twice := make(map[string]bool), make(map[string]bool)
-	err = s.ask(ctx, `last_over_time(`+metric+s.matchers(cluster, of...)+`[1d])`, at, func(o fold.Series) {
-		key := account(o.Labels)
-		if seen[key] {
-			twice[o.Labels["UUID"]] = true
-		}
-		seen[key] = true
-		openings = append(openings, o)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for uuid := range twice {
-		raw, err := s.raw(ctx, metric+s.matchers(cluster, "UUID="+strconv.Quote(uuid)), at.Add(-fold.Lookback), at)
-		if err != nil {
-			return nil, err
-		}
-		openings = append(slices.DeleteFunc(openings, func(o fold.Series) bool { return o.Labels["UUID"] == uuid }), raw...)
-	}
-	return openings, nil
-}
-
 // raw returns the samples of a selector after one moment, until another.
-func (s *Store) raw(ctx context.Context, selector string, after, until time.Time) (found []fold.Series, err error) {
+func (s *Store) raw(ctx context.Context, d *decoder, selector string, after, until time.Time) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(until.Sub(after).Seconds()), 10) + "s"
 	from, to := after.UnixMilli(), until.UnixMilli()
-	err = s.ask(ctx, selector+"["+window+"]", until, func(r fold.Series) {
+	err = s.askWith(ctx, d, selector+"["+window+"]", until, func(r fold.Series) {
 		// Prometheus 2 includes a sample at the beginning of the window.
 		r.Samples = slices.DeleteFunc(r.Samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 		if len(r.Samples) > 0 {
@@ -276,16 +189,22 @@ func (s *Store) raw(ctx context.Context, selector string, after, until time.Time
 	return found, err
 }
 
-// matchers returns the matchers of a selector for a cluster.
+// matchers returns the matchers of a selector for a cluster. Empty ones are left out.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
 		more = append(more, "cluster="+strconv.Quote(cluster))
 	}
+	more = slices.DeleteFunc(more, func(m string) bool { return m == "" })
 	return "{" + strings.Join(more, ",") + "}"
 }
 
 // ask evaluates an instant query.
-func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) (err error) {
+func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
+	return s.askWith(ctx, newDecoder(), expr, at, add)
+}
+
+// askWith evaluates an instant query with a decoder, which may be used again.
+func (s *Store) askWith(ctx context.Context, d *decoder, expr string, at time.Time, add func(fold.Series)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	if s.config.Done != nil {
@@ -306,7 +225,7 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
 		return fmt.Errorf("%s: HTTP status %s: %q", s.query.Redacted(), response.Status, text)
 	}
-	if err := decode(response.Body, add); err != nil {
+	if err := d.decode(response.Body, add); err != nil {
 		return fmt.Errorf("%s: %w", s.query.Redacted(), err)
 	}
 	return nil

@@ -1,14 +1,24 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
@@ -33,28 +43,149 @@ func TestDecode(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []fold.Series
-			err := decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
+			err := newDecoder().decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("error is %v, want one with %q", err, tt.want)
 				}
 				return
 			}
-			want := []fold.Series{{Labels: map[string]string{"node": "a"}, Samples: []fold.Sample{{Time: 60_500, Value: 1.25}, {Time: 180_000, Value: 2}}}}
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			want := []fold.Series{{Labels: fold.Labels{{Name: "node", Value: "a"}}, Samples: []fold.Sample{{Time: 60_500, Value: 1.25}, {Time: 180_000, Value: 2}}}}
+			if diff := gocmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("error %v, series (-want +got):\n%s", err, diff)
 			}
 		})
 	}
 }
 
-// FuzzDecode checks that no response crashes the program.
+// expected decodes a response with encoding/json. It returns false if the response is none of the
+// query API, or has a name twice.
+func expected(body string) (all []fold.Series, ok bool) {
+	var generic map[string]any
+	if json.Unmarshal([]byte(body), &generic) != nil {
+		return nil, false
+	}
+	if again, err := json.Marshal(generic); err != nil || tokens(body) != tokens(string(again)) {
+		return nil, false
+	}
+	data, _ := generic["data"].(map[string]any)
+	results, _ := data["result"].([]any)
+	for _, r := range results {
+		fields, _ := r.(map[string]any)
+		labels, _ := fields["metric"].(map[string]any)
+		var s fold.Series
+		for name, value := range labels {
+			s.Labels = append(s.Labels, fold.Label{Name: name, Value: fmt.Sprint(value)})
+		}
+		values, _ := fields["values"].([]any)
+		if value, ok := fields["value"]; ok {
+			values = append(values, value)
+		}
+		for _, v := range values {
+			pair, _ := v.([]any)
+			if len(pair) != 2 {
+				return nil, false
+			}
+			at, isNumber := pair[0].(float64)
+			value, err := strconv.ParseFloat(fmt.Sprint(pair[1]), 64)
+			if !isNumber || err != nil {
+				return nil, false
+			}
+			if !math.IsNaN(value) {
+				s.Samples = append(s.Samples, fold.Sample{Time: int64(math.Round(at * 1000)), Value: value})
+			}
+		}
+		all = append(all, s)
+	}
+	return all, generic["status"] == "success"
+}
+
+func tokens(text string) (n int) {
+	d := json.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); err != nil {
+			return n
+		}
+		n++
+	}
+}
+
+// sorted sorts labels and samples, so that series can be compared.
+func sorted(all []fold.Series) []fold.Series {
+	for _, s := range all {
+		slices.SortFunc(s.Labels, func(a, b fold.Label) int { return strings.Compare(a.Name+"="+a.Value, b.Name+"="+b.Value) })
+		slices.SortFunc(s.Samples, func(a, b fold.Sample) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Value, b.Value)) })
+	}
+	return all
+}
+
+// FuzzDecode checks that responses that encoding/json and the decoder accept have the same series,
+// and that the decoder does not depend on how much the connection returns at once.
 func FuzzDecode(f *testing.F) {
-	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a"},"values":[[60.5,"1.25"]]}]}}`)
+	f.Add(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"node":"a\"\u003c\\"},"values":[[60.5,"1.25"],[120.001,"-1e-7"],[3,"+Inf"],[4,"12345678901234567890.123"]]}]}}`)
+	f.Add(` { "status" : "success" , "data" : { "result" : [ { "metric" : { } , "value" : [ 1 , "0.1" ] , "more" : [ { "a" : "]" } ] } ] } } `)
 	f.Add(`{"status":"success","data":{"result":[{"value":[1,"x"]}]}}`)
-	f.Fuzz(func(_ *testing.T, body string) {
-		_ = decode(strings.NewReader(body), func(fold.Series) {})
+	f.Fuzz(func(t *testing.T, body string) {
+		var got, slow []fold.Series
+		err := newDecoder().decode(strings.NewReader(body), func(s fold.Series) { got = append(got, s) })
+		again := newDecoder().decode(iotest.OneByteReader(strings.NewReader(body)), func(s fold.Series) { slow = append(slow, s) })
+		if fmt.Sprint(err) != fmt.Sprint(again) || !gocmp.Equal(got, slow, cmpopts.EquateEmpty()) {
+			t.Errorf("at once: %v, error %v; byte by byte: %v, error %v", got, err, slow, again)
+		}
+		want, ok := expected(body)
+		if ok && err == nil && !gocmp.Equal(sorted(want), sorted(got), cmpopts.EquateEmpty()) {
+			t.Errorf("series %v, want %v", got, want)
+		}
 	})
+}
+
+// TestRandomDecimals checks that numbers are parsed as strconv does.
+func TestRandomDecimals(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 200_000 {
+		value := float64(random.Int64N(1<<random.IntN(60)+1)) / powers[random.IntN(6)]
+		text := strconv.FormatFloat(value, 'f', -1, 64)
+		if got, err := decimal([]byte(text)); err != nil || got != value {
+			t.Fatalf("decimal(%q) = %v, error %v, want %v", text, got, err, value)
+		}
+	}
+}
+
+// TestShards checks that each GPU is in one shard.
+func TestShards(t *testing.T) {
+	for gpus, want := range map[int]int{0: 1, 1024: 1, 1025: 4, 4097: 16, 16_384: 16, 16_385: 64, 65_537: 256, 1_000_000: 256} {
+		all := Shards(gpus, 1)
+		if len(all) != want {
+			t.Errorf("%d shards of %d GPUs, want %d", len(all), gpus, want)
+		}
+		for _, uuid := range []string{
+			"GPU-00ff1234-4c1f", "GPU-f0", "GPU-ef", "GPU-fe", "GPU-ff", "GPU-9a", "GPU-", "GPU-n0", "GPU-FF", "GPU-3f", "GPU-40", "GPU-c0", "GPU-bf", "MIG-00ff1234", "00ff1234", "", "GPU-\n",
+		} {
+			var found []int
+			for i, shard := range all {
+				if matches(t, shard, uuid) {
+					found = append(found, i)
+				}
+			}
+			if len(found) != 1 {
+				t.Errorf("%q is in the shards %v of %d, want one", uuid, found, len(all))
+			}
+		}
+	}
+}
+
+// matches evaluates the matcher of a shard as Prometheus does.
+func matches(t *testing.T, shard Shard, uuid string) bool {
+	t.Helper()
+	operator, pattern, found := strings.Cut(string(shard), `"`)
+	if !found {
+		return true
+	}
+	expr, err := regexp.Compile(`^(?s:` + strings.TrimSuffix(pattern, `"`) + `)$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return expr.MatchString(uuid) == strings.HasSuffix(operator, "=~")
 }
 
 // TestQuery checks the path and the parameters of a request.
@@ -72,13 +203,13 @@ func TestQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.raw(t.Context(), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
+	if _, err := s.raw(t.Context(), newDecoder(), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
 		"query": {`up{cluster="ea\"st"}[3600s]`}, "time": {"3600.000"}, "extra": {"1"}, "deny_partial_response": {"1"}, "nocache": {"1"},
 	}
-	if diff := cmp.Diff(want, map[string][]string(got.Form)); diff != "" || got.URL.Path != "/select/0/prometheus/api/v1/query" {
+	if diff := gocmp.Diff(want, map[string][]string(got.Form)); diff != "" || got.URL.Path != "/select/0/prometheus/api/v1/query" {
 		t.Errorf("path %s, parameters (-want +got):\n%s", got.URL.Path, diff)
 	}
 }

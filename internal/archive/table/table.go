@@ -254,6 +254,15 @@ func FiledIn(row []any) Filed {
 	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
 }
 
+// NodesIn returns the nodes in rows of gpu_hours, sorted.
+func NodesIn(rows [][]any) (nodes []string) {
+	for _, row := range rows {
+		nodes = append(nodes, GPUHours.value(row, "node").(string))
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
 // ChargeIn returns the account and the amounts of a row of charges or corrections.
 func ChargeIn(t Table, row []any) fold.Charge {
 	text := func(column string) string { return t.value(row, column).(string) }

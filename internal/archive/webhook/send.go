@@ -94,8 +94,7 @@ func (s *Sink) post(ctx context.Context, b batch) error {
 
 // cause removes the URL from an error, since its parameters may be secret.
 func cause(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		return of.Err
 	}
 	return err

@@ -27,7 +27,7 @@ func Without[T any](full func() *T, visit func(path string, v *T)) {
 
 // eachField calls visit for every single value in v.
 func eachField(v reflect.Value, path string, visit func(path string, field reflect.Value)) {
-	if _, ok := v.Interface().(time.Time); ok {
+	if _, ok := reflect.TypeAssert[time.Time](v); ok {
 		visit(path, v)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -157,7 +158,7 @@ func batch(lines [][]byte) [][]byte {
 			return lines[: i+1 : i+1]
 		}
 	}
-	return lines[:len(lines):len(lines)]
+	return slices.Clip(lines)
 }
 
 func (o *Outbox) remove(n int) {

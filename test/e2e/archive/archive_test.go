@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/csv"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/test/program"
-	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 var kills = flag.Int("kills", 20, "how often the archive is killed")
@@ -39,27 +39,26 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func binary(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
-	return filepath.Join(dir, "gpuledger-archive")
+// programDir is the folder of the program, which is built once.
+var programDir string
+
+func TestMain(m *testing.M) {
+	code := 1
+	dir, err := os.MkdirTemp("", "archive")
+	if err == nil {
+		err = program.Build(context.Background(), dir, "gpuledger-archive")
+	}
+	if err == nil {
+		programDir = dir
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
-// serve starts a Prometheus with the samples of a store.
-func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, config string) prometheus.Server {
-	t.Helper()
-	programs, err := prometheus.FromEnv()
-	check(t, err)
-	server := prometheus.Server{
-		Programs: programs, Group: group, Name: name, Address: program.AddressFor(t), Config: []byte(config),
-		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
-	}
-	check(t, server.Load(t.Context(), s.OpenMetrics()))
-	_, err = server.Start(t.Context())
-	check(t, err)
-	return server
-}
+func binary() string { return filepath.Join(programDir, "gpuledger-archive") }
 
 // once runs the program over the histories.
 func once(ctx context.Context, binary, folder string, args ...string) ([]byte, error) {
@@ -145,7 +144,7 @@ func TestExact(t *testing.T) {
 		}
 	}
 	server := serve(t, program.OpenFor(t), "store", s, "")
-	program, folder := binary(t), t.TempDir()
+	program, folder := binary(), t.TempDir()
 	if out, err := once(t.Context(), program, folder, "--store.url="+server.URL()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -164,7 +164,7 @@ func TestDatabases(t *testing.T) {
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)
 	store := "--store.url=" + serve(t, program.OpenFor(t), "store", s, "").URL()
-	binary := binary(t)
+	binary := binary()
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			server := kind.start(t)
@@ -256,7 +256,7 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 	t.Helper()
 	_, db := server.create(t, "scripted")
 	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
-	script, err := exec.Command(binary(t), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
+	script, err := exec.Command(binary(), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
 	check(t, err)
 	for range 2 {
 		server.script(t, "scripted", string(script))

@@ -54,7 +54,7 @@ func TestDuckDB(t *testing.T) {
 	server := serve(t, group, "store", s, "")
 	objects, endpoint := bucket(t, group)
 	folder := t.TempDir()
-	if out, err := once(t.Context(), binary(t), folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets"); err != nil {
+	if out, err := once(t.Context(), binary(), folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, place := range []string{folder, objects} {

@@ -34,7 +34,7 @@ func TestEvents(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	group := program.OpenFor(t)
-	archive := &receiver{t: t, group: group, binary: binary(t), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir()}
+	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir()}
 	archive.start()
 	r := &reconciler{t: t, group: group, binary: w.binary, args: []string{
 		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,

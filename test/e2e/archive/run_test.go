@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 	end := time.Now().UTC().Truncate(time.Hour)
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, end.Add(-past*time.Hour), 7, 4, "cluster", "east").Run(int(time.Since(end.Add(-past * time.Hour)).Minutes()))
-	group, binary, folder := program.OpenFor(t), binary(t), t.TempDir()
+	group, binary, folder := program.OpenFor(t), binary(), t.TempDir()
 	url, db := startPostgres(t).create(t, "gpuledger")
 	server := serve(t, group, "store", s, "")
 	start := func(name string) (*program.Program, string) {

@@ -57,7 +57,7 @@ func TestS3(t *testing.T) {
 	group := program.OpenFor(t)
 	server := serve(t, group, "store", s, "")
 	objects, endpoint := bucket(t, group)
-	binary, folder := binary(t), t.TempDir()
+	binary, folder := binary(), t.TempDir()
 	run := func(ctx context.Context, url string, args ...string) ([]byte, error) {
 		return once(ctx, binary, t.TempDir(), append(args, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url="+url)...)
 	}

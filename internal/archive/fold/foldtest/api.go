@@ -50,9 +50,12 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a API) results(q *query, at time.Time) []result {
 	results := []result{}
-	groups := make(map[string]bool)
+	groups, counted := make(map[string]bool), 0
 	for _, key := range slices.Sorted(maps.Keys(a.samples)) {
-		labels := a.labels[key]
+		labels := make(map[string]string)
+		for _, l := range a.labels[key] {
+			labels[l.Name] = l.Value
+		}
 		if !q.selects(labels) {
 			continue
 		}
@@ -61,6 +64,8 @@ func (a API) results(q *query, at time.Time) []result {
 		})
 		switch {
 		case len(within) == 0:
+		case q.count:
+			counted++
 		case q.group:
 			if by := labels[q.by]; !groups[by] {
 				groups[by] = true
@@ -75,6 +80,9 @@ func (a API) results(q *query, at time.Time) []result {
 			}
 			results = append(results, r)
 		}
+	}
+	if counted > 0 {
+		results = append(results, result{Metric: map[string]string{}, Value: value(at, float64(counted))})
 	}
 	return results
 }
@@ -92,12 +100,12 @@ func value(at time.Time, v float64) *[2]any {
 	return &[2]any{float64(at.UnixMilli()) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
 }
 
-// query is a selector with a window, perhaps in last_over_time, perhaps in a group.
+// query is a selector with a window, perhaps in last_over_time, perhaps in a group or count.
 type query struct {
+	count    bool
 	group    bool
 	by       string // label, empty for none
 	last     bool
-	metric   string
 	matchers []matcher
 	window   time.Duration
 }
@@ -105,11 +113,12 @@ type query struct {
 type matcher struct {
 	label  string
 	values *regexp.Regexp
+	not    bool
 }
 
 var (
-	form  = regexp.MustCompile(`^(group(?: by \((\w+)\) )?\()?(last_over_time\()?(\w+)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
-	match = regexp.MustCompile(`(\w+)(=~?)("(?:[^"\\]|\\.)*")`)
+	form  = regexp.MustCompile(`^((?:group|count)(?: by \((\w+)\) )?\()?(last_over_time\()?(\w*)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
+	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
 // parsed returns nil for an unsupported query.
@@ -123,7 +132,10 @@ func parsed(text string) *query {
 		n, _ := strconv.Atoi(days)
 		window = strconv.Itoa(24*n) + "h"
 	}
-	q := &query{group: m[1] != "", by: m[2], last: m[3] != "", metric: m[4]}
+	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != ""}
+	if m[4] != "" {
+		q.matchers = append(q.matchers, matcher{label: "__name__", values: regexp.MustCompile("^" + m[4] + "$")})
+	}
 	var err error
 	if q.window, err = time.ParseDuration(window); err != nil {
 		return nil
@@ -136,11 +148,11 @@ func parsed(text string) *query {
 		if x[2] == "=" {
 			values = regexp.QuoteMeta(values)
 		}
-		q.matchers = append(q.matchers, matcher{x[1], regexp.MustCompile("^(?:" + values + ")$")})
+		q.matchers = append(q.matchers, matcher{x[1], regexp.MustCompile("^(?:" + values + ")$"), x[2] == "!~"})
 	}
 	return q
 }
 
 func (q *query) selects(labels map[string]string) bool {
-	return labels["__name__"] == q.metric && !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.values.MatchString(labels[m.label]) })
+	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels[m.label]) == m.not })
 }

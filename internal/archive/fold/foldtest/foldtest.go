@@ -3,6 +3,7 @@ package foldtest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,21 +17,28 @@ import (
 
 // Store has the samples of series by their labels.
 type Store struct {
-	labels  map[string]map[string]string
+	labels  map[string]fold.Labels
 	samples map[string][]fold.Sample
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{make(map[string]map[string]string), make(map[string][]fold.Sample)}
+	return &Store{make(map[string]fold.Labels), make(map[string][]fold.Sample)}
+}
+
+// Labels returns labels, sorted by name, from pairs of names and values.
+func Labels(metric string, pairs ...string) fold.Labels {
+	labels := fold.Labels{{Name: "__name__", Value: metric}}
+	for i := 0; i < len(pairs); i += 2 {
+		labels = append(labels, fold.Label{Name: pairs[i], Value: pairs[i+1]})
+	}
+	slices.SortFunc(labels, func(a, b fold.Label) int { return cmp.Compare(a.Name, b.Name) })
+	return labels
 }
 
 // Add stores a sample. Labels are pairs of names and values.
 func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string) {
-	labels := map[string]string{"__name__": metric}
-	for i := 0; i < len(pairs); i += 2 {
-		labels[pairs[i]] = pairs[i+1]
-	}
+	labels := Labels(metric, pairs...)
 	key := fmt.Sprint(labels)
 	s.labels[key] = labels
 	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
@@ -38,7 +46,7 @@ func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string)
 
 // Input returns the record of an hour.
 func (s *Store) Input(start time.Time) fold.Input {
-	in := fold.Input{Start: start}
+	in := fold.Input{Start: start, Openings: make(fold.Openings)}
 	from, to := in.Start.UnixMilli(), in.Start.Add(time.Hour).UnixMilli()
 	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
 		var before, within []fold.Sample
@@ -51,7 +59,7 @@ func (s *Store) Input(start time.Time) fold.Input {
 			}
 		}
 		if before != nil {
-			in.Openings = append(in.Openings, fold.Series{Labels: s.labels[key], Samples: before})
+			in.Openings.Add(fold.Series{Labels: s.labels[key], Samples: before})
 		}
 		if within != nil {
 			in.Series = append(in.Series, fold.Series{Labels: s.labels[key], Samples: within})
@@ -64,19 +72,61 @@ func (s *Store) Input(start time.Time) fold.Input {
 func (s *Store) OpenMetrics() []byte {
 	var text bytes.Buffer
 	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
-		var labels []string
-		for name, value := range s.labels[key] {
-			if name != "__name__" {
-				labels = append(labels, name+"="+strconv.Quote(value))
-			}
-		}
-		slices.Sort(labels)
+		name := series(s.labels[key])
 		for _, x := range s.samples[key] {
-			fmt.Fprintf(&text, "%s{%s} %v %.3f\n", s.labels[key]["__name__"], strings.Join(labels, ","), x.Value, float64(x.Time)/1000)
+			fmt.Fprintf(&text, "%s %v %.3f\n", name, x.Value, float64(x.Time)/1000)
 		}
 	}
 	text.WriteString("# EOF\n")
 	return text.Bytes()
+}
+
+// Only returns the samples of some series.
+func (s *Store) Only(of func(fold.Labels) bool) *Store {
+	some := NewStore()
+	for key, labels := range s.labels {
+		if of(labels) {
+			some.labels[key], some.samples[key] = labels, s.samples[key]
+		}
+	}
+	return some
+}
+
+// Samples returns the number of samples after one moment, until another.
+func (s *Store) Samples(after, until time.Time) (n int) {
+	for _, samples := range s.samples {
+		for _, x := range samples {
+			if x.Time > after.UnixMilli() && x.Time <= until.UnixMilli() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Exposition returns the samples after one moment, until another, in the text format of Prometheus.
+func (s *Store) Exposition(after, until time.Time) string {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+		name := series(s.labels[key])
+		for _, x := range s.samples[key] {
+			if x.Time > after.UnixMilli() && x.Time <= until.UnixMilli() {
+				fmt.Fprintf(&text, "%s %v %d\n", name, x.Value, x.Time)
+			}
+		}
+	}
+	return text.String()
+}
+
+// series returns the text of labels.
+func series(of fold.Labels) string {
+	var labels []string
+	for _, l := range of {
+		if l.Name != "__name__" {
+			labels = append(labels, l.Name+"="+strconv.Quote(l.Value))
+		}
+	}
+	return of.Metric() + "{" + strings.Join(labels, ",") + "}"
 }
 
 // Fleet is a simulated cluster of nodes with a GPU each, which reboot, are not scraped for a while,
@@ -91,7 +141,7 @@ type Fleet struct {
 
 // Node is a simulated exporter: a GPU, its pods and their counters in millijoules.
 type Node struct {
-	Name string
+	Name, UUID string
 	// Board and Pods, by UID, are the truth: the increase of the scraped counters.
 	Board int64
 	Pods  map[string]int64
@@ -122,7 +172,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), more: labels}
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, &Node{
-			Name: "n" + strconv.Itoa(i), began: start.Add(time.Second), down: i * f.rand.IntN(100),
+			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, i), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
 			pods: make(map[string]*pod), Pods: make(map[string]int64),
 		})
 	}
@@ -195,7 +245,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 		n.serial = "S-" + n.Name
 	}
 	add := func(metric string, value float64, labels ...string) {
-		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", "GPU-" + n.Name, "serial", n.serial}, labels)...)
+		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", n.UUID, "serial", n.serial}, labels)...)
 	}
 	add("gpuledger_placement_info", 1, "chassis_serial", "C-"+n.Name, "model", "NVIDIA H100 80GB HBM3", "pci_bus_id", "00000000:1B:00.0")
 	add("gpuledger_board_energy_joules_total", joules(n.energy))

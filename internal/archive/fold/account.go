@@ -1,0 +1,114 @@
+package fold
+
+import "slices"
+
+// Label is a label of a series.
+type Label struct{ Name, Value string }
+
+// Labels are the labels of a series, with __name__, in any order.
+type Labels []Label
+
+// Get returns the value of a label, empty if there is none.
+func (l Labels) Get(name string) string {
+	for i := range l {
+		if l[i].Name == name {
+			return l[i].Value
+		}
+	}
+	return ""
+}
+
+// Metric returns the name of the metric.
+func (l Labels) Metric() string { return l.Get("__name__") }
+
+// asMap returns the labels by name.
+func (l Labels) asMap() map[string]string {
+	all := make(map[string]string, len(l))
+	for _, label := range l {
+		all[label.Name] = label.Value
+	}
+	return all
+}
+
+// gpuKey is a GPU on a node.
+type gpuKey struct{ node, uuid string }
+
+func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
+
+// Account identifies a counter of a GPU. Serial and chassis are attributes of its samples: they may
+// become known later.
+type Account struct {
+	gpuKey
+	metric string
+	labels [3]string // the values of counter.by
+}
+
+// account returns the account of a series of the counter.
+func (c *counter) account(l Labels) Account {
+	a := Account{gpuKey: gpuOf(l), metric: c.name}
+	for i, name := range c.by {
+		a.labels[i] = l.Get(name)
+	}
+	return a
+}
+
+// AccountOf returns the account of a series, false if its metric has no opening values.
+func AccountOf(l Labels) (Account, bool) {
+	c, ok := opened[l.Metric()]
+	if !ok {
+		return Account{}, false
+	}
+	return c.account(l), true
+}
+
+// Labels returns the labels that identify the account.
+func (a Account) Labels() Labels {
+	found := Labels{{"__name__", a.metric}, {"node", a.node}, {"UUID", a.uuid}}
+	for i, name := range opened[a.metric].by {
+		found = append(found, Label{name, a.labels[i]})
+	}
+	return found
+}
+
+// Openings are the last samples of accounts at or before a moment.
+type Openings map[Account]Sample
+
+// Add adds the last sample of a series. The later one of an account is kept.
+func (o Openings) Add(s Series) {
+	a, ok := AccountOf(s.Labels)
+	if !ok || len(s.Samples) == 0 {
+		return
+	}
+	last := s.Samples[len(s.Samples)-1]
+	if known, ok := o[a]; !ok || known.Time < last.Time {
+		o[a] = last
+	}
+}
+
+// Closings returns the last samples of series: the opening values of the next hour.
+func Closings(series []Series) Openings {
+	o := make(Openings, len(series))
+	for _, s := range series {
+		o.Add(s)
+	}
+	return o
+}
+
+// timeline returns the value of a series at moments in ascending order.
+type timeline struct {
+	value float64
+	known bool
+	next  []Sample // those after the last moment
+}
+
+// at returns the value of the last sample at or before a moment, false if there is none.
+func (t *timeline) at(moment int64) (float64, bool) {
+	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
+	if i < 0 {
+		i = len(t.next)
+	}
+	if i > 0 {
+		t.value, t.known, t.next = t.next[i-1].Value, true, t.next[i:]
+	}
+	return t.value, t.known
+}

@@ -1,0 +1,200 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// scanner reads JSON from a stream. The slices that its methods return are valid until the next
+// call. It accepts every valid JSON text, and some invalid ones.
+type scanner struct {
+	in  io.Reader
+	buf []byte // what was read; the first at bytes are used
+	at  int
+}
+
+// reset begins with another stream.
+func (s *scanner) reset(in io.Reader) {
+	if s.buf == nil {
+		s.buf = make([]byte, 0, 64<<10)
+	}
+	s.in, s.buf, s.at = in, s.buf[:0], 0
+}
+
+// fill reads more. The bytes since the given position are kept; it returns their new position,
+// which is 0. The end of the stream is an error.
+func (s *scanner) fill(from int) error {
+	n := copy(s.buf, s.buf[from:])
+	s.buf, s.at = s.buf[:n], s.at-from
+	if n == cap(s.buf) {
+		s.buf = append(make([]byte, 0, 2*n), s.buf...)
+	}
+	for {
+		read, err := s.in.Read(s.buf[n:cap(s.buf)])
+		s.buf = s.buf[:n+read]
+		switch {
+		case read > 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// peek returns the next byte that is no space, without using it.
+func (s *scanner) peek() (byte, error) {
+	for {
+		for ; s.at < len(s.buf); s.at++ {
+			if c := s.buf[s.at]; c > ' ' {
+				return c, nil
+			}
+		}
+		if err := s.fill(s.at); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// expect uses the next byte, which must be the given one.
+func (s *scanner) expect(want byte) error {
+	c, err := s.peek()
+	if err != nil {
+		return err
+	}
+	if c != want {
+		return fmt.Errorf("invalid character %q in place of %q: %w", c, want, errFormat)
+	}
+	s.at++
+	return nil
+}
+
+// object calls field with the name of each field of an object. It must use the value.
+func (s *scanner) object(field func(name []byte) error) error {
+	return s.list('{', '}', func() error {
+		name, err := s.str()
+		if err != nil {
+			return err
+		}
+		if s.at == len(s.buf) || s.buf[s.at] != ':' {
+			name = bytes.Clone(name) // more is read before the colon
+		}
+		if err := s.expect(':'); err != nil {
+			return err
+		}
+		return field(name)
+	})
+}
+
+// array calls element for each element of an array. It must use the element.
+func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
+
+func (s *scanner) list(begin, end byte, element func() error) error {
+	if err := s.expect(begin); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		c, err := s.peek()
+		switch {
+		case err != nil:
+			return err
+		case c == end:
+			s.at++
+			return nil
+		case !first:
+			if err := s.expect(','); err != nil {
+				return err
+			}
+		}
+		if err := element(); err != nil {
+			return err
+		}
+	}
+}
+
+// str reads a string.
+func (s *scanner) str() ([]byte, error) {
+	quoted, err := s.quoted()
+	if err != nil || bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted, err
+	}
+	var text string
+	err = json.Unmarshal(append(append([]byte{'"'}, quoted...), '"'), &text)
+	return []byte(text), err
+}
+
+// quoted reads a string without decoding it.
+func (s *scanner) quoted() ([]byte, error) {
+	if err := s.expect('"'); err != nil {
+		return nil, err
+	}
+	from := s.at
+	for {
+		for ; s.at < len(s.buf); s.at++ {
+			switch s.buf[s.at] {
+			case '"':
+				s.at++
+				return s.buf[from : s.at-1], nil
+			case '\\':
+				s.at++
+			}
+		}
+		if err := s.fill(from); err != nil {
+			return nil, err
+		}
+		from = 0
+	}
+}
+
+// pair reads an array of numbers and strings without brackets, and returns its content.
+func (s *scanner) pair() ([]byte, error) {
+	if err := s.expect('['); err != nil {
+		return nil, err
+	}
+	from := s.at
+	for {
+		if i := bytes.IndexByte(s.buf[s.at:], ']'); i >= 0 {
+			s.at += i + 1
+			return s.buf[from : s.at-1], nil
+		}
+		s.at = len(s.buf)
+		if err := s.fill(from); err != nil {
+			return nil, err
+		}
+		from = 0
+	}
+}
+
+// value reads any value and returns its text.
+func (s *scanner) value() ([]byte, error) {
+	if _, err := s.peek(); err != nil {
+		return nil, err
+	}
+	from, depth, inString := s.at, 0, false
+	for {
+		for ; s.at < len(s.buf); s.at++ {
+			c := s.buf[s.at]
+			switch {
+			case inString && c == '\\':
+				s.at++
+			case c == '"':
+				inString = !inString
+			case inString:
+			case c == '{' || c == '[':
+				depth++
+			case (c == '}' || c == ']' || c == ',') && depth == 0:
+				return s.buf[from:s.at], nil
+			case c == '}' || c == ']':
+				depth--
+			}
+		}
+		if err := s.fill(from); err != nil {
+			return nil, err
+		}
+		from = 0
+	}
+}

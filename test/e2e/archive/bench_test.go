@@ -1,0 +1,183 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+// The size of the benchmark's history.
+var (
+	benchGPUs = flag.Int("gpus", 0, "GPUs of TestCost, in one cluster; 0 skips it")
+	benchDays = flag.Int("days", 3, "days of TestCost")
+)
+
+// historyEnv has the folder of tools/history.
+const historyEnv = "GPULEDGER_E2E_HISTORY"
+
+// benchHours is the number of hours to file. The last hour of the history has no samples after it.
+func benchHours() int { return *benchDays*24 - 1 }
+
+// What the figures may be.
+const (
+	maxResident = 256.0 // MiB, of 1,000 GPUs
+	maxYear     = 12.0  // hours of processor time for a year of 8,000 GPUs, archive and store
+)
+
+// TestCost files the days of a fleet, in each sink by itself, and prints the processor time, the
+// memory and the size of the tables.
+func TestCost(t *testing.T) {
+	if *benchGPUs == 0 {
+		t.Skip("this is a benchmark: make bench-archive runs it")
+	}
+	group, binary := program.OpenFor(t), binary()
+	server, store := history(t, group)
+	url, db := startPostgres(t).create(t, "gpuledger")
+	folder := t.TempDir()
+	fmt.Printf("%d GPUs, %d hours\n\n| sink | processor time per hour of data: archive | store | sink | memory of the archive | bytes per GPU and year |\n|---|---|---|---|---|---|\n", *benchGPUs, benchHours())
+	for _, s := range []struct {
+		name string
+		args []string
+		size func() int64
+	}{
+		{"Parquet", []string{"--folder=" + folder, "--folder.format=parquet"}, func() int64 { return size(t, folder) }},
+		{"CSV", []string{"--folder=" + folder + "/csv", "--folder.format=csv"}, func() int64 { return size(t, folder+"/csv") }},
+		{"PostgreSQL", []string{"--postgres.url=" + url}, func() int64 { return databaseSize(t, db) }},
+	} {
+		storeBefore, sinkBefore := used(t, server), postgresTime(t, db)
+		usage := backfill(t, binary, append(s.args, "--store.url="+server)...)
+		c := cost{
+			archive: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+			store:   used(t, server) - storeBefore, sink: postgresTime(t, db) - sinkBefore,
+		}
+		c.print(t, s.name, float64(usage.Maxrss)/1024, s.size())
+	}
+	status, err := store.NewStatus()
+	check(t, err)
+	fmt.Printf("\nmemory of the store: %d MiB\n", status.VmHWM>>20)
+}
+
+// cost is the processor time of a back-fill.
+type cost struct{ archive, store, sink time.Duration }
+
+func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
+	hours := float64(benchHours())
+	per := func(d time.Duration) float64 { return d.Seconds() / hours }
+	fmt.Printf("| %s | %.3f s | %.3f s | %.3f s | %.0f MiB | %.0f |\n", name, per(c.archive), per(c.store), per(c.sink), resident,
+		float64(bytes)/hours/float64(*benchGPUs)*24*365)
+	year := (per(c.archive) + per(c.store)) * 8000 / float64(*benchGPUs) * 24 * 365 / 3600
+	fmt.Printf("%s: %.1f hours of processor time for a year of 8,000 GPUs, store included\n", name, year)
+	if year > maxYear || *benchGPUs <= 1000 && resident > maxResident {
+		t.Errorf("%s: at most %v hours and %v MiB are allowed", name, maxYear, maxResident)
+	}
+}
+
+// history starts a Prometheus with the history of a fleet, and returns its URL and process.
+func history(t *testing.T, group *program.Group) (string, procfs.Proc) {
+	t.Helper()
+	programs, err := prometheus.FromEnv()
+	check(t, err)
+	s := prometheus.Server{Programs: programs, Group: group, Name: "history", Address: program.AddressFor(t), Flags: []string{"--storage.tsdb.retention.time=10y"}}
+	write := exec.CommandContext(t.Context(), filepath.Join(os.Getenv(historyEnv), "history"),
+		"--out="+group.Path(s.Name), "--clusters=1", fmt.Sprintf("--gpus=%d", *benchGPUs), fmt.Sprintf("--days=%d", *benchDays))
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	_, err = s.Start(t.Context())
+	check(t, err)
+	return s.URL(), process(t, s.Address)
+}
+
+// process returns the process that listens on an address.
+func process(t *testing.T, address string) procfs.Proc {
+	t.Helper()
+	all, err := procfs.AllProcs()
+	check(t, err)
+	for _, p := range all {
+		if args, err := p.CmdLine(); err == nil && strings.Contains(strings.Join(args, " "), "--web.listen-address="+address) {
+			return p
+		}
+	}
+	t.Fatalf("no process listens on %s", address)
+	return procfs.Proc{}
+}
+
+// used returns the processor time that a Prometheus has used.
+func used(t *testing.T, url string) time.Duration {
+	t.Helper()
+	page, err := exposition.Scrape(t.Context(), url+"/metrics")
+	check(t, err)
+	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
+}
+
+// postgresTime returns the processor time that a PostgreSQL and its ended connections have used.
+func postgresTime(t *testing.T, db query) time.Duration {
+	t.Helper()
+	dir := db.rows(t, "select current_setting('data_directory')")[0]
+	text, err := os.ReadFile(filepath.Join(dir, "postmaster.pid"))
+	check(t, err)
+	pid, err := strconv.Atoi(strings.Fields(string(text))[0])
+	check(t, err)
+	all, err := procfs.AllProcs()
+	check(t, err)
+	ticks := 0
+	for _, p := range all {
+		s, err := p.Stat()
+		if err == nil && (s.PID == pid || s.PPID == pid) {
+			ticks += int(s.UTime+s.STime) + s.CUTime + s.CSTime
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// backfill files all days, and returns the resources that the archive used.
+func backfill(t *testing.T, binary string, args ...string) *syscall.Rusage {
+	t.Helper()
+	end := time.Now().UTC().Truncate(24 * time.Hour).Add(-time.Hour)
+	run := exec.CommandContext(t.Context(), binary, append([]string{
+		"once", "--log.level=warn", "--from=" + end.Add(-time.Duration(benchHours())*time.Hour).Format(time.RFC3339), "--until=" + end.Format(time.RFC3339),
+	}, args...)...)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return run.ProcessState.SysUsage().(*syscall.Rusage)
+}
+
+// size returns the size of the files in a folder.
+func size(t *testing.T, folder string) (bytes int64) {
+	t.Helper()
+	check(t, filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		bytes += info.Size()
+		return err
+	}))
+	return bytes
+}
+
+// databaseSize returns the size of the tables with their indexes.
+func databaseSize(t *testing.T, db query) int64 {
+	t.Helper()
+	text := db.rows(t, "select sum(pg_total_relation_size(oid)) from pg_class where relnamespace = 'gpuledger'::regnamespace and relkind = 'r'")[0]
+	bytes, err := strconv.ParseInt(text, 10, 64)
+	check(t, err)
+	return bytes
+}

@@ -1,0 +1,154 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// refused runs the program, and checks that it files so many hours in a folder and logs the reason
+// why others are refused.
+func refused(t *testing.T, folder string, filed int, want string, args ...string) {
+	t.Helper()
+	out, err := once(t.Context(), binary(), folder, args...)
+	if err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v, want %q in the log:\n%s", err, want, out)
+	}
+	if got := len(rows(t, folder, "hours")); got != filed {
+		t.Errorf("%d hours are filed, want %d", got, filed)
+	}
+}
+
+// accepted runs the program, and checks that it files so many hours.
+func accepted(t *testing.T, folder string, filed int, args ...string) {
+	t.Helper()
+	if out, err := once(t.Context(), binary(), folder, args...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := len(rows(t, folder, "hours")); got != filed {
+		t.Errorf("%d hours are filed, want %d", got, filed)
+	}
+}
+
+// TestLagging checks that the last hour is refused while remote write lags: the store is stopped in
+// the middle of it, so that the sender has to keep the samples. It is filed once they have arrived.
+func TestLagging(t *testing.T) {
+	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
+	begin, outage := end.Add(-3*time.Hour), end.Add(-20*time.Minute)
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, begin, 4, 2, "cluster", "east").Run(4 * 60)
+
+	group := program.OpenFor(t)
+	store, agent := program.AddressFor(t), program.AddressFor(t)
+	startStore := func() *program.Program {
+		return victoria(t, group, "victoria-metrics", store, "-storageDataPath="+group.Path("victoria"), "-retentionPeriod=1y", "-search.latencyOffset=0s", "-search.disableCache")
+	}
+	startAgent := func() *program.Program {
+		return victoria(t, group, "vmagent", agent, "-remoteWrite.url=http://"+store+"/api/v1/write", "-remoteWrite.tmpDataPath="+group.Path("agent"),
+			"-remoteWrite.queues=1", "-remoteWrite.flushInterval=100ms", "-remoteWrite.retryMaxTime=1s")
+	}
+	wait := func(p *program.Program, until time.Time) {
+		t.Helper()
+		check(t, p.Wait(t.Context(), func() error {
+			check(t, get(t.Context(), "http://"+store+"/internal/force_flush", nil))
+			if got, want := count(t, "http://"+store, `{__name__=~".+"}`, begin, until), s.Samples(begin, until); got != want {
+				return fmt.Errorf("%d samples have arrived, want %d", got, want)
+			}
+			return nil
+		}))
+	}
+	storing, sending := startStore(), startAgent()
+	insert(t, "http://"+agent, s, begin, outage)
+	wait(storing, outage)
+	storing.Stop()
+	insert(t, "http://"+agent, s, outage, end.Add(time.Hour))
+	sending.Stop() // it keeps the samples on its disk
+
+	storing = startStore()
+	folder := t.TempDir()
+	args := []string{"--store.url=http://" + store, "--store.type=victoriametrics", "--from=" + begin.Format(time.RFC3339), "--until=" + end.Format(time.RFC3339)}
+	refused(t, folder, 2, "no samples after the hour", args...)
+	startAgent()
+	wait(storing, end.Add(time.Hour))
+	accepted(t, folder, 3, args...)
+}
+
+// TestReplicas checks that the samples of two replicas of Prometheus are refused unless the store
+// deduplicates them.
+func TestReplicas(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 5, 2).Run(hours * 60)
+	n := thanos{t, program.OpenFor(t)}
+	var sidecars []string
+	for _, replica := range []string{"a", "b"} {
+		_, grpc := n.sidecar(serve(t, n.group, replica, s, "global: {external_labels: {cluster: east, replica: "+replica+"}}"))
+		sidecars = append(sidecars, grpc)
+	}
+	refused(t, t.TempDir(), 0, "deduplicate the replicas", "--store.url="+n.query(sidecars), "--store.type=thanos")
+	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
+}
+
+// TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes is
+// stopped: while the Query expects it, and after the Query has lost it. The hours before the outage
+// are filed.
+func TestOutage(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 8, 6).Run(12 * 60)
+	half := func(upper bool) *foldtest.Store {
+		return s.Only(func(l fold.Labels) bool { return (l.Get("node") >= "n3") == upper })
+	}
+	n := thanos{t, program.OpenFor(t)}
+	running, sidecar := n.sidecar(serve(t, n.group, "lower", half(false), "global: {external_labels: {cluster: east, part: lower}}"))
+	serve(t, n.group, "upper", half(true), "")
+	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
+	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
+	url := n.query([]string{sidecar, gateway}, "--endpoint.info-timeout=1s")
+	folder := t.TempDir()
+	args := func(hours int) []string {
+		return []string{"--store.url=" + url, "--store.type=thanos", "--until=" + began.Add(time.Duration(hours)*time.Hour).Format(time.RFC3339)}
+	}
+	accepted(t, folder, 8, args(8)...)
+	p.Kill()
+	refused(t, folder, 8, "connection refused", args(12)...)
+	check(t, running.Wait(t.Context(), func() error { return n.found(url, 1) }))
+	refused(t, folder, 8, "3 of 6 nodes", args(12)...)
+	refused(t, folder, 8, "3 of 6 nodes", append(args(12), "--from="+began.Add(10*time.Hour).Format(time.RFC3339))...)
+	accepted(t, folder, 12, append(args(12), "--accept-gaps")...)
+}
+
+// TestDownsampled checks that hours of which a bucket has only downsampled blocks are refused.
+func TestDownsampled(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 6, 2).Run(4 * 24 * 60)
+	n := thanos{t, program.OpenFor(t)}
+	serve(t, n.group, "store", s, "").Group.Kill()
+	<-n.start("upload-blocks", "--path="+n.group.Path("store"), `--label=cluster="east"`).Ended()
+	raw, err := filepath.Glob(n.group.Path("bucket", "*"))
+	check(t, err)
+	p := n.start("downsample")
+	check(t, p.Wait(t.Context(), func() error {
+		all, err := filepath.Glob(n.group.Path("bucket", "*", "meta.json"))
+		if len(all) == len(raw) {
+			err = errors.New("no block is downsampled")
+		}
+		return err
+	}))
+	p.Stop()
+	for _, block := range raw { // they have expired
+		check(t, os.RemoveAll(block))
+	}
+	_, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
+	url := n.query([]string{gateway})
+	refused(t, t.TempDir(), 0, "more than three minutes apart", "--store.url="+url+"?max_source_resolution=5m")
+	refused(t, t.TempDir(), 0, "no boards", "--store.url="+url, "--store.type=thanos")
+}
