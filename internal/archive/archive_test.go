@@ -114,6 +114,17 @@ func TestParse(t *testing.T) {
 		{"run", "--folder=x", "--again"},
 		{"--folder=x", "--folder.format=xls"},
 		{"run", "--folder=x", "--web.max-requests=0"},
+		{"--s3.url=assets"},
+		{"--s3.url=s3://assets", "--s3.endpoint=ftp://x"},
+		{"--s3.url=s3://assets", "--s3.format=xls"},
+		{"--s3.url=s3://assets", "--s3.lookup=no"},
+		{"--http.url=assets"},
+		{"--http.url=http://x", "--http.format=xml"},
+		{"--http.url=http://x", "--http.token-file=y"},
+		{"--http.url=http://x", "--http.batch=0"},
+		{"--stdout=xml"},
+		{"--stdout=csv"},
+		{"--stdout=json", "--stdout.table=x"},
 	} {
 		if _, err := Parse(args); err == nil || !slices.ContainsFunc(args, func(arg string) bool {
 			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -68,10 +68,23 @@ func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	return newSink(o, formats, true), nil
 }
 
+// Validate checks the flags, if a bucket is set.
+func (c *S3) Validate() error {
+	if c.URL == "" {
+		return nil
+	}
+	if _, err := choose(c.Formats); err != nil {
+		return fmt.Errorf("--s3.format: %w", err)
+	}
+	_, err := newObjects(*c)
+	return err
+}
+
+// newObjects returns a bucket. It does not connect.
 func newObjects(c S3) (*objects, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
-		return nil, errors.New("must be a URL such as s3://bucket/prefix, without credentials")
+		return nil, errors.New("--s3.url must be a URL such as s3://bucket/prefix, without credentials")
 	}
 	endpoint := c.Endpoint
 	if !strings.Contains(endpoint, "://") {

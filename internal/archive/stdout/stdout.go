@@ -50,24 +50,33 @@ type Sink struct {
 	tables []table.Table
 }
 
+// Validate checks the flags, if a format is set.
+func (c *Config) Validate() error {
+	switch {
+	case c.Format == "":
+		return nil
+	case c.Format != "json" && c.Format != "csv":
+		return fmt.Errorf("--stdout=%s: must be json or csv", c.Format)
+	case c.Format == "csv" && c.Table == "":
+		return errors.New("--stdout=csv prints one table: set --stdout.table to one of " + strings.Join(names(), ", "))
+	case c.Table != "" && !slices.Contains(names(), c.Table):
+		return fmt.Errorf("--stdout.table=%s: must be one of %s", c.Table, strings.Join(names(), ", "))
+	}
+	return nil
+}
+
 // Open returns a sink that prints to a writer.
 func Open(c Config, w io.Writer) (*Sink, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	s := &Sink{out: bufio.NewWriter(w), tables: tables, filed: c.Memory}
-	if c.Table != "" {
-		i := slices.Index(names(), c.Table)
-		if i < 0 {
-			return nil, fmt.Errorf("--stdout.table=%s: must be one of %s", c.Table, strings.Join(names(), ", "))
-		}
+	if i := slices.Index(names(), c.Table); i >= 0 {
 		s.tables = tables[i : i+1]
 	}
-	switch {
-	case c.Format == "csv" && c.Table == "":
-		return nil, errors.New("csv prints one table: set --stdout.table to one of " + strings.Join(names(), ", "))
-	case c.Format == "csv":
+	if c.Format == "csv" {
 		s.csv = csv.NewWriter(s.out)
 		return s, s.csv.Write(header(s.tables[0]))
-	case c.Format != "json":
-		return nil, fmt.Errorf("unknown format %q: must be json or csv", c.Format)
 	}
 	return s, nil
 }

@@ -56,10 +56,10 @@ var formats = map[string]func(h *table.Hour, size int) ([]batch, error){"ndjson"
 
 // Open returns a sink. It does not connect.
 func Open(c Config) (*Sink, error) {
-	s := &Sink{config: c, split: formats[c.Format], manifest: c.Memory}
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	s := &Sink{config: c, split: formats[c.Format], manifest: c.Memory}
 	if _, err := s.token(); err != nil {
 		return nil, err
 	}
@@ -85,12 +85,16 @@ func Open(c Config) (*Sink, error) {
 	return s, nil
 }
 
-// validate checks the flags. Errors do not repeat the URL, since it may contain a password.
-func (c *Config) validate() error {
+// Validate checks the flags, if a URL is set. Errors do not repeat it, since it may contain a
+// password.
+func (c *Config) Validate() error {
+	if c.URL == "" {
+		return nil
+	}
 	at, err := url.Parse(c.URL)
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil:
-		return errors.New("must be a URL such as https://assets.example.com/gpus, without credentials")
+		return errors.New("--http.url must be a URL such as https://assets.example.com/gpus, without credentials")
 	case formats[c.Format] == nil:
 		return fmt.Errorf("--http.format=%s: must be ndjson or gpuid", c.Format)
 	case c.Batch < 1:
@@ -98,7 +102,7 @@ func (c *Config) validate() error {
 	case c.Timeout <= 0:
 		return errors.New("--http.timeout must be positive")
 	case c.TokenFile != "" && at.Scheme != "https" && !loopback(at.Hostname()):
-		return errors.New("must be https with --http.token-file: others could read the token")
+		return errors.New("--http.url must be https with --http.token-file: others could read the token")
 	}
 	return nil
 }
