@@ -236,10 +236,10 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return f.sink.Filed(ctx, cluster, hour)
 }
 
-// maxAbsence is how long the nodes of the last filed hour are expected.
+// maxAbsence is the time for which the nodes of the last filed hour are expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last hour before another one that is filed.
+// nodes returns the nodes of a cluster in the last filed hour before another one.
 func (f *filer) nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxAhead is how many hours are read at once when the past is filed. It saves a third of the
+	// maxAhead is the number of hours that are read at once when the past is filed. It saves a third of the
 	// processor time: the store finds the series once, and decodes its chunks once.
 	maxAhead = 6
 	// maxSequences is the number of sequences of a cluster: sinks may be at different hours.
@@ -36,7 +36,7 @@ type foldedHour struct {
 	err      error        // the first refusal of a shard
 }
 
-// nodesBefore returns the nodes of a cluster in the last hour before another one that a sink has.
+// nodesBefore returns the nodes of a cluster in the last hour before another one, from a sink.
 type nodesBefore func(ctx context.Context, cluster string, hour time.Time) ([]string, error)
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete.

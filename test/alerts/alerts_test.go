@@ -212,7 +212,7 @@ func TestRunbooks(t *testing.T) {
 }
 
 // TestRunbookIndex checks that the table of runbooks lists every alert with its severity. An alert
-// of two rules is listed with that of its first.
+// with two rules is listed once, with the severity of the first rule.
 func TestRunbookIndex(t *testing.T) {
 	text, err := os.ReadFile(runbooks + "/README.md")
 	if err != nil {

@@ -25,7 +25,7 @@ type decoder struct {
 	*scanner
 	// texts has each label name and value once.
 	texts map[string]string
-	// room is where the next samples go. Series share large slices of samples.
+	// room is the place for the next samples. Series share large slices of samples.
 	room []fold.Sample
 	last value
 }

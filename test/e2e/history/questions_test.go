@@ -89,8 +89,8 @@ func (p *tape) store(t *testing.T, f *fleet.Fleet) string {
 	return url
 }
 
-// evaluate lets the Prometheus of a cluster evaluate rules over its history from a minute on, and
-// store the results.
+// evaluate evaluates rules over the history of a cluster from a minute on, and stores the results in
+// its Prometheus.
 func (p *tape) evaluate(t *testing.T, s prometheus.Server, rules string, from int) {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "..", "dashboards", "rules", rules))

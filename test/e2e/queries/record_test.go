@@ -47,7 +47,7 @@ kube_pod_info{pod="a"} 1
 `,
 }
 
-// hours are rules with a sample at once, in place of those of dashboards/rules, which need an hour.
+// hours are rules that have samples at once. They replace the hourly rules of dashboards/rules.
 const hours = `groups:
 - name: hours
   interval: 1s
