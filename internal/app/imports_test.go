@@ -88,7 +88,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import only the standard library from outside this module.
-var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
+var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()

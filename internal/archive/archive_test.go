@@ -112,6 +112,9 @@ func TestParse(t *testing.T) {
 		{"--store.timeout=1"},
 		{"run", "--folder=x", "--until=2026-03-01"},
 		{"run", "--folder=x", "--again"},
+		{"once", "--folder=x", "--events.receive"},
+		{"run", "--stdout=json", "--events.receive"},
+		{"run", "--folder=x", "--events.token-file=token"},
 		{"--folder=x", "--folder.format=xls"},
 		{"run", "--folder=x", "--web.max-requests=0"},
 		{"--s3.url=assets"},
@@ -135,5 +138,23 @@ func TestParse(t *testing.T) {
 	}
 	if _, err := Parse([]string{"--again"}); err == nil || !strings.Contains(err.Error(), "--folder") {
 		t.Errorf("error without a sink is %v, want an error with --folder", err)
+	}
+}
+
+// TestEventSinks checks that events are filed in the sinks that keep them, and that no other sink is
+// opened a second time.
+func TestEventSinks(t *testing.T) {
+	c, err := Parse([]string{
+		"run", "--events.receive", "--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range eventDestinations(&c) {
+		names = append(names, d.Name)
+	}
+	if want := []string{"folder", "s3", "postgres", "mysql"}; !slices.Equal(names, want) || len(keepers) != len(want) {
+		t.Errorf("events are filed in %q, want %q", names, want)
 	}
 }

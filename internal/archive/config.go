@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,8 @@ func (c *Config) validate() error {
 		return errors.New("--again is not for run: use once")
 	case c.Events.Receive && !c.Run:
 		return errors.New("--events.receive requires run")
+	case c.Events.Receive && len(eventDestinations(c)) == 0:
+		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
 	}
 	return nil
 }

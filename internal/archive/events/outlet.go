@@ -12,10 +12,8 @@ import (
 type outlet struct {
 	Destination
 	log  *slog.Logger
-	sink Sink // nil while it is not open
-	// cannot is set for a sink that cannot keep events.
-	cannot bool
-	said   string // the failure that was logged
+	sink Sink   // nil while it is not open
+	said string // the failure that was logged
 }
 
 // append adds rows to the sink. The first of several equal failures is logged.
@@ -37,17 +35,12 @@ func (o *outlet) append(ctx context.Context, t table.Table, rows [][]any) error 
 }
 
 func (o *outlet) try(ctx context.Context, t table.Table, rows [][]any) error {
-	if o.cannot {
-		return nil
-	}
 	if o.sink == nil {
 		sink, err := o.Open(ctx)
 		if err != nil {
 			return err
 		}
-		if o.sink, o.cannot = sink, sink == nil; o.cannot {
-			return nil
-		}
+		o.sink = sink
 	}
 	return o.sink.Append(ctx, t, rows)
 }

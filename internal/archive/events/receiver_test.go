@@ -208,25 +208,6 @@ func TestSinkFails(t *testing.T) {
 	}
 }
 
-// TestCannotKeep checks that a sink that cannot keep events is left out, but is not the only one.
-func TestCannotKeep(t *testing.T) {
-	m, opened := &memory{}, 0
-	cannot := events.Destination{Name: "cannot", Open: func(context.Context) (events.Sink, error) { opened++; return nil, nil }}
-	r := events.New(events.Config{}, []events.Destination{cannot, m.destination("m")}, slog.New(slog.DiscardHandler))
-	for range 2 {
-		if w := post(r, target, phase); w.Code != http.StatusOK {
-			t.Errorf("status %d", w.Code)
-		}
-	}
-	if len(m.rows["events"]) != 2 || opened != 1 {
-		t.Errorf("rows are %v, the other sink was opened %d times", m.rows, opened)
-	}
-	alone := events.New(events.Config{}, []events.Destination{cannot}, slog.New(slog.DiscardHandler))
-	if w := post(alone, target, phase); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("status %d without a sink that keeps events", w.Code)
-	}
-}
-
 // TestConfig checks that a token alone is an error.
 func TestConfig(t *testing.T) {
 	for args, valid := range map[string]bool{"": true, "--events.receive": true, "--events.receive --events.token-file=t": true, "--events.token-file=t": false} {

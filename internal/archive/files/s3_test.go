@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"bytes"
 	"crypto/md5"
 	"encoding/hex"
 	"errors"
@@ -63,6 +64,19 @@ func tag(content string) string {
 	return `"` + hex.EncodeToString(sum[:]) + `"`
 }
 
+// joined returns the content of a body in chunks, each after a line with its size and signature.
+func joined(body []byte) (content []byte, err error) {
+	for {
+		head, rest, _ := bytes.Cut(body, []byte("\r\n"))
+		var size int
+		if _, err := fmt.Sscanf(string(head), "%x;", &size); err != nil || size == 0 {
+			return content, err
+		}
+		content = append(content, rest[:size]...)
+		body = bytes.TrimPrefix(rest[size:], []byte("\r\n"))
+	}
+}
+
 func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,10 +90,8 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 	case r.Method == http.MethodPut:
 		body, err := io.ReadAll(r.Body)
-		if _, chunk, streamed := strings.Cut(string(body), "\r\n"); streamed && strings.Contains(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING") {
-			var size int
-			_, err = fmt.Sscanf(r.Header.Get("X-Amz-Decoded-Content-Length"), "%d", &size)
-			body = []byte(chunk[:size])
+		if err == nil && strings.Contains(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING") {
+			body, err = joined(body)
 		}
 		s.puts++
 		status := s.fail(s.puts)
@@ -120,6 +132,36 @@ func TestSameAsFolder(t *testing.T) {
 	want := make(map[string]string)
 	for name, content := range tree(t, dir) {
 		if name != ".lock" {
+			want["/assets/fleet/"+name] = content
+		}
+	}
+	if diff := cmp.Diff(want, s.objects); diff != "" {
+		t.Errorf("objects (-folder +bucket):\n%s", diff)
+	}
+}
+
+// TestEventWriters checks that programs that add events to the same files at the same time lose none,
+// and that a bucket has the files of a folder.
+func TestEventWriters(t *testing.T) {
+	dir, s := t.TempDir(), newS3(t)
+	folder, err := files.OpenEvents(dir, []string{"parquet"})
+	check(t, err)
+	defer folder.Close()
+	events := sinktest.Events()
+	var group errgroup.Group
+	for _, of := range table.Appended {
+		check(t, folder.Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, events)))
+		for i := range events {
+			sink := s.open(t)
+			group.Go(func() error {
+				return sink.Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, append(events[i:i+1:i+1], events[:i]...)))
+			})
+		}
+	}
+	check(t, group.Wait())
+	want := make(map[string]string)
+	for name, content := range tree(t, dir) {
+		if name != ".events.lock" {
 			want["/assets/fleet/"+name] = content
 		}
 	}

@@ -218,7 +218,7 @@ func newPods(t *testing.T) *pods {
 	dir := t.TempDir()
 	w := &pods{
 		Cluster: c, t: t, binary: filepath.Join(dir, "gpuledger-reconciler"), kubeconfig: filepath.Join(dir, "kubeconfig"),
-		uids: make(map[string]string), began: time.Now().Truncate(time.Second),
+		uids: make(map[string]string),
 	}
 	check(t, program.Build(t.Context(), dir, "gpuledger-reconciler"))
 	check(t, cluster.WriteKubeconfig(w.kubeconfig, c.Admin))
@@ -241,8 +241,10 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
+// create creates pods. The times in their status begin now.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
+	w.began = time.Now().Truncate(time.Second)
 	for _, name := range names {
 		owners := []metav1.OwnerReference{*metav1.NewControllerRef(w.job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		p, err := w.Client.CoreV1().Pods(team).Create(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}, Spec: trains()}, metav1.CreateOptions{})

@@ -4,6 +4,7 @@ package archive_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 var update = flag.Bool("update", false, "write the answers into docs/archive.md")
@@ -133,6 +135,22 @@ func fileExample(t *testing.T, sink sinktest.Sink) {
 	check(t, sink.Correct(t.Context(), h))
 }
 
+// eventsOfExample returns the events of a pod of the example.
+func eventsOfExample() []event.Event {
+	of := func(minutes int, node, kind, id, details string) event.Event {
+		return event.Event{
+			Kind: kind, ID: "pod-gpu-2/" + id, At: november.Add(time.Duration(minutes) * time.Minute), Node: node,
+			Namespace: "vision", Pod: "train-gpu-2", PodUID: "pod-gpu-2", OwnerKind: "Job", OwnerName: "train-0", Details: json.RawMessage(details),
+		}
+	}
+	return []event.Event{
+		of(8*60, "", "phase", "phase/Pending", `{"from":"","reason":"","to":"Pending"}`),
+		of(8*60+3, "gpu-2", "phase", "phase/Running", `{"from":"Pending","reason":"","to":"Running"}`),
+		of(15*60+59, "gpu-2", "failure", "failure/main/139/2026-11-01T15:59:00Z", `{"container":"main","exit_code":139,"reason":"Error","restarts":0,"signal":0}`),
+		of(16*60, "gpu-2", "deleted", "deleted", ""),
+	}
+}
+
 // question is a documented statement with its answer.
 type question struct {
 	text, title, sql string
@@ -217,6 +235,9 @@ func TestQuestions(t *testing.T) {
 		sink, err := kind.sink(t.Context(), url)
 		check(t, err)
 		fileExample(t, sink)
+		for _, of := range table.Appended {
+			check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", eventsOfExample())))
+		}
 		check(t, sink.Close())
 		for i, q := range documented {
 			got := db.rows(t, q.sql)
