@@ -102,7 +102,7 @@ func TestHTTP(t *testing.T) {
 	r := &rowReceiver{batches: make(map[string]string)}
 	target := httptest.NewServer(r)
 	defer target.Close()
-	binary, folder := binary(t), t.TempDir()
+	binary, folder := binary(), t.TempDir()
 	args := []string{"--store.url=" + server.URL(), "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
 	for range *kills {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(700))*time.Millisecond)
