@@ -231,7 +231,7 @@ bench-queries: ## time the history queries over 90 days of 8,000 GPUs on two pro
 
 .PHONY: bench-archive
 bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
-	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
+	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -78,7 +78,7 @@ type archive struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	found, failed atomic.Bool // a cluster was found; an hour was refused, or a sink failed
+	found, failed atomic.Bool // an hour is filed; an hour was refused, or a sink failed
 
 	// turn has room for one reader: hours take much memory while they are read.
 	turn      chan struct{}

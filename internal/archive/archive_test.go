@@ -33,6 +33,14 @@ func TestGates(t *testing.T) {
 		{"complete", func(*coverage) {}, ""},
 		{"nothing after the hour", func(c *coverage) { c.sampledAfter = false }, "no samples after"},
 		{"a cluster that is gone", func(c *coverage) { c.sampledAfter, c.now = false, noon.Add(50*time.Hour) }, ""},
+		{"a cluster that was gone before", func(c *coverage) {
+			silence(c, "a", "b", "c")
+			c.sampledAfter, c.now = false, noon.Add(50*time.Hour)
+		}, errGone.Error()},
+		{"a cluster whose scrapes fail", func(c *coverage) {
+			silence(c, "a", "b", "c")
+			c.sampledAfter, c.now, c.targets = false, noon.Add(50*time.Hour), []string{"a", "b", "c"}
+		}, ""},
 		{"downsampled", func(c *coverage) { c.near, c.far = 10, 100 }, "raw data"},
 		{"a node is silent", func(c *coverage) { silence(c, "a") }, ""},
 		{"the only node is silent", func(c *coverage) { silence(c, "a", "b", "c"); c.before = []string{"a"} }, "1 of 1 nodes"},
@@ -53,6 +61,9 @@ func TestGates(t *testing.T) {
 			_, err := c.check()
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want an error with %q", err, tt.want)
+			}
+			if errors.Is(err, errGone) {
+				return
 			}
 			if err != nil && !errors.As(err, new(*refusal)) {
 				t.Errorf("error %v is not a refusal", err)

@@ -160,7 +160,6 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 		return nil, err
 	}
 	for _, cluster := range found {
-		f.found.Store(true)
 		if hour.After(f.seen[cluster]) {
 			f.seen[cluster] = hour
 		}
@@ -200,6 +199,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	}
 	began := time.Now()
 	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
+	if errors.Is(err, errGone) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -223,6 +225,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 
 // has records that an hour is filed.
 func (f *filer) has(cluster string, hour time.Time) {
+	f.found.Store(true)
 	if hour.After(f.newest[cluster]) {
 		f.newest[cluster] = hour
 		f.metrics.newest.WithLabelValues(cluster, f.name).Set(float64(hour.Add(time.Hour).Unix()))

@@ -24,6 +24,9 @@ func refused(err error) error {
 	return err
 }
 
+// errGone means that a cluster has no samples in an hour, and none after it: the hour is not filed.
+var errGone = errors.New("the cluster has no samples in the hour and after it")
+
 // The reasons of refusals, besides those of the packages fold and store.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
@@ -70,11 +73,14 @@ func (c *coverage) add(series []fold.Series) {
 	}
 }
 
-// check returns the silent nodes of an hour, and a refusal if its record may be incomplete.
+// check returns the silent nodes of an hour. The error is a refusal if its record may be incomplete,
+// or errGone.
 func (c *coverage) check() (silent []string, err error) {
 	switch {
 	case !c.sampledAfter && c.now.Sub(c.start) < maxLag:
 		return nil, &refusal{errLagging}
+	case !c.sampledAfter && len(c.nodes)+len(c.targets) == 0:
+		return nil, errGone
 	case c.far > c.near: // some are near in downsampled data, too: those beside restarts of counters
 		return nil, &refusal{errDownsampled}
 	}

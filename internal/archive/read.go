@@ -39,7 +39,7 @@ type foldedHour struct {
 // nodesBefore returns the nodes of a cluster in the last hour before another one, from a sink.
 type nodesBefore func(ctx context.Context, cluster string, hour time.Time) ([]string, error)
 
-// read reads and folds an hour. The error is a refusal if the samples may be incomplete.
+// read reads and folds an hour. The error is a refusal if the samples may be incomplete, or errGone.
 func (a *archive) read(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (h table.Hour, err error) {
 	s := a.sequence(cluster, hour)
 	if len(s.ahead) == 0 {

@@ -1,6 +1,5 @@
 // History writes the record of a fleet as Prometheus blocks, for measurements. Every GPU is scraped
-// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps
-// places
+// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps places
 // with another. The blocks have the final size of a Prometheus with this retention, a tenth of it.
 //
 // Placements, pods and results of rules cover the whole time. Counters cover the whole fleet in the
@@ -36,7 +35,6 @@ const (
 	day         = 24 * 60 // minutes
 	blockDays   = 9
 	perChunk    = 120 // samples, as Prometheus has it
-	curves      = 64
 	gpusPerNode = 8
 )
 
@@ -44,9 +42,11 @@ func main() {
 	out := flag.String("out", "", "new `directory` for the blocks")
 	gpus := flag.Int("gpus", 8000, "`number` of GPUs")
 	days := flag.Int("days", 90, "`number` of days")
+	counters := flag.Int("counters", 3, "`number` of last days with counters of the whole fleet")
+	curves := flag.Int("curves", 64, "`number` of different curves of counters")
 	flag.IntVar(&clusters, "clusters", clusters, "`number` of clusters")
 	flag.Parse()
-	f := fleet{gpus: *gpus, days: *days, end: time.Now().Truncate(24 * time.Hour)}
+	f := fleet{gpus: *gpus, days: *days, counters: *counters, curves: *curves, end: time.Now().Truncate(24 * time.Hour)}
 	var samples uint64
 	sizes := make(map[string]size)
 	for first := 0; first < f.days; first += blockDays {
@@ -70,6 +70,8 @@ type size struct{ samples, bytes uint64 }
 // fleet is the simulated fleet.
 type fleet struct {
 	gpus, days int
+	counters   int // last days with counters of the whole fleet
+	curves     int
 	end        time.Time // midnight, UTC
 }
 

@@ -43,12 +43,12 @@ func (f *fleet) counted(node int) int {
 	if node%10 == 0 {
 		return 0
 	}
-	return max(0, f.days-3)
+	return max(0, f.days-f.counters)
 }
 
 func (b *block) addGPU(gpu int) {
 	before, after, moved := b.places(gpu)
-	hours := shape{kind: "hour", curve: gpu % curves, to: b.days * day, every: 15}
+	hours := shape{kind: "hour", curve: gpu % b.curves, to: b.days * day, every: 15}
 	for _, of := range []string{"energy", "unattributed_energy"} {
 		b.add("gpuledger:board_"+of+"_joules:increase1h", hours, "cluster", cluster(before.node), "UUID", uuid(gpu), "serial", serial(gpu))
 	}
@@ -82,7 +82,7 @@ func (b *block) addGPU(gpu int) {
 func (b *block) addBoard(gpu, from, to int, board []string) {
 	constant := shape{kind: "one", from: from, to: to, every: 1}
 	with := func(labels ...string) []string { return append(labels, board...) }
-	b.add("gpuledger_board_energy_joules_total", shape{kind: "board", curve: gpu % curves, from: from, to: to, every: 1}, board...)
+	b.add("gpuledger_board_energy_joules_total", shape{kind: "board", curve: gpu % b.curves, from: from, to: to, every: 1}, board...)
 	for _, reason := range []string{"gap", "host", "idle", "unknown", "unmapped"} {
 		b.add("gpuledger_board_unattributed_energy_joules_total", constant, with("reason", reason)...)
 	}
@@ -103,7 +103,7 @@ func (b *block) addAllocation(gpu, node, d int) {
 	}
 	record := append([]string{"serial", serial(gpu), "chassis_serial", chassis(node), "job", "gpuledger-record"}, pod...)
 	of := func(kind string, curve int) shape {
-		return shape{kind: kind, curve: (gpu + curve) % curves, from: from, to: to, every: 1}
+		return shape{kind: kind, curve: (gpu + curve) % b.curves, from: from, to: to, every: 1}
 	}
 	b.add("gpuledger_allocation_energy_joules_total", of("joules", 0), record...)
 	b.add("gpuledger_allocation_exclusive_energy_joules_total", of("joules", 0), record...)
@@ -117,7 +117,7 @@ func (b *block) addAllocation(gpu, node, d int) {
 // addHours adds the rules of the pod of a day on a GPU.
 func (b *block) addHours(gpu, node, d int) {
 	for i, of := range hourly {
-		b.add("gpuledger:allocation_"+of+":increase1h", shape{kind: "hour", curve: (gpu + i) % curves, from: d*day + 60, to: (d+1)*day + 60, every: 15},
+		b.add("gpuledger:allocation_"+of+":increase1h", shape{kind: "hour", curve: (gpu + i) % b.curves, from: d*day + 60, to: (d+1)*day + 60, every: 15},
 			"cluster", cluster(node), "UUID", uuid(gpu), "serial", serial(gpu),
 			"namespace", namespace(node), "pod", workload(node, d)+"-"+strconv.Itoa(node), "pod_uid", podUID(node, d))
 	}

@@ -31,8 +31,9 @@ var (
 // historyEnv has the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// benchHours is the number of hours to file. The last hour of the history has no samples after it.
-func benchHours() int { return *benchDays*24 - 1 }
+// newerDays are the days of the history after those that are filed. The archive reads the last two
+// days differently.
+const newerDays = 3
 
 // What the figures may be.
 const (
@@ -50,7 +51,7 @@ func TestCost(t *testing.T) {
 	server, store := history(t, group)
 	url, db := startPostgres(t).create(t, "gpuledger")
 	folder := t.TempDir()
-	fmt.Printf("%d GPUs, %d hours\n\n| sink | processor time per hour of data: archive | store | sink | memory of the archive | bytes per GPU and year |\n|---|---|---|---|---|---|\n", *benchGPUs, benchHours())
+	fmt.Printf("%d GPUs, %d hours\n\n| sink | processor time per hour of data: archive | store | sink | memory of the archive | bytes per GPU and year |\n|---|---|---|---|---|---|\n", *benchGPUs, *benchDays*24)
 	for _, s := range []struct {
 		name string
 		args []string
@@ -77,7 +78,7 @@ func TestCost(t *testing.T) {
 type cost struct{ archive, store, sink time.Duration }
 
 func (c cost) print(t *testing.T, name string, resident float64, bytes int64) {
-	hours := float64(benchHours())
+	hours := float64(*benchDays * 24)
 	per := func(d time.Duration) float64 { return d.Seconds() / hours }
 	fmt.Printf("| %s | %.3f s | %.3f s | %.3f s | %.0f MiB | %.0f |\n", name, per(c.archive), per(c.store), per(c.sink), resident,
 		float64(bytes)/hours/float64(*benchGPUs)*24*365)
@@ -94,8 +95,9 @@ func history(t *testing.T, group *program.Group) (string, procfs.Proc) {
 	programs, err := prometheus.FromEnv()
 	check(t, err)
 	s := prometheus.Server{Programs: programs, Group: group, Name: "history", Address: program.AddressFor(t), Flags: []string{"--storage.tsdb.retention.time=10y"}}
+	gpus, days := strconv.Itoa(*benchGPUs), strconv.Itoa(*benchDays+newerDays)
 	write := exec.CommandContext(t.Context(), filepath.Join(os.Getenv(historyEnv), "history"),
-		"--out="+group.Path(s.Name), "--clusters=1", fmt.Sprintf("--gpus=%d", *benchGPUs), fmt.Sprintf("--days=%d", *benchDays))
+		"--out="+group.Path(s.Name), "--clusters=1", "--gpus="+gpus, "--curves="+gpus, "--days="+days, "--counters="+days)
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -149,9 +151,9 @@ func postgresTime(t *testing.T, db query) time.Duration {
 // backfill files all days, and returns the resources that the archive used.
 func backfill(t *testing.T, binary string, args ...string) *syscall.Rusage {
 	t.Helper()
-	end := time.Now().UTC().Truncate(24 * time.Hour).Add(-time.Hour)
+	end := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -newerDays)
 	run := exec.CommandContext(t.Context(), binary, append([]string{
-		"once", "--log.level=warn", "--from=" + end.Add(-time.Duration(benchHours())*time.Hour).Format(time.RFC3339), "--until=" + end.Format(time.RFC3339),
+		"once", "--log.level=warn", "--from=" + end.AddDate(0, 0, -*benchDays).Format(time.RFC3339), "--until=" + end.Format(time.RFC3339),
 	}, args...)...)
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

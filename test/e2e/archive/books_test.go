@@ -1,0 +1,180 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+const (
+	// tick is the interval of the exporters and of the scrapes, which stand for a minute each.
+	tick = 250 * time.Millisecond
+	// ticks are two hours and a half. They begin at half past.
+	ticks = 150
+)
+
+// books are a real exporter on a simulated node, its record on an accelerated clock, and its books
+// at the last scrape of each boot.
+type books struct {
+	*testing.T
+	fleet   *fleet.Fleet
+	node    fleet.Node
+	program *program.Program
+	name    string
+	began   time.Time // of the scrapes, in real time
+	record  *foldtest.Store
+	// latest are the counters at the last scrape of this boot, filed those of earlier boots, by
+	// metric and account.
+	latest, filed map[string]int64
+}
+
+// at returns a moment of the accelerated clock.
+func (b *books) at(real time.Time) time.Time {
+	return began.Add(30*time.Minute + time.Duration(float64(real.Sub(b.began))*float64(time.Minute)/float64(tick))).Truncate(time.Millisecond)
+}
+
+func (b *books) boot() {
+	b.Helper()
+	var err error
+	b.program, err = b.fleet.Boot(b.Context(), b.node)
+	check(b.T, err)
+}
+
+// reboot cuts the power of the node, which ends its books, and boots it.
+func (b *books) reboot() {
+	b.program.Kill()
+	for account, n := range b.latest {
+		b.filed[account] += n
+	}
+	clear(b.latest)
+	b.node.Machine.Boot++
+	b.boot()
+}
+
+// scrape adds the record of the node.
+func (b *books) scrape() {
+	ctx, cancel := context.WithTimeout(b.Context(), 5*time.Second)
+	defer cancel()
+	now := time.Now()
+	page, err := exposition.Scrape(ctx, "http://"+b.node.Address+"/metrics/record")
+	b.record.Add(b.at(now), map[bool]float64{true: 1}[err == nil], "up", "cluster", "east", "job", "gpuledger-record", "node", b.name)
+	if err != nil {
+		return
+	}
+	for metric, family := range page {
+		for _, m := range family.Metric {
+			labels, value := exposition.Labels(m), exposition.Value(m)
+			if strings.HasSuffix(metric, "_created_timestamp_seconds") {
+				value = float64(b.at(time.UnixMicro(int64(value*1e6))).UnixMilli()) / 1000
+			}
+			var pairs []string
+			labels["cluster"], labels["node"] = "east", b.name
+			for name, text := range labels {
+				pairs = append(pairs, name, text)
+			}
+			b.record.Add(b.at(now), value, metric, pairs...)
+			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
+				b.latest[account] = max(b.latest[account], int64(math.Round(value*1000)))
+			}
+		}
+	}
+}
+
+// sums returns the sums of the books by metric and account, without those that are zero.
+func sums(all []*books) map[string]int64 {
+	found := make(map[string]int64)
+	for _, b := range all {
+		for _, counters := range []map[string]int64{b.filed, b.latest} {
+			for account, n := range counters {
+				if n != 0 {
+					found[account] += n
+				}
+			}
+		}
+	}
+	return found
+}
+
+// TestBooks checks that a database has what the exporters counted, to the millijoule and
+// millisecond, for everything that was scraped: from real exporters on simulated nodes by a real
+// Prometheus and Thanos. A node loses its power twice, and the other one is not scraped for a while.
+func TestBooks(t *testing.T) {
+	f := fleet.OpenFor(t)
+	record := foldtest.NewStore()
+	var all []*books
+	for i := range 2 {
+		n := fleet.Node{
+			Scenario: "churn", Machine: simnode.Machine{Number: i}, Address: program.AddressFor(t),
+			Flags: []string{"--tick=" + tick.String(), "--retention=2s"},
+		}
+		sc, err := n.Simulated()
+		check(t, err)
+		b := &books{T: t, fleet: f, node: n, name: sc.Node, record: record, latest: make(map[string]int64), filed: make(map[string]int64)}
+		b.boot()
+		all = append(all, b)
+	}
+	start := time.Now()
+	for i := range ticks {
+		for j, b := range all {
+			b.began = start
+			switch {
+			case j == 0 && (i == 40 || i == 90):
+				b.reboot()
+			case j == 1 && i > 50 && i < 70:
+				continue // no scrapes
+			}
+			b.scrape()
+		}
+		<-time.After(time.Until(start.Add(time.Duration(i+1) * tick)))
+	}
+
+	server := serve(t, f.Group, "store", record, "global: {external_labels: {replica: a}}")
+	n := thanos{t, f.Group}
+	_, sidecar := n.sidecar(server)
+	url, db := startPostgres(t).create(t, "gpuledger")
+	folder := t.TempDir()
+	if out, err := once(t.Context(), binary(), folder, "--store.type=thanos", "--store.url="+n.query([]string{sidecar}, "--query.replica-label=replica"), "--postgres.url="+url); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := make(map[string]int64)
+	add := func(metric, sql string) {
+		for _, line := range db.rows(t, sql) {
+			fields := strings.Split(line, " | ")
+			sum, err := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+			check(t, err)
+			got[strings.Join(append([]string{metric}, fields[:len(fields)-1]...), " ")] += sum
+		}
+	}
+	add("gpuledger_board_energy_joules_total", "select uuid, '', '', sum(energy_mj) from gpu_hours group by uuid")
+	add("gpuledger_board_unattributed_energy_joules_total", "select uuid, '', reason, sum(energy_mj) from charges where reason <> '' and reason <> 'unrecorded' group by uuid, reason")
+	for metric, column := range map[string]string{
+		"gpuledger_allocation_energy_joules_total": "energy_mj", "gpuledger_allocation_exclusive_energy_joules_total": "exclusive_mj",
+		"gpuledger_allocation_idle_energy_joules_total": "idle_mj", "gpuledger_allocation_seconds_total": "held_ms",
+		"gpuledger_allocation_gpu_seconds_total": "gpu_ms", "gpuledger_allocation_active_seconds_total": "active_ms",
+	} {
+		add(metric, "select uuid, pod_uid, '', sum("+column+") from charges where pod_uid <> '' group by uuid, pod_uid having sum("+column+") > 0")
+	}
+	want := sums(all)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sums (-exporters' books +database):\n%s", diff)
+	}
+	pods := slices.DeleteFunc(db.rows(t, "select distinct pod_uid from charges"), func(uid string) bool { return uid == "" })
+	if len(pods) < 10 || len(want) < 100 {
+		t.Errorf("%d pods, %d accounts: the test needs more", len(pods), len(want))
+	}
+	t.Logf("%d pods, %d accounts", len(pods), len(want))
+}
