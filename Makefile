@@ -247,7 +247,7 @@ image-test: ## build the images and run them; needs root, installs buildah, runc
 	@test/e2e/image/run
 
 .PHONY: bench
-bench: ## measure the cost of the page and the tick; takes minutes
+bench: exporter simnode ## measure the memory and the cost of the page and the tick; takes minutes
 	@go run ./test/cost
 	@echo "The page of DCGM's fields:"
 	@go test -run='^$$' -bench=Fields -benchmem ./collector | grep ^Benchmark

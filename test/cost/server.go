@@ -31,9 +31,10 @@ import (
 type page string
 
 const (
-	ours   page = "gpuledger"
-	plain  page = "plain registry"
-	static page = "static"
+	ours      page = "gpuledger"
+	plain     page = "plain registry"
+	constants page = "constant metrics"
+	static    page = "static"
 )
 
 // usage is the use of a process since its start.
@@ -103,10 +104,62 @@ func newHandler(as page, s size) http.Handler {
 	case plain:
 		register(registry, c)
 		return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	case constants:
+		registry.MustRegister(newConstants(c))
 	case static:
 		return serveBytes(serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Main(c))
 	}
-	return serve.NewMetrics(registry, slog.New(slog.DiscardHandler)).Main(c)
+	metrics := serve.NewMetrics(registry, slog.New(slog.DiscardHandler))
+	if as == constants {
+		return metrics.Main()
+	}
+	return metrics.Main(c)
+}
+
+// constantMetrics are the same series as constant metrics, created at every scrape from descriptors
+// and label values that were created once. The responses are shared like ours.
+type constantMetrics []constant
+
+type constant struct {
+	desc   *prometheus.Desc
+	kind   prometheus.ValueType
+	value  float64
+	labels []string
+}
+
+func newConstants(c *collector.Collector) constantMetrics {
+	families, done, _ := c.Gather()
+	defer done()
+	var all constantMetrics
+	for _, f := range families {
+		names, _ := labels(f.Metric[0])
+		desc := prometheus.NewDesc(f.GetName(), f.GetHelp(), names, nil)
+		for _, m := range f.Metric {
+			_, values := labels(m)
+			k := constant{desc, prometheus.GaugeValue, m.GetGauge().GetValue(), values}
+			if m.Counter != nil {
+				k.kind, k.value = prometheus.CounterValue, m.GetCounter().GetValue()
+			}
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Describe implements [prometheus.Collector].
+func (all constantMetrics) Describe(ch chan<- *prometheus.Desc) {
+	for i, k := range all {
+		if i == 0 || all[i-1].desc != k.desc {
+			ch <- k.desc
+		}
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (all constantMetrics) Collect(ch chan<- prometheus.Metric) {
+	for _, k := range all {
+		ch <- prometheus.MustNewConstMetric(k.desc, k.kind, k.value, k.labels...)
+	}
 }
 
 // register registers the same series in the usual way: as vectors of counters and gauges that are

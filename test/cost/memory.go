@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/markdown"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// memory measures the resident memory of the exporter on simulated nodes. It needs the programs in
+// bin.
+func memory(ctx context.Context, out *strings.Builder) error {
+	t := markdown.NewTable("node of 8 GPUs", "resident", "program file and libraries", "anonymous", "Go heap in use")
+	for _, n := range []struct {
+		name string
+		args []string
+	}{
+		{"quiet", []string{"--scenario=idle"}},
+		{"4 pods on 7 of them", []string{"--scenario=dgx-h100"}},
+		{"quiet, with a DCGM host engine", []string{"--scenario=idle", "--dcgm"}},
+	} {
+		r, err := resident(ctx, n.args)
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.name, err)
+		}
+		t.Add(n.name, mebibytes(r.all), mebibytes(r.file), mebibytes(r.anonymous), mebibytes(r.heap))
+	}
+	out.WriteString(t.String())
+	return nil
+}
+
+// residence is the resident memory of a process, in bytes.
+type residence struct{ all, file, anonymous, heap uint64 }
+
+const (
+	// scrapesFirst and scrapeInterval give the exporter half a minute and both pages to serve.
+	scrapesFirst   = 15
+	scrapeInterval = 2 * time.Second
+)
+
+// resident starts a node, and measures the exporter after some scrapes.
+func resident(ctx context.Context, args []string) (r residence, err error) {
+	g, err := program.Open("cost")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	exporter := g.Path("gpuledger")
+	if err := install("bin/gpuledger", exporter); err != nil {
+		return r, err
+	}
+	address, err := program.FreeAddress()
+	if err != nil {
+		return r, err
+	}
+	p, err := g.Start("simnode", "bin/simnode", append(args, "--exporter="+exporter, "--web.listen-address="+address)...)
+	if err != nil {
+		return r, err
+	}
+	if err := p.Ready(ctx, "http://"+address+"/-/ready"); err != nil {
+		return r, err
+	}
+	var heap float64
+	for range scrapesFirst {
+		<-time.After(scrapeInterval)
+		for _, path := range []string{"/metrics", "/metrics/record"} {
+			families, err := exposition.Scrape(ctx, "http://"+address+path)
+			if err != nil {
+				return r, err
+			}
+			if f := families["go_memstats_heap_inuse_bytes"]; f != nil {
+				heap = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+	}
+	status, err := statusOf(exporter)
+	return residence{status.VmRSS, status.RssFile, status.RssAnon, uint64(heap)}, err
+}
+
+// install copies a program as a container runtime unpacks it. The kernel maps the pages of a file
+// in the units in which they were written: a program right after its link would be mapped as a
+// whole.
+func install(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("%w (make exporter simnode builds it)", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 32<<10))
+	return errors.Join(err, out.Close())
+}
+
+// statusOf returns the status of the process that runs a program.
+func statusOf(path string) (procfs.ProcStatus, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return procfs.ProcStatus{}, err
+	}
+	for _, p := range all {
+		if exe, err := p.Executable(); err == nil && exe == filepath.Clean(path) {
+			return p.NewStatus()
+		}
+	}
+	return procfs.ProcStatus{}, fmt.Errorf("%s is not running", path)
+}
+
+func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
