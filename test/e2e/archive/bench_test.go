@@ -31,7 +31,7 @@ var (
 // historyEnv has the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays are the days of the history after those that are filed. The archive reads the last two
+// newerDays are the days of the history after the filed ones. The archive reads the last two
 // days differently.
 const newerDays = 3
 

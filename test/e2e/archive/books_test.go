@@ -42,9 +42,9 @@ type books struct {
 	latest, filed map[string]int64
 }
 
-// at returns a moment of the accelerated clock.
-func (b *books) at(real time.Time) time.Time {
-	return began.Add(30*time.Minute + time.Duration(float64(real.Sub(b.began))*float64(time.Minute)/float64(tick))).Truncate(time.Millisecond)
+// at returns the accelerated clock at a moment of the real one.
+func (b *books) at(moment time.Time) time.Time {
+	return began.Add(30*time.Minute + time.Duration(float64(moment.Sub(b.began))*float64(time.Minute)/float64(tick))).Truncate(time.Millisecond)
 }
 
 func (b *books) boot() {
@@ -94,7 +94,7 @@ func (b *books) scrape() {
 	}
 }
 
-// sums returns the sums of the books by metric and account, without those that are zero.
+// sums returns the sums of the books by metric and account, without zeros.
 func sums(all []*books) map[string]int64 {
 	found := make(map[string]int64)
 	for _, b := range all {
