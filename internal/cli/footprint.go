@@ -2,13 +2,8 @@ package cli
 
 import (
 	"os"
-	"reflect"
 	"runtime"
 	"runtime/debug"
-	"time"
-
-	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // The growth of the heap between two garbage collections, in percent of the live heap. Go's
@@ -29,42 +24,13 @@ const (
 // with 224 processors, and each would collect garbage and delay the workload.
 const processors = 2
 
-// startup is the time after which a program has run the code that it needs only at its start.
-const startup = 10 * time.Second
-
 // LimitFootprint reduces the memory and processors of a program on a node that belongs to
-// others. It sets the heap growth and GOMAXPROCS unless $GOGC and $GOMAXPROCS are set, and
-// releases the code of the start after a while.
+// others. It sets the heap growth and GOMAXPROCS unless $GOGC and $GOMAXPROCS are set.
 func LimitFootprint(growth int) {
-	time.AfterFunc(startup, func() { ReleaseCode() })
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(growth)
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(min(processors, runtime.GOMAXPROCS(0)))
 	}
-}
-
-// ReleaseCode unmaps the pages of the program's code and returns their number of bytes, 0 if the
-// code was not found. Pages in use are mapped again at their next use, from the page cache: code
-// that ran only at the start, a quarter of it, no longer counts as resident.
-func ReleaseCode() uintptr {
-	self, err := procfs.Self()
-	if err != nil {
-		return 0
-	}
-	maps, err := self.ProcMaps()
-	if err != nil {
-		return 0
-	}
-	here := reflect.ValueOf(ReleaseCode).Pointer()
-	for _, m := range maps {
-		if m.StartAddr <= here && here < m.EndAddr && !m.Perms.Write {
-			size := m.EndAddr - m.StartAddr
-			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.StartAddr, size, unix.MADV_DONTNEED); errno == 0 {
-				return size
-			}
-		}
-	}
-	return 0
 }

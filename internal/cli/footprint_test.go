@@ -31,12 +31,3 @@ func TestLimit(t *testing.T) {
 		t.Error("GOMAXPROCS rose from 1 to 2")
 	}
 }
-
-// TestReleaseCode checks that the code is found and that the program continues without it.
-func TestReleaseCode(t *testing.T) {
-	for range 2 {
-		if got := cli.ReleaseCode(); got < 1<<20 {
-			t.Errorf("%d bytes of code released, want at least 1 MiB", got)
-		}
-	}
-}
