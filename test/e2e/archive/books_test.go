@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// tick is the interval of the exporters and of the scrapes, which stand for a minute each.
-	tick = 250 * time.Millisecond
-	// ticks are two hours and a half. They begin at half past.
+	// tick is the interval of the exporters and of the scrapes. It stands for an interval of the record.
+	tick, interval = 250 * time.Millisecond, 30 * time.Second
+	// ticks are more than an hour. They begin at half past.
 	ticks = 150
 )
 
@@ -44,7 +44,7 @@ type books struct {
 
 // at returns the accelerated clock at a moment of the real one.
 func (b *books) at(moment time.Time) time.Time {
-	return began.Add(30*time.Minute + time.Duration(float64(moment.Sub(b.began))*float64(time.Minute)/float64(tick))).Truncate(time.Millisecond)
+	return began.Add(30*time.Minute + time.Duration(float64(moment.Sub(b.began))*float64(interval)/float64(tick))).Truncate(time.Millisecond)
 }
 
 func (b *books) boot() {
@@ -113,6 +113,7 @@ func sums(all []*books) map[string]int64 {
 // millisecond, for everything that was scraped: from real exporters on simulated nodes by a real
 // Prometheus and Thanos. A node loses its power twice, and the other one is not scraped for a while.
 func TestBooks(t *testing.T) {
+	t.Parallel()
 	f := fleet.OpenFor(t)
 	record := foldtest.NewStore()
 	var all []*books

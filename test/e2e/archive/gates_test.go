@@ -43,6 +43,7 @@ func accepted(t *testing.T, folder string, filed int, args ...string) {
 // TestLagging checks that the last hour is refused while remote write lags: the store is stopped in
 // the middle of it, so that the sender has to keep the samples. It is filed once they have arrived.
 func TestLagging(t *testing.T) {
+	t.Parallel()
 	end := time.Now().UTC().Truncate(time.Hour).Add(-time.Hour)
 	begin, outage := end.Add(-3*time.Hour), end.Add(-20*time.Minute)
 	s := foldtest.NewStore()
@@ -86,6 +87,7 @@ func TestLagging(t *testing.T) {
 // TestReplicas checks that the samples of two replicas of Prometheus are refused unless the store
 // deduplicates them.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 5, 2).Run(hours * 60)
 	n := thanos{t, program.OpenFor(t)}
@@ -102,6 +104,7 @@ func TestReplicas(t *testing.T) {
 // stopped: while the Query expects it, and after the Query has lost it. The hours before the outage
 // are filed.
 func TestOutage(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 6).Run(12 * 60)
 	half := func(upper bool) *foldtest.Store {
@@ -128,6 +131,7 @@ func TestOutage(t *testing.T) {
 
 // TestDownsampled checks that hours of which a bucket has only downsampled blocks are refused.
 func TestDownsampled(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 6, 2).Run(4 * 24 * 60)
 	n := thanos{t, program.OpenFor(t)}

@@ -17,6 +17,7 @@ import (
 // have no external labels, a Thanos Query, and VictoriaMetrics. The fleet is so large that it is
 // read in shards.
 func TestStores(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 3, 200).Run(6 * 60)
 	from, until := began.Add(3*time.Hour), began.Add(6*time.Hour)
