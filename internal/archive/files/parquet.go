@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -29,14 +30,22 @@ func schemaOf(t table.Table) *parquet.Schema {
 	return parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
 }
 
+// batchSize is the number of rows that are written or read at once.
+const batchSize = 100
+
 func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
 	out := parquet.NewGenericWriter[any](w, schemaOf(t))
-	for _, row := range rows {
-		values := make(parquet.Row, len(row))
-		for i, value := range row {
-			values[i] = valueOf(value, i)
+	batch, room := make([]parquet.Row, 0, batchSize), make([]parquet.Value, batchSize*len(t.Columns))
+	for some := range slices.Chunk(rows, batchSize) {
+		batch = batch[:0]
+		for n, row := range some {
+			values := room[n*len(row) : (n+1)*len(row)]
+			for i, value := range row {
+				values[i] = valueOf(value, i)
+			}
+			batch = append(batch, values)
 		}
-		if _, err := out.WriteRows([]parquet.Row{values}); err != nil {
+		if _, err := out.WriteRows(batch); err != nil {
 			return err
 		}
 	}
@@ -71,14 +80,15 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 	}
 	in := parquet.NewGenericReader[any](opened)
 	defer in.Close()
-	buffer := make([]parquet.Row, 100)
+	buffer, last := make([]parquet.Row, batchSize), make([]any, len(t.Columns))
 	for {
 		n, err := in.ReadRows(buffer)
 		for _, values := range buffer[:n] {
 			row := make([]any, len(values))
 			for i, v := range values {
-				row[i] = anyOf(t.Columns[i].Type, v)
+				row[i] = anyOf(t.Columns[i].Type, v, last[i])
 			}
+			last = row
 			rows = append(rows, row)
 		}
 		if errors.Is(err, io.EOF) {
@@ -90,7 +100,8 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 	}
 }
 
-func anyOf(as table.Type, v parquet.Value) any {
+// anyOf returns a value of a column. A text that the last row has, too, is not allocated again.
+func anyOf(as table.Type, v parquet.Value, last any) any {
 	switch {
 	case as == table.Int:
 		return v.Int64()
@@ -98,6 +109,9 @@ func anyOf(as table.Type, v parquet.Value) any {
 		return time.Time{}
 	case as == table.Time:
 		return time.UnixMilli(v.Int64()).UTC()
+	}
+	if text, ok := last.(string); ok && text == string(v.ByteArray()) {
+		return last
 	}
 	return string(v.ByteArray())
 }

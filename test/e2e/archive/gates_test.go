@@ -101,7 +101,7 @@ func TestReplicas(t *testing.T) {
 }
 
 // TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes is
-// stopped: while the Query expects it, and after the Query has lost it. The hours before the outage
+// stopped: by a Query that expects it, and by a Query that has lost it. The hours before the outage
 // are filed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
@@ -115,14 +115,17 @@ func TestOutage(t *testing.T) {
 	serve(t, n.group, "upper", half(true), "")
 	<-n.start("upload-blocks", "--path="+n.group.Path("upper"), `--label=cluster="east"`, `--label=part="upper"`).Ended()
 	p, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
-	url := n.query([]string{sidecar, gateway}, "--endpoint.info-timeout=1s")
+	// A strict endpoint is kept while it does not answer.
+	strict := n.query([]string{sidecar}, "--endpoint-strict="+gateway)
+	url := n.query([]string{sidecar, gateway})
 	folder := t.TempDir()
 	args := func(hours int) []string {
 		return []string{"--store.url=" + url, "--store.type=thanos", "--until=" + began.Add(time.Duration(hours)*time.Hour).Format(time.RFC3339)}
 	}
 	accepted(t, folder, 8, args(8)...)
 	p.Kill()
-	refused(t, folder, 8, "connection refused", args(12)...)
+	refused(t, folder, 8, "connection refused", append(args(12), "--store.url="+strict)...)
+	refused(t, folder, 8, "the store warns", append(args(12), "--store.url="+strict, "--store.type=prometheus")...)
 	check(t, running.Wait(t.Context(), func() error { return n.found(url, 1) }))
 	refused(t, folder, 8, "3 of 6 nodes", args(12)...)
 	refused(t, folder, 8, "3 of 6 nodes", append(args(12), "--from="+began.Add(10*time.Hour).Format(time.RFC3339))...)

@@ -87,7 +87,8 @@ func (n thanos) query(endpoints []string, args ...string) string {
 		args = append(args, "--endpoint="+grpc)
 	}
 	p, _, url := n.component("query", "query", args...)
-	check(n.t, p.Wait(n.t.Context(), func() error { return n.found(url, len(endpoints)) }))
+	want := strings.Count(strings.Join(args, " "), "--endpoint")
+	check(n.t, p.Wait(n.t.Context(), func() error { return n.found(url, want) }))
 	return url
 }
 
