@@ -19,6 +19,10 @@ var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", tab
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
+// kinds are the physical types of columns. A damaged file can have values of other types, which the
+// library reads from an invalid address.
+var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.Time: parquet.Int64}
+
 // schemaOf returns the schema of a table. It is derived from a struct, because a group of columns
 // would be sorted by name.
 func schemaOf(t table.Table) *parquet.Schema {
@@ -86,7 +90,11 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 		for _, values := range buffer[:n] {
 			row := make([]any, len(values))
 			for i, v := range values {
-				row[i] = anyOf(t.Columns[i].Type, v, last[i])
+				as := t.Columns[i].Type
+				if v.Kind() != kinds[as] && !(as == table.Time && v.IsNull()) {
+					return nil, fmt.Errorf("invalid Parquet file: column %s has a value of another type", t.Columns[i].Name)
+				}
+				row[i] = anyOf(as, v, last[i])
 			}
 			last = row
 			rows = append(rows, row)
