@@ -241,15 +241,14 @@ func trains() corev1.PodSpec {
 	}}}
 }
 
-// create creates pods. The times in their status begin now.
+// create creates pods. The times in their status begin with the creation of the last one.
 func (w *pods) create(names ...string) {
 	w.t.Helper()
-	w.began = time.Now().Truncate(time.Second)
 	for _, name := range names {
 		owners := []metav1.OwnerReference{*metav1.NewControllerRef(w.job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		p, err := w.Client.CoreV1().Pods(team).Create(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}, Spec: trains()}, metav1.CreateOptions{})
 		check(w.t, err)
-		w.uids[name] = string(p.UID)
+		w.uids[name], w.began = string(p.UID), p.CreationTimestamp.Time
 	}
 }
 
