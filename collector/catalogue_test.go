@@ -231,7 +231,7 @@ func withXIDs(n uint64) *gpu.Snapshot {
 
 func withMIG(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
-	s.GPUs[0].MIG = newMIG(n)
+	s.GPUs[0].Partitions = newMIG(n)
 	return s
 }
 

@@ -28,7 +28,7 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	if f := g.Fabric; f != nil {
 		p.info(gpuFabric, p.with(uuid, "cluster_uuid", gpu.Identity(f.ClusterUUID), "clique_id", strconv.FormatUint(uint64(f.CliqueID), 10), "state", f.State))
 	}
-	p.mig(g.MIG, uuid)
+	p.mig(g.Partitions, uuid)
 }
 
 func (p *page) mig(m *gpu.Partitioning, uuid *labelSet) {

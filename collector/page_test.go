@@ -170,7 +170,7 @@ func tangle(a, b, c string, pid uint32, n int64, x float64) *gpu.Snapshot {
 				{Folded: true, Name: c},
 			}})
 		}
-		g.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: a, Profile: b, Devices: []gpu.PartitionDevice{{UUID: c}, {UUID: c}}}}}
+		g.Partitions = &gpu.Partitioning{Instances: []gpu.Partition{{ID: a, Profile: b, Devices: []gpu.PartitionDevice{{UUID: c}, {UUID: c}}}}}
 		g.Processes = []gpu.LiveProcess{{Process: &gpu.Process{ID: gpu.ProcessID{PID: pid}}, SM: &x}}
 		s.GPUs = append(s.GPUs, g)
 	}

@@ -50,7 +50,7 @@ func podOnInstances() *gpu.Snapshot {
 		})
 	}
 	g := newGPU(0, accounts...)
-	g.MIG = newMIG(3)
+	g.Partitions = newMIG(3)
 	return &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, GPUs: []gpu.GPU{g}}
 }
 

@@ -55,7 +55,7 @@ func fullNode() *gpu.Snapshot {
 	shared.Events.Add(gpu.DriverEvent{Code: 79, At: boot.Add(21*time.Minute + 250*time.Millisecond)})
 
 	divided := newGPU(2)
-	divided.MIG, divided.ReportsEvents = newMIG(2), false
+	divided.Partitions, divided.ReportsEvents = newMIG(2), false
 
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},

@@ -66,7 +66,7 @@ func parseUUID(id string) (gpu.DeviceName, bool) {
 	if !isGPU || !validUUID(plain) || !ok1 || !ok2 {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{UUID: part[0], MIG: &gpu.PartitionName{Instance: strconv.Itoa(instance)}}, true
+	return gpu.DeviceName{UUID: part[0], Partition: &gpu.PartitionName{Instance: strconv.Itoa(instance)}}, true
 }
 
 // parseNode parses nvidia<minor> and nvidia<minor>/gi<GPU instance>.
@@ -84,7 +84,7 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 	if _, ok := parseNumber(instance); !isInstance || !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Node: path, MIG: &gpu.PartitionName{Instance: instance}}, true
+	return gpu.DeviceName{Node: path, Partition: &gpu.PartitionName{Instance: instance}}, true
 }
 
 // node returns the path below /dev of the device node of an NVIDIA GPU.
@@ -120,10 +120,12 @@ func parseIndex(id string) (gpu.DeviceName, bool) {
 	if !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Index: &index, MIG: &gpu.PartitionName{Ordinal: &ordinal}}, true
+	return gpu.DeviceName{Index: &index, Partition: &gpu.PartitionName{Ordinal: &ordinal}}, true
 }
 
-func isMIG(name gpu.DeviceName) bool { return name.MIG != nil || strings.HasPrefix(name.UUID, "MIG-") }
+func isMIG(name gpu.DeviceName) bool {
+	return name.Partition != nil || strings.HasPrefix(name.UUID, "MIG-")
+}
 
 // maxOpaque is the maximum length of another vendor's device id, in bytes. It is the maximum
 // length of a name in Kubernetes.

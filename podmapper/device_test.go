@@ -22,10 +22,10 @@ func index(n int) gpu.DeviceName { return gpu.DeviceName{Index: &n} }
 
 func TestParseDeviceID(t *testing.T) {
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
-	instance := gpu.DeviceName{UUID: gpuID, MIG: &gpu.PartitionName{Instance: "7"}}
+	instance := gpu.DeviceName{UUID: gpuID, Partition: &gpu.PartitionName{Instance: "7"}}
 	node := gpu.DeviceName{Node: "nvidia3"}
-	onNode := gpu.DeviceName{Node: "nvidia3", MIG: &gpu.PartitionName{Instance: "7"}}
-	second := gpu.DeviceName{Index: new(0), MIG: &gpu.PartitionName{Ordinal: new(1)}}
+	onNode := gpu.DeviceName{Node: "nvidia3", Partition: &gpu.PartitionName{Instance: "7"}}
+	second := gpu.DeviceName{Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(1)}}
 	tests := []struct {
 		name, resource, id string
 		want               gpu.DeviceName
@@ -131,13 +131,13 @@ func spell(n gpu.DeviceName) string {
 		id = n.Node
 	}
 	switch {
-	case n.MIG == nil:
-	case n.MIG.Ordinal != nil:
-		id += ":" + strconv.Itoa(*n.MIG.Ordinal)
+	case n.Partition == nil:
+	case n.Partition.Ordinal != nil:
+		id += ":" + strconv.Itoa(*n.Partition.Ordinal)
 	case n.Node != "":
-		id += "/gi" + n.MIG.Instance
+		id += "/gi" + n.Partition.Instance
 	default:
-		id = "MIG-" + id + "/" + n.MIG.Instance + "/"
+		id = "MIG-" + id + "/" + n.Partition.Instance + "/"
 	}
 	return id
 }

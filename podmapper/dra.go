@@ -67,7 +67,7 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	if !ok {
 		return gpu.DeviceName{}, false
 	}
-	return gpu.DeviceName{Node: node(minor), MIG: mig}, true
+	return gpu.DeviceName{Node: node(minor), Partition: mig}, true
 }
 
 // parsePlacement parses the parts after gpu-<minor>-mig-.

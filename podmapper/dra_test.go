@@ -14,7 +14,7 @@ import (
 func minor(n int) gpu.DeviceName { return gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", n)} }
 
 func placed(n, profile, start int) gpu.DeviceName {
-	return gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", n), MIG: &gpu.PartitionName{ProfileID: &profile, Start: &start}}
+	return gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", n), Partition: &gpu.PartitionName{ProfileID: &profile, Start: &start}}
 }
 
 func TestParseDRAName(t *testing.T) {
@@ -156,14 +156,14 @@ func FuzzDRAName(f *testing.F) {
 			t.Fatalf("parseDRAName(%q) = %+v, want a minor number", s, name)
 		}
 		prefix := "gpu-" + strings.TrimPrefix(name.Node, "nvidia")
-		if name.MIG == nil {
+		if name.Partition == nil {
 			if s != prefix {
 				t.Errorf("parseDRAName(%q) names the GPU %s", s, prefix)
 			}
 			return
 		}
-		numbers := fmt.Sprintf("-%d-%d", *name.MIG.ProfileID, *name.MIG.Start)
-		if !strings.HasPrefix(s, prefix+"-mig-") || !strings.Contains(s, numbers) || name.MIG.Ordinal != nil || name.MIG.Instance != "" {
+		numbers := fmt.Sprintf("-%d-%d", *name.Partition.ProfileID, *name.Partition.Start)
+		if !strings.HasPrefix(s, prefix+"-mig-") || !strings.Contains(s, numbers) || name.Partition.Ordinal != nil || name.Partition.Instance != "" {
 			t.Errorf("parseDRAName(%q) = %s%s", s, prefix, numbers)
 		}
 	})

@@ -20,7 +20,7 @@ import (
 func TestKindsOfDevices(t *testing.T) {
 	const mig = "MIG-7c8d9e0f-0102-0304-0506-0708090a0b0e"
 	byUUID := func(uuid string) gpu.DeviceName { return gpu.DeviceName{UUID: uuid} }
-	onNode := gpu.DeviceName{Node: "nvidia1", MIG: &gpu.PartitionName{Instance: "7"}}
+	onNode := gpu.DeviceName{Node: "nvidia1", Partition: &gpu.PartitionName{Instance: "7"}}
 	tests := []struct {
 		name   string
 		listed *podresources.PodResources
@@ -31,9 +31,9 @@ func TestKindsOfDevices(t *testing.T) {
 		{"whole, and a replica of it", holder(trainer, "", gpuA, gpuA+"::1"), gpu.Allocation{Device: byUUID(gpuA), Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"MIG", holder(trainer, "nvidia.com/mig-1g.10gb", mig), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"replicas of MIG", holder(trainer, "nvidia.com/mig-1g.10gb.shared", mig+"::0", mig+"::1"), gpu.Allocation{Device: byUUID(mig), Resource: "nvidia.com/mig-1g.10gb.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
-		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, MIG: &gpu.PartitionName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"old MIG", holder(trainer, "", "MIG-"+gpuA+"/7/0"), gpu.Allocation{Device: gpu.DeviceName{UUID: gpuA, Partition: &gpu.PartitionName{Instance: "7"}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"index", holder(trainer, "", "2"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2)}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
-		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), MIG: &gpu.PartitionName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
+		{"MIG by index", holder(trainer, "", "2:0"), gpu.Allocation{Device: gpu.DeviceName{Index: new(2), Partition: &gpu.PartitionName{Ordinal: new(0)}}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
 		{"device node", holder(trainer, "", "nvidia1"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"replicas of a device node", holder(trainer, "", "nvidia1/vgpu3", "nvidia1/vgpu0"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Resource: "nvidia.com/gpu", Sharing: gpu.SharingTimeSlicing, Replicas: 2}},
 		{"MIG by device node", holder(trainer, "", "nvidia1/gi7"), gpu.Allocation{Device: onNode, Resource: "nvidia.com/gpu", Sharing: gpu.SharingMIG, Replicas: 1}},
@@ -41,7 +41,7 @@ func TestKindsOfDevices(t *testing.T) {
 		{"unknown format", holder(trainer, "", "nvidia1/part0"), gpu.Allocation{Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim", claimer(trainer, "mine", "gpu-1"), gpu.Allocation{Device: gpu.DeviceName{Node: "nvidia1"}, Claim: "mine", Sharing: gpu.SharingExclusive, Replicas: 1}},
 		{"claim of MIG", claimer(trainer, "mine", "gpu-1-mig-1g10gb-19-3"), gpu.Allocation{
-			Device: gpu.DeviceName{Node: "nvidia1", MIG: &gpu.PartitionName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
+			Device: gpu.DeviceName{Node: "nvidia1", Partition: &gpu.PartitionName{ProfileID: new(19), Start: new(3)}}, Claim: "mine", Sharing: gpu.SharingMIG, Replicas: 1,
 		}},
 	}
 	for _, tt := range tests {

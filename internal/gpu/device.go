@@ -28,8 +28,8 @@ type Device struct {
 	// Fabric is nil if the GPU is not part of an NVLink fabric.
 	Fabric *Fabric `json:"fabric,omitempty"`
 
-	// MIG is nil while the GPU is not in MIG mode.
-	MIG *Partitioning `json:"mig,omitempty"`
+	// Partitions is nil while the GPU is not in MIG mode.
+	Partitions *Partitioning `json:"mig,omitempty"`
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`

@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -66,13 +67,17 @@ func (o Owner) Known() bool { return o.Scope != "" && o.Name != "" && o.UID != "
 
 // Compare orders owners by kind, scope, name, UID and part.
 func (o Owner) Compare(p Owner) int {
-	return cmp.Or(
-		cmp.Compare(o.Kind, p.Kind),
-		cmp.Compare(o.Scope, p.Scope),
-		cmp.Compare(o.Name, p.Name),
-		cmp.Compare(o.UID, p.UID),
-		cmp.Compare(o.Part, p.Part),
-	)
+	switch {
+	case o.Kind != p.Kind:
+		return cmp.Compare(o.Kind, p.Kind)
+	case o.Scope != p.Scope:
+		return strings.Compare(o.Scope, p.Scope)
+	case o.Name != p.Name:
+		return strings.Compare(o.Name, p.Name)
+	case o.UID != p.UID:
+		return strings.Compare(o.UID, p.UID)
+	}
+	return strings.Compare(o.Part, p.Part)
 }
 
 // OwnerKind is the kind of an owner.
@@ -163,8 +168,8 @@ type DeviceName struct {
 	Index    *int
 	Node     string
 	PCIBusID string
-	// MIG names a partition of that GPU. It is nil for the GPU itself.
-	MIG *PartitionName
+	// Partition names a partition of that GPU. It is nil for the GPU itself.
+	Partition *PartitionName
 }
 
 // PartitionName names a partition of a GPU in one of three forms.

@@ -33,7 +33,7 @@ func snapshot() *gpu.Snapshot {
 func TestRoundTrip(t *testing.T) {
 	want := inventory.New(snapshot())
 	written := inventory.New(snapshot())
-	written.GPUs[0].MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1"}}}
+	written.GPUs[0].Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1"}}}
 	text, err := json.Marshal(written)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// few is the number of parts for which apportion needs no memory beside its result.
+const few = 16
+
 // apportion divides an amount by weights so that the parts sum to it exactly: whole millijoules
 // first, then the largest remainders. Ties go to the earlier part, so callers order by account key.
 // A weight of zero gets nothing. The amount must not be negative, and at least one weight must be
@@ -16,17 +19,17 @@ func apportion[T ~int64](amount T, weights []uint64) []T {
 		total += w
 	}
 	parts := make([]T, len(weights))
-	remainders := make([]uint64, len(weights))
+	remainders := make([]uint64, 0, few)
 	left := amount
 	for i, w := range weights {
 		hi, lo := bits.Mul64(uint64(amount), w)
 		quotient, remainder := bits.Div64(hi, lo, total)
-		parts[i], remainders[i] = T(quotient), remainder
+		parts[i], remainders = T(quotient), append(remainders, remainder)
 		left -= parts[i]
 	}
-	order := make([]int, len(weights))
-	for i := range order {
-		order[i] = i
+	order := make([]int, 0, few)
+	for i := range weights {
+		order = append(order, i)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
 	for _, i := range order[:left] {

@@ -98,7 +98,7 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
 	}
-	o.MIG, o.Places = b.mig, map[gpu.ProcessID]string{}
+	o.Partitions, o.Places = b.mig, map[gpu.ProcessID]string{}
 	o.InstancesKnown, o.Instances = o.ActivityKnown, map[string]time.Duration{}
 	o.Utilization, o.ActivityKnown, o.Sampled = nil, false, gpu.Span{}
 	for k, i := range b.mig.Instances {
@@ -147,7 +147,7 @@ func (b *board) view(o ledger.Observation) view {
 		}
 	}
 	v := view{signal: o.ActivityKnown, busy: o.Utilization != nil}
-	if o.MIG != nil {
+	if o.Partitions != nil {
 		v.signal = o.InstancesKnown
 	}
 	if v.blind = o.At.Boot-b.listed > 10*time.Second; !v.blind {

@@ -66,9 +66,9 @@ type Observation struct {
 	// last list is valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// MIG is the partitioning of the GPU, nil without MIG. Places has the instance of each process.
-	MIG    *gpu.Partitioning
-	Places map[gpu.ProcessID]string
+	// Partitions is the partitioning of the GPU, nil without MIG. Places has the instance of each process.
+	Partitions *gpu.Partitioning
+	Places     map[gpu.ProcessID]string
 
 	// Activity is the sampled activity, complete over Sampled, which may end before At. If
 	// ActivityKnown is false, activity does not distinguish owners.

@@ -17,7 +17,7 @@ var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 }}
 
 func onInstance(o ledger.Observation, instance string) ledger.Observation {
-	o.MIG, o.Places = divided, map[gpu.ProcessID]string{}
+	o.Partitions, o.Places = divided, map[gpu.ProcessID]string{}
 	for _, p := range o.Processes {
 		o.Places[p.ID] = instance
 	}
@@ -95,7 +95,7 @@ var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
-		o.MIG, o.Places = new(*halves), map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		o.Partitions, o.Places = new(*halves), map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		return o
 	}
 	type account struct {
@@ -178,7 +178,7 @@ func TestAbsurdSlices(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
-		o.MIG, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		o.Partitions, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		const busy = 1<<31 + 1 // the sum of busy times slices of both instances just exceeds 64 bits
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
 		return o
@@ -198,7 +198,7 @@ func TestFullyBusy(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
 		o := count(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), gpu.Millijoules(s*700_000))
-		o.MIG, o.Places = full, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
+		o.Partitions, o.Places = full, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second, "2": time.Second}, true
 		return o
 	}
@@ -214,7 +214,7 @@ func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
 		o := onInstance(look(s, []*gpu.Process{p}, holdsInstance(train, "1")), "1")
-		o.MIG, o.Energy = mig, new(gpu.Millijoules(s*700_000))
+		o.Partitions, o.Energy = mig, new(gpu.Millijoules(s*700_000))
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": time.Second}, true
 		return o
 	}
@@ -247,7 +247,7 @@ func TestMIGRelayouts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
 				o := count(look(s, nil, holdsInstance(train, "1")), gpu.Millijoules(s*700_000))
-				o.MIG, o.Instances, o.InstancesKnown = mig, map[string]time.Duration{"1": time.Second}, true
+				o.Partitions, o.Instances, o.InstancesKnown = mig, map[string]time.Duration{"1": time.Second}, true
 				return o
 			}
 			b := ask(t, newLedger(), at(0, tt.before), at(1, halves))
@@ -263,7 +263,7 @@ func TestMIGRelayouts(t *testing.T) {
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
-		o.MIG = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{{ID: "1", Profile: "4g.40gb", Slices: 4}}}
+		o.Partitions = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{{ID: "1", Profile: "4g.40gb", Slices: 4}}}
 		return o
 	}
 	want := amounts{"energy": 300_000, "train 1 allocated": 150_000, "idle": 150_000}
@@ -278,7 +278,7 @@ func TestMIGGlitch(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64, mJ gpu.Millijoules, first, second time.Duration, processes ...*gpu.Process) ledger.Observation {
 		o := count(look(s, processes), mJ)
-		o.MIG, o.Places = halves, map[gpu.ProcessID]string{}
+		o.Partitions, o.Places = halves, map[gpu.ProcessID]string{}
 		for i, p := range processes {
 			o.Places[p.ID] = halves.Instances[i].ID
 		}
@@ -326,7 +326,7 @@ func TestBusyInstance(t *testing.T) {
 func TestEmptyMIG(t *testing.T) {
 	at := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil), "1")
-		o.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: "1"}, {ID: "2", Slices: -1}}}
+		o.Partitions = &gpu.Partitioning{Instances: []gpu.Partition{{ID: "1"}, {ID: "2", Slices: -1}}}
 		return o
 	}
 	if b := ask(t, newLedger(), at(0), at(1)); b.Unattributed[gpu.Idle] != 300_000 {
@@ -352,7 +352,7 @@ func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
 		o := count(look(s, processes), gpu.Millijoules(s*700_000))
-		o.MIG, o.Places = m, places
+		o.Partitions, o.Places = m, places
 		o.ActivityKnown, o.Utilization = m == nil, nil
 		return o
 	}
@@ -414,7 +414,7 @@ func TestMIGInTwoParts(t *testing.T) {
 			tell := func(energy gpu.Millijoules, busy map[string]time.Duration) *gpu.Book {
 				counter += energy
 				o := look(second, processes, holdsInstance(train, "1"), holdsInstance(serve, "2"))
-				o.MIG, o.Places = layout, map[gpu.ProcessID]string{processes[0].ID: "1", processes[1].ID: "2"}
+				o.Partitions, o.Places = layout, map[gpu.ProcessID]string{processes[0].ID: "1", processes[1].ID: "2"}
 				o.Energy, o.ActivityKnown, o.Utilization = new(counter), false, nil
 				o.Instances, o.InstancesKnown = busy, busy != nil
 				second++

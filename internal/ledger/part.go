@@ -40,7 +40,7 @@ func (iv *interval) resolve(owners Owners) {
 
 // part returns the part of an instance. A holder of the whole GPU holds each of its instances.
 func (iv *interval) part(instance string) part {
-	p := part{interval: iv, instance: instance}
+	p := part{interval: iv, instance: instance, holders: make([]*gpu.Allocation, 0, len(iv.holders))}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
 	for h := range iv.liveHolders() {
 		if p.isOf(h) {

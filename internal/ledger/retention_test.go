@@ -82,7 +82,7 @@ func TestPodSum(t *testing.T) {
 	onInstance := holds(train, 1)
 	onInstance.GPUInstance = "1"
 	divided := func(o ledger.Observation) ledger.Observation {
-		o.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 7}}}
+		o.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 7}}}
 		return o
 	}
 	phases := []struct {

@@ -46,7 +46,8 @@ func (p *part) byActivity() (s shares) {
 
 // byHolding weighs the holders by replicas, with or without a process. Without holders it
 // weighs all present parties equally.
-func (p *part) byHolding() (s shares) {
+func (p *part) byHolding() shares {
+	s := make(shares, 0, max(len(p.holders), len(p.who.list)))
 	for _, h := range p.holders {
 		users := p.users(h)
 		for _, i := range users {
@@ -92,7 +93,8 @@ const divisible = 27720
 // has no process, the other containers of its group are the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
-	for i, o := range p.who.list {
+	for i := range p.who.list {
+		o := &p.who.list[i]
 		switch {
 		case o.vanished || h.Owner.Group() != o.owner.Group():
 		case h.Owner == o.owner || h.Owner.Part == "" || o.owner.Part == "":

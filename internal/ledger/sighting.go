@@ -73,8 +73,8 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	for instance, busy := range o.Instances {
 		s.instances[instance] += busy
 	}
-	s.divided = s.divided && o.InstancesKnown && sameLayout(s.mig, o.MIG)
-	s.mig = o.MIG
+	s.divided = s.divided && o.InstancesKnown && sameLayout(s.mig, o.Partitions)
+	s.mig = o.Partitions
 	maps.Copy(s.places, o.Places)
 	s.listed = s.listed && listed
 	s.signal = s.signal && o.ActivityKnown

@@ -99,7 +99,7 @@ func TestOwn(t *testing.T) {
 			g.PCIBusID, g.Serial = fmt.Sprintf("00000000:%02X:00.0", 0x20-i), fmt.Sprintf("16539240208%02d", 7-i)
 		}), want: serials(8, 0)},
 		{name: "MIG", page: machine(2, func(_ int, g *inventory.GPU) {
-			g.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.40gb"}}}
+			g.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.40gb"}}}
 		}), want: serials(2, 0)},
 		{name: "two chassis are none", page: machine(2, func(i int, g *inventory.GPU) {
 			g.Platform = gpu.Platform{ChassisSerial: fmt.Sprint("chassis", i), Slot: new(i), Tray: new(3)}

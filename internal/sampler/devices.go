@@ -40,17 +40,17 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 			return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool { return d.UUID == name.UUID })
 		})
 	}
-	if name.UUID != "" && name.MIG == nil {
+	if name.UUID != "" && name.Partition == nil {
 		return name.UUID, ""
 	}
 	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return named(d, name) })
 	if i < 0 {
 		return "", ""
 	}
-	if name.MIG == nil {
+	if name.Partition == nil {
 		return ds[i].UUID, ""
 	}
-	return ds[i : i+1].findInstance(meant(name.MIG))
+	return ds[i : i+1].findInstance(meant(name.Partition))
 }
 
 // named reports whether a device name is the GPU's.
@@ -71,11 +71,11 @@ func named(d gpu.Device, name gpu.DeviceName) bool {
 // findInstance returns the first instance that matches.
 func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance string) {
 	for _, d := range ds {
-		if d.MIG == nil {
+		if d.Partitions == nil {
 			continue
 		}
-		if i := slices.IndexFunc(d.MIG.Instances, meant); i >= 0 {
-			return d.UUID, d.MIG.Instances[i].ID
+		if i := slices.IndexFunc(d.Partitions.Instances, meant); i >= 0 {
+			return d.UUID, d.Partitions.Instances[i].ID
 		}
 	}
 	return "", ""

@@ -29,21 +29,21 @@ func TestDeviceNames(t *testing.T) {
 		{"no name", gpu.DeviceName{}, nil},
 		{"MIG device by UUID", gpu.DeviceName{UUID: "MIG-c"}, []place{{second, "5"}}},
 		{"no such MIG device", gpu.DeviceName{UUID: "MIG-x"}, nil},
-		{"MIG device by instance", gpu.DeviceName{UUID: second, MIG: &gpu.PartitionName{Instance: "1"}}, []place{{second, "1"}}},
-		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(2)}}, nil},
-		{"MIG device by its index", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(4)}}, []place{{second, "5"}}},
-		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), MIG: &gpu.PartitionName{Ordinal: new(5)}}, nil},
-		{"MIG device by place", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
-		{"another profile there now", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
-		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{ProfileID: new(9)}}, nil},
-		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", MIG: &gpu.PartitionName{Start: new(4)}}, nil},
-		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, MIG: &gpu.PartitionName{Instance: "1"}}, nil},
-		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), MIG: &gpu.PartitionName{Ordinal: new(0)}}, nil},
+		{"MIG device by instance", gpu.DeviceName{UUID: second, Partition: &gpu.PartitionName{Instance: "1"}}, []place{{second, "1"}}},
+		{"MIG device by its index, in a hole", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(2)}}, nil},
+		{"MIG device by its index", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(4)}}, []place{{second, "5"}}},
+		{"MIG device beyond the last", gpu.DeviceName{Index: new(1), Partition: &gpu.PartitionName{Ordinal: new(5)}}, nil},
+		{"MIG device by place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9), Start: new(4)}}, []place{{second, "1"}}},
+		{"another profile there now", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
+		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9)}}, nil},
+		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{Start: new(4)}}, nil},
+		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, Partition: &gpu.PartitionName{Instance: "1"}}, nil},
+		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(0)}}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.devices[0].DeviceNode, w.devices[1].DeviceNode, w.devices[1].MIG = "nvidia7", "nvidia8", mig
+			w.devices[0].DeviceNode, w.devices[1].DeviceNode, w.devices[1].Partitions = "nvidia7", "nvidia8", mig
 			w.allocations.List = []gpu.Allocation{{Device: tt.of, Owner: train, Sharing: gpu.SharingMIG, Replicas: 1, Live: true}}
 			var got []place
 			for _, g := range w.ticks(w.sampler(), 2).GPUs {

@@ -28,7 +28,7 @@ type entry struct {
 	// Renamed is the time at which the serial number became known or changed; zero if it was known
 	// from the start.
 	Renamed time.Time        `json:"renamed,omitzero"`
-	XIDs    gpu.DriverEvents `json:"xids"`
+	Events  gpu.DriverEvents `json:"xids"`
 }
 
 func newGPUList(keep time.Duration) gpuList {
@@ -44,7 +44,7 @@ func (r *gpuList) restore(saved map[string]entry) {
 			e = old
 		}
 		old.remember(&e.Device)
-		e.XIDs, e.Renamed = old.XIDs, old.Renamed
+		e.Events, e.Renamed = old.Events, old.Renamed
 		r.entries[uuid] = e
 	}
 }
@@ -58,7 +58,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		present[d.UUID], taken[d.PCIBusID] = true, d.PCIBusID != ""
 		e, known := r.entries[d.UUID]
 		if !known {
-			e.XIDs.Since = now.Wall
+			e.Events.Since = now.Wall
 		}
 		if known {
 			e.remember(&d)
@@ -78,7 +78,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		r.edit(reading.UUID, func(e *entry) { e.LastReading = reading.At.Wall })
 	}
 	for _, x := range report.Events {
-		r.edit(x.UUID, func(e *entry) { e.XIDs.Add(x) })
+		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
 	}
 }
 
@@ -104,7 +104,7 @@ func (e *entry) remember(d *gpu.Device) {
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
-		e.XIDs.Losses++
+		e.Events.Losses++
 	}
 	e.Replaced = e.Replaced || replaced
 	r.entries[uuid] = e

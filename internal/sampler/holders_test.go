@@ -74,7 +74,7 @@ func TestUseOfInstances(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.devices[0].MIG = halves()
+			w.devices[0].Partitions = halves()
 			w.gives(tt.given, train)
 			w.allocations.List[0].Sharing = gpu.SharingMIG
 			w.runs(first, 42, tt.user)

@@ -13,7 +13,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	o := ledger.Observation{
 		UUID: r.UUID, At: r.At, Took: r.Took,
 		Energy: r.Energy, ModuleShare: r.ModuleShare, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization],
-		ProcessesKnown: r.ContextsKnown, MIG: d.MIG, Places: make(map[gpu.ProcessID]string),
+		ProcessesKnown: r.ContextsKnown, Partitions: d.Partitions, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Processes:   make([]*gpu.Process, 0, len(who.present)),

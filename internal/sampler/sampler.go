@@ -231,7 +231,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)
 	g := gpu.GPU{
-		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, Events: e.XIDs.Clone(), Holders: use.holders(),
+		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, Events: e.Events.Clone(), Holders: use.holders(),
 	}
 	i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid })
 	if i < 0 {

@@ -134,7 +134,7 @@ func TestEnergyScope(t *testing.T) {
 // instances.
 func TestInstances(t *testing.T) {
 	w := newWorld(t)
-	w.devices[0].MIG = halves()
+	w.devices[0].Partitions = halves()
 	w.runs(first, 42, train)
 	w.runs(first, 43, serve)
 	w.places = map[uint32]string{42: "1", 43: "2"}

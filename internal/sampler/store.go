@@ -247,7 +247,7 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 func copied(gpus map[string]entry) map[string]entry {
 	gpus = maps.Clone(gpus)
 	for uuid, e := range gpus {
-		e.XIDs = e.XIDs.Clone()
+		e.Events = e.Events.Clone()
 		gpus[uuid] = e
 	}
 	return gpus

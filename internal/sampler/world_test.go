@@ -113,7 +113,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 		for i := range reading.Samples {
 			reading.Samples[i].Span = reading.Sampled
 		}
-		if d.MIG != nil && w.instances != nil {
+		if d.Partitions != nil && w.instances != nil {
 			reading.Instances, reading.InstancesKnown = slices.Clone(w.instances), true
 			for i := range reading.Instances {
 				reading.Instances[i].Span = reading.Sampled

@@ -60,9 +60,9 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 			out.LastXID, out.LastXIDTime = &code, new(at.UTC())
 		}
 	}
-	if g.MIG != nil {
-		instances := make([]Instance, 0, len(g.MIG.Instances))
-		for _, i := range g.MIG.Instances {
+	if g.Partitions != nil {
+		instances := make([]Instance, 0, len(g.Partitions.Instances))
+		for _, i := range g.Partitions.Instances {
 			instances = append(instances, Instance{ID: shown(i.ID), Profile: shown(i.Profile)})
 		}
 		out.MIG = &instances

@@ -51,7 +51,7 @@ func busyNode() *gpu.Snapshot {
 	}
 
 	divided := newGPU(2, account("team-c", "slice-0", "main", gpu.ByMethod{gpu.Shared: 700_000_000}))
-	divided.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
+	divided.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Profile: "3g.90gb"}, {ID: "5", Profile: "1g.23gb"}}}
 	divided.Book.Accounts[0].GPUInstance = "5"
 	divided.Holders = []gpu.Holder{hold(divided, 0, gpu.SharingMIG, 1)}
 	divided.Reading.Gauges[gpu.Utilization] = nil
@@ -112,12 +112,12 @@ func crowdedNode() *gpu.Snapshot {
 	namespace, container := strings.Repeat("n", 63), strings.Repeat("c", 63)
 
 	divided := newGPU(0)
-	divided.MIG = &gpu.Partitioning{Slices: 7}
+	divided.Partitions = &gpu.Partitioning{Slices: 7}
 	for i := range 7 {
 		id := fmt.Sprint(7 + i)
 		a := account(namespace, pod(i), container, gpu.ByMethod{gpu.Shared: 123_456_789_012})
 		a.GPUInstance = id
-		divided.MIG.Instances = append(divided.MIG.Instances, gpu.Partition{ID: id, Profile: "1g.23gb.me"})
+		divided.Partitions.Instances = append(divided.Partitions.Instances, gpu.Partition{ID: id, Profile: "1g.23gb.me"})
 		divided.Book.Accounts = append(divided.Book.Accounts, a)
 		divided.Holders = append(divided.Holders, hold(divided, i, gpu.SharingMIG, 1))
 	}
@@ -151,7 +151,7 @@ func hostileNode(evil string) *gpu.Snapshot {
 	a.GPUInstance, a.UID = evil, evil
 	g.Holders = []gpu.Holder{{AccountKey: a.AccountKey, Resource: evil, Claim: evil, Sharing: gpu.Sharing(evil)}}
 	g.UUID, g.PCIBusID, g.Model, g.Serial, g.BoardPartNumber, g.Platform.ChassisSerial = evil, evil, evil, evil, evil, evil
-	g.MIG = &gpu.Partitioning{Instances: []gpu.Partition{{ID: evil, Profile: evil}}}
+	g.Partitions = &gpu.Partitioning{Instances: []gpu.Partition{{ID: evil, Profile: evil}}}
 	g.EnergySource, g.EnergyScope = gpu.EnergySource(evil), gpu.EnergyScope(evil)
 	lost := g
 	lost.Present = false

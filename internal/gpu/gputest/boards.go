@@ -54,7 +54,7 @@ func Value(g gpu.Gauge, i int) float64 {
 // reported.
 func Divided(i int) GPU {
 	g := Full(i)
-	g.Device.MIG = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
+	g.Device.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 		{ID: "2", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: mig(i, 0), Index: 0}, {UUID: mig(i, 1), Index: 1}}},
 		{ID: "9", Profile: "1g.10gb+me", ProfileID: -1, Start: -1, Slices: 1, Devices: []gpu.PartitionDevice{{UUID: mig(i, 2), Index: 2}}},
 	}}

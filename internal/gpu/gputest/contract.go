@@ -130,13 +130,13 @@ func testMIG(t *testing.T, open Open) {
 	s, change := open(t, n, NewClock().Now)
 	Check(t, Read(t, s), n)
 
-	was := n.GPUs[0].Device.MIG.Instances
+	was := n.GPUs[0].Device.Partitions.Instances
 	again := was[0] // same id and UUIDs: drivers derive them from the position of the instance
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	none, first, reused := Divided(0), Divided(0), Divided(0)
-	none.Device.MIG.Instances, none.Reading.Contexts = nil, nil
-	first.Device.MIG.Instances, first.Reading.Contexts = was[:1], []gpu.Context{{PID: 7, GPUInstance: "2"}}
-	reused.Device.MIG.Instances = []gpu.Partition{again, was[1]}
+	none.Device.Partitions.Instances, none.Reading.Contexts = nil, nil
+	first.Device.Partitions.Instances, first.Reading.Contexts = was[:1], []gpu.Context{{PID: 7, GPUInstance: "2"}}
+	reused.Device.Partitions.Instances = []gpu.Partition{again, was[1]}
 	for _, g := range []GPU{reused, first, none, Full(0), Divided(0), Divided(1)} {
 		n.GPUs[g.Device.Index] = g
 		change(n)
@@ -179,12 +179,12 @@ func testInstances(t *testing.T, open Open) {
 	read("too soon", 100*time.Millisecond, false)
 	read("after it", time.Second, true)
 
-	again := &n.GPUs[0].Device.MIG.Instances[0]
+	again := &n.GPUs[0].Device.Partitions.Instances[0]
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	change(n)
 	read("another instance with the id", time.Second, false)
 	read("for the second time", time.Second, true)
-	n.GPUs[0].Device.MIG.Instances = n.GPUs[0].Device.MIG.Instances[:1]
+	n.GPUs[0].Device.Partitions.Instances = n.GPUs[0].Device.Partitions.Instances[:1]
 	n.GPUs[0].Reading.Instances = n.GPUs[0].Reading.Instances[:1]
 	n.GPUs[0].Reading.Contexts = n.GPUs[0].Reading.Contexts[1:] // the removed context was on the instance
 	change(n)

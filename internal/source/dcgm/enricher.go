@@ -135,7 +135,7 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 		r := &report.Readings[i]
 		samples := activity[r.UUID]
 		k := slices.IndexFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == r.UUID })
-		if !r.InstancesKnown && len(samples) > 0 && k >= 0 && measured(report.Devices[k].MIG, samples) {
+		if !r.InstancesKnown && len(samples) > 0 && k >= 0 && measured(report.Devices[k].Partitions, samples) {
 			r.Instances, r.InstancesKnown = samples, true
 		}
 	}

@@ -46,7 +46,7 @@ func (d *session) listInstances(devices []gpu.Device) error {
 	divided := make(map[entity]bool)
 	for _, g := range d.gpus {
 		dev := device(devices, d.uuids[g])
-		if dev == nil && d.instances.divided[g] || dev != nil && dev.MIG != nil {
+		if dev == nil && d.instances.divided[g] || dev != nil && dev.Partitions != nil {
 			divided[g] = true
 		}
 	}
@@ -93,8 +93,8 @@ func (d *session) hierarchy(devices []gpu.Device) (list []instance, err error) {
 				entity: e.Entity, gpu: e.Parent, id: strconv.FormatUint(uint64(e.Info.NvmlInstanceId), 10),
 				profileID: uint32(e.Info.NvmlMigProfileId), slices: uint32(e.Info.NvmlProfileSlices),
 			}
-			if dev := device(devices, d.uuids[e.Parent]); dev != nil && dev.MIG != nil {
-				for _, known := range dev.MIG.Instances {
+			if dev := device(devices, d.uuids[e.Parent]); dev != nil && dev.Partitions != nil {
+				for _, known := range dev.Partitions.Instances {
 					if known.ID == i.id {
 						i.profile = known.Profile
 					}

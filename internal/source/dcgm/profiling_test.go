@@ -26,7 +26,7 @@ func TestActivity(t *testing.T) {
 	report := e.driver()
 	known := []gpu.InstanceSample{{Instance: "2", SM: 0.125}}
 	report.Readings[1].Instances, report.Readings[1].InstancesKnown = known, true
-	report.Devices[2].MIG = &gpu.Partitioning{Slices: 7, Instances: report.Devices[2].MIG.Instances[:1]}
+	report.Devices[2].Partitions = &gpu.Partitioning{Slices: 7, Instances: report.Devices[2].Partitions.Instances[:1]}
 	if err := s.Enrich(t.Context(), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestRepartitioned(t *testing.T) {
 	whole := e.node.GPUs[0]
 	instances("4/0/1001", "4/0/1002", "4/1/1001", "4/1/1002")
 	part := gputest.Busy(0)
-	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	part.Device.Partitions.Instances, part.Reading.Instances = part.Device.Partitions.Instances[:1], part.Reading.Instances[:1]
 	e.node.GPUs[0] = part
 	e.write()
 	instances("4/0/1001", "4/0/1002")
@@ -173,7 +173,7 @@ func TestProfilingLater(t *testing.T) {
 	e.pass(10 * time.Second)
 	gputest.Read(t, s)
 	part := gputest.Busy(0)
-	part.Device.MIG.Instances, part.Reading.Instances = part.Device.MIG.Instances[:1], part.Reading.Instances[:1]
+	part.Device.Partitions.Instances, part.Reading.Instances = part.Device.Partitions.Instances[:1], part.Reading.Instances[:1]
 	e.node.GPUs[0] = part
 	e.pass(10 * time.Second)
 	gputest.Read(t, s)

@@ -73,7 +73,7 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 // accounting reports whether the driver keeps accounts of the GPU's processes. In MIG mode it does
 // not.
 func (g *gpuReader) accounting(q *inquiry) bool {
-	if g.device.MIG != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
+	if g.device.Partitions != nil || !q.lib.has("nvmlDeviceGetAccountingStats_v2") {
 		return false
 	}
 	mode, err := query(q, "nvmlDeviceGetAccountingMode", g.handle.GetAccountingMode)

@@ -17,7 +17,7 @@ import (
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil
-	if g.device.MIG == nil {
+	if g.device.Partitions == nil {
 		r.ContextsKnown = g.listContexts(q, migDevice{handle: g.handle}, contexts)
 	} else {
 		r.ContextsKnown = !slices.ContainsFunc(g.devices, func(p migDevice) bool { return !g.listContexts(mig, p, contexts) })

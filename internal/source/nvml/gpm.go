@@ -46,11 +46,11 @@ const gpmRefresh = 100 * time.Millisecond
 // readings of the GPU.
 func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
-	if g.device.MIG == nil {
+	if g.device.Partitions == nil {
 		pairs.free(q)
 		return
 	}
-	instances := g.device.MIG.Instances
+	instances := g.device.Partitions.Instances
 	pairs.keep(q, instances)
 	if !pairs.offers(q, g.handle) || g.now().Boot-pairs.newest() <= gpmRefresh {
 		return

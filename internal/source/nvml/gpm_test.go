@@ -130,11 +130,11 @@ func TestBuffersAreFreed(t *testing.T) {
 		"nothing":     func(*gputest.Node) {},
 		"not divided": func(n *gputest.Node) { n.GPUs[0] = gputest.Full(0) },
 		"divided otherwise": func(n *gputest.Node) {
-			i := &n.GPUs[0].Device.MIG.Instances[0]
+			i := &n.GPUs[0].Device.Partitions.Instances[0]
 			i.Profile, i.ProfileID, i.Slices = "1g.20gb", 15, 1
 		},
 		"no instance": func(n *gputest.Node) {
-			n.GPUs[0].Device.MIG.Instances, n.GPUs[0].Reading.Instances, n.GPUs[0].Reading.Contexts = nil, nil, nil
+			n.GPUs[0].Device.Partitions.Instances, n.GPUs[0].Reading.Instances, n.GPUs[0].Reading.Contexts = nil, nil, nil
 		},
 		"lost":     func(n *gputest.Node) { n.GPUs[0].Lost = true },
 		"not seen": func(n *gputest.Node) { n.GPUs = n.GPUs[1:] },

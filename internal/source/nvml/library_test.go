@@ -75,8 +75,8 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetGpuInstanceProfileInfo",
 			"nvmlDeviceGetGpuInstanceById", "nvmlGpuInstanceGetInfo",
 		}, func(g *gputest.GPU) {
-			if g.Device.MIG != nil { // only the lists of the whole GPU exist, and they are empty
-				g.Device.MIG, g.Reading.Contexts = nil, nil
+			if g.Device.Partitions != nil { // only the lists of the whole GPU exist, and they are empty
+				g.Device.Partitions, g.Reading.Contexts = nil, nil
 			}
 		}},
 		{"the number of MIG devices", divided, []string{"nvmlDeviceGetMaxMigDeviceCount"}, undivided},
@@ -84,8 +84,8 @@ func TestOldDriver(t *testing.T) {
 		{"the ids of instances", divided, []string{"nvmlDeviceGetGpuInstanceId"}, undivided},
 		{"the slices of instances", divided, []string{"nvmlDeviceGetAttributes_v2"}, undivided},
 		{"the GPU's slices", divided, []string{"nvmlDeviceGetGpuInstanceProfileInfo"}, func(g *gputest.GPU) {
-			if g.Device.MIG != nil {
-				g.Device.MIG.Slices = 0
+			if g.Device.Partitions != nil {
+				g.Device.Partitions.Slices = 0
 			}
 		}},
 		{"instances", divided, []string{"nvmlDeviceGetGpuInstanceById"}, unplaced},
@@ -142,8 +142,8 @@ func TestOldDriver(t *testing.T) {
 
 // undivided removes the partitions of a GPU in MIG mode.
 func undivided(g *gputest.GPU) {
-	if g.Device.MIG != nil {
-		g.Device.MIG, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
+	if g.Device.Partitions != nil {
+		g.Device.Partitions, g.Reading.Contexts, g.Reading.ContextsKnown = nil, nil, false
 	}
 }
 
@@ -152,11 +152,11 @@ func unmonitored(g *gputest.GPU) { g.Reading.Instances, g.Reading.InstancesKnown
 
 // unplaced removes the place of the instances of a GPU in MIG mode.
 func unplaced(g *gputest.GPU) {
-	if g.Device.MIG == nil {
+	if g.Device.Partitions == nil {
 		return
 	}
-	for i := range g.Device.MIG.Instances {
-		g.Device.MIG.Instances[i].ProfileID, g.Device.MIG.Instances[i].Start = -1, -1
+	for i := range g.Device.Partitions.Instances {
+		g.Device.Partitions.Instances[i].ProfileID, g.Device.Partitions.Instances[i].Start = -1, -1
 	}
 }
 

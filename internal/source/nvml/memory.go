@@ -56,7 +56,7 @@ func (m *memories) reopened() {
 	defer m.mu.Unlock()
 	for uuid, x := range m.byUUID {
 		x.meter, x.device.EnergySource, x.device.EnergyScope = meter{}, gpu.EnergyNone, ""
-		x.device.MIG, x.accounts = nil, nil
+		x.device.Partitions, x.accounts = nil, nil
 		m.byUUID[uuid] = x
 	}
 }

@@ -35,7 +35,7 @@ func (g *gpuReader) readMIG(q *inquiry) error {
 		return current, r
 	})
 	if unsupported(err) || err == nil && mode != gonvml.DEVICE_MIG_ENABLE {
-		g.device.MIG, g.devices = nil, nil
+		g.device.Partitions, g.devices = nil, nil
 		return nil
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 		}
 		m.Instances[i].Devices = append(m.Instances[i].Devices, gpu.PartitionDevice{UUID: p.uuid, Index: p.index})
 	}
-	g.device.MIG, g.devices, g.divided = m, devices, !q.retryable
+	g.device.Partitions, g.devices, g.divided = m, devices, !q.retryable
 	return nil
 }
 

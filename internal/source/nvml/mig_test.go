@@ -52,13 +52,13 @@ func wantDivided(t *testing.T, report gpu.Report) {
 		if diff := cmp.Diff(whole[i].Reading.Energy, r.Energy); diff != "" {
 			t.Errorf("energy of GPU %d (-want +got):\n%s", i, diff)
 		}
-		known := r.ContextsKnown && report.Devices[i].MIG != nil
+		known := r.ContextsKnown && report.Devices[i].Partitions != nil
 		if diff := cmp.Diff(whole[i].Reading.Contexts, r.Contexts); known && diff != "" {
 			t.Errorf("contexts of GPU %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if m := report.Devices[0].MIG; m != nil {
-		want := *whole[0].Device.MIG
+	if m := report.Devices[0].Partitions; m != nil {
+		want := *whole[0].Device.Partitions
 		if m.Slices == 0 {
 			want.Slices = 0
 		}
@@ -87,12 +87,12 @@ func TestMIGModeUnknown(t *testing.T) {
 func TestMIGDeviceFails(t *testing.T) {
 	n := divided()
 	d := newDriver(t, n)
-	d.fault(n.GPUs[0].Device.MIG.Instances[1].Devices[0].UUID, "nvmlDeviceGetComputeRunningProcesses", "fail:3")
+	d.fault(n.GPUs[0].Device.Partitions.Instances[1].Devices[0].UUID, "nvmlDeviceGetComputeRunningProcesses", "fail:3")
 	s := d.open(gputest.NewClock().Now)
 	if r := gputest.Read(t, s).Readings[0]; !r.ContextsKnown {
 		t.Error("contexts are unknown for want of one list of three")
 	}
-	d.fault(n.GPUs[0].Device.MIG.Instances[1].Devices[0].UUID, "*", "fail:15")
+	d.fault(n.GPUs[0].Device.Partitions.Instances[1].Devices[0].UUID, "*", "fail:15")
 	n.GPUs[0].Reading.Contexts, n.GPUs[0].Reading.ContextsKnown = nil, false
 	gputest.Check(t, gputest.Read(t, s), n)
 }
@@ -100,7 +100,7 @@ func TestMIGDeviceFails(t *testing.T) {
 // TestMIGHole checks an unused index of MIG devices.
 func TestMIGHole(t *testing.T) {
 	d, want := newDriver(t, divided()), divided()
-	first := &want.GPUs[0].Device.MIG.Instances[0]
+	first := &want.GPUs[0].Device.Partitions.Instances[0]
 	d.fault(first.Devices[0].UUID, "nvmlDeviceGetMigDeviceHandleByIndex", "drop")
 	s := d.open(gputest.NewClock().Now)
 	first.Devices = first.Devices[1:]
@@ -153,7 +153,7 @@ func TestMIGAfterReload(t *testing.T) {
 	d.fault(anyGPU, "nvmlDeviceGetMaxMigDeviceCount", "fail:999")
 	clock.Advance(time.Minute)
 	report := gputest.Eventually(t, s, "the driver answers again", func(_ gpu.Report, err error) bool { return err == nil })
-	n.GPUs[0].Device.MIG = nil
+	n.GPUs[0].Device.Partitions = nil
 	n.GPUs[0].Reading.Contexts, n.GPUs[0].Reading.ContextsKnown = nil, false
 	gputest.Check(t, report, n)
 }

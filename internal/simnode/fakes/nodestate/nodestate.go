@@ -53,7 +53,7 @@ func Records(g gputest.GPU) []string {
 	if g.Device.MaxPower != 0 {
 		number(add, "power_max", &g.Device.MaxPower, 1000)
 	}
-	if m := g.Device.MIG; m != nil {
+	if m := g.Device.Partitions; m != nil {
 		add("mig", 1)
 		add("mig_slices", m.Slices)
 	}
@@ -67,14 +67,14 @@ func Records(g gputest.GPU) []string {
 // instances returns the records of a GPU's MIG devices. If a GPU instance has several, they
 // share its slices, as their names show.
 func instances(g gputest.GPU) (lines []string) {
-	if g.Device.MIG == nil {
+	if g.Device.Partitions == nil {
 		return nil
 	}
 	busy := make(map[string]string)
 	for _, s := range g.Reading.Instances {
 		busy[s.Instance] = fmt.Sprintf("\tsm=%.0f", 100*s.SM)
 	}
-	for _, i := range g.Device.MIG.Instances {
+	for _, i := range g.Device.Partitions.Instances {
 		for ci, device := range i.Devices {
 			name, place := i.Profile, ""
 			if len(i.Devices) > 1 {
