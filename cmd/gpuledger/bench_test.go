@@ -11,8 +11,7 @@ import (
 )
 
 // BenchmarkScrape scrapes the real binary on a simulated node of eight GPUs over HTTP, and prints
-// the processor time and the size of a scrape, and the resident memory. The processor time includes
-// the exporter's own ticks.
+// the processor time and the size of a scrape. The processor time includes the exporter's own ticks.
 func BenchmarkScrape(b *testing.B) {
 	e := start(b, newNode(b, "dgx-h100"))
 	p := e.scrapeUntil("every process has an account", func(p page) bool {
@@ -23,7 +22,7 @@ func BenchmarkScrape(b *testing.B) {
 		series += len(f.GetMetric())
 	}
 	var size int
-	before := e.usage()
+	before := e.cpu()
 	for b.Loop() {
 		status, body := e.get("/metrics")
 		if status != http.StatusOK {
@@ -31,15 +30,13 @@ func BenchmarkScrape(b *testing.B) {
 		}
 		size = len(body)
 	}
-	after := e.usage()
+	after := e.cpu()
 	b.ReportMetric(float64(series), "series")
 	b.ReportMetric(float64(size)/float64(series), "B/series")
-	b.ReportMetric(float64((after.cpu-before.cpu).Microseconds())/float64(b.N), "cpu-µs/op")
-	b.ReportMetric(float64(after.resident)/(1<<20), "resident-MiB")
+	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// BenchmarkTick runs the real binary without scrapes, and prints the processor time of a tick and
-// the resident memory.
+// BenchmarkTick runs the real binary without scrapes, and prints the processor time of a tick.
 func BenchmarkTick(b *testing.B) {
 	for _, name := range []string{"driver", "engine"} {
 		b.Run(name, func(b *testing.B) {
@@ -51,23 +48,17 @@ func BenchmarkTick(b *testing.B) {
 			e := start(b, n, flags...)
 			const seconds = 10
 			for b.Loop() {
-				before := e.usage()
+				before := e.cpu()
 				<-time.After(seconds * time.Second)
-				after := e.usage()
-				b.ReportMetric(float64((after.cpu-before.cpu).Microseconds())/seconds, "cpu-µs/tick")
-				b.ReportMetric(float64(after.resident)/(1<<20), "resident-MiB")
+				after := e.cpu()
+				b.ReportMetric(float64((after-before).Microseconds())/seconds, "cpu-µs/tick")
 			}
 		})
 	}
 }
 
-type usage struct {
-	cpu      time.Duration
-	resident int
-}
-
-// usage returns the processor time that the exporter has used and its resident memory.
-func (e *exporter) usage() usage {
+// cpu returns the processor time that the exporter used so far.
+func (e *exporter) cpu() time.Duration {
 	e.t.Helper()
 	p, err := procfs.NewProc(e.cmd.Process.Pid)
 	if err != nil {
@@ -77,5 +68,5 @@ func (e *exporter) usage() usage {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return usage{cpu: time.Duration(stat.CPUTime() * float64(time.Second)), resident: stat.ResidentMemory()}
+	return time.Duration(stat.CPUTime() * float64(time.Second))
 }

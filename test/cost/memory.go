@@ -26,7 +26,7 @@ func memory(ctx context.Context, out *strings.Builder) error {
 		args []string
 	}{
 		{"quiet", []string{"--scenario=idle"}},
-		{"4 pods on 7 of them", []string{"--scenario=dgx-h100"}},
+		{"with pods on 7 of them", []string{"--scenario=dgx-h100"}},
 		{"quiet, with a DCGM host engine", []string{"--scenario=idle", "--dcgm"}},
 	} {
 		r, err := resident(ctx, n.args)
