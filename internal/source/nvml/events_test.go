@@ -74,6 +74,23 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
+// TestXIDRefusedLater checks that a GPU whose events a reloaded driver refuses no longer reports them.
+func TestXIDRefusedLater(t *testing.T) {
+	d, clock := newDriver(t, pair()), gputest.NewClock()
+	s := d.open(clock.Now)
+	if g := gputest.Read(t, s).Devices[0]; !g.ReportsEvents {
+		t.Fatalf("device %+v, want events", g)
+	}
+	n := d.node
+	n.Loads++
+	d.change(n)
+	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetSupportedEventTypes", "fail:3")
+	clock.Advance(time.Minute)
+	gputest.Eventually(t, s, "the driver answers again without events", func(r gpu.Report, err error) bool {
+		return err == nil && len(r.Devices) == 2 && !r.Devices[0].ReportsEvents && r.Devices[1].ReportsEvents
+	})
+}
+
 // up reports whether the last wait for events succeeded.
 func up(d *driver) bool {
 	return slices.ContainsFunc(d.stages.Snapshot(), func(s gpu.Stage) bool { return s.Name == string(stage.XID) && s.Up })
