@@ -42,8 +42,8 @@ type exporterPage struct {
 	Costs    []cost
 }
 
-// part has the metrics of one part of a program, with its labels.
-type part struct {
+// section has the metrics of one part of a program, with its labels.
+type section struct {
 	Families []family
 	Labels   []metric.Label
 }
@@ -70,20 +70,20 @@ func pageOf(p metric.Page) exporterPage {
 	return exporterPage{families(metrics), costs(metrics)}
 }
 
-func parts() []part {
-	var ps []part
+func parts() []section {
+	var ps []section
 	for _, p := range reconciler.Catalogue() {
 		if p.Metrics[0].Name != serve.Metric.Name { // the same on all programs
-			ps = append(ps, part{families(p.Metrics), p.Labels})
+			ps = append(ps, section{families(p.Metrics), p.Labels})
 		}
 	}
 	return ps
 }
 
 // archivePart has the metrics of the archive, without the one of serving.
-func archivePart() part {
+func archivePart() section {
 	metrics := slices.DeleteFunc(archive.Catalogue(), func(m metric.Metric) bool { return m.Name == serve.Metric.Name })
-	return part{families(metrics), archive.Labels()}
+	return section{families(metrics), archive.Labels()}
 }
 
 func families(metrics []metric.Metric) []family {

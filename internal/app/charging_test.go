@@ -16,8 +16,8 @@ import (
 // near is the tolerance for a part of a GPU's energy.
 const near = 0.03
 
-// part is the expected share of a GPU's energy that is charged to a pod or to a reason.
-type part struct {
+// share is the expected part of a GPU's energy that is charged to a pod or to a reason.
+type share struct {
 	// of is the name of a pod, or the reason for unattributed energy in brackets.
 	of     string
 	energy float64
@@ -35,7 +35,7 @@ func TestBills(t *testing.T) {
 		replicas int
 		pods     []simnode.Pod
 		daemons  []simnode.Process
-		want     []part
+		want     []share
 		idle     float64 // part of the energy, 0 if it is not checked
 	}{
 		{
@@ -44,7 +44,7 @@ func TestBills(t *testing.T) {
 				sharingPod("a", 0, process("python3", simnode.Constant(80), simnode.MPSClient), process(server, idle, simnode.MPSServer)),
 				sharingPod("b", 1, process("python3", tenth, simnode.Compute)),
 			},
-			want: []part{{"a", 0.87, ""}, {"b", 0.13, ""}},
+			want: []share{{"a", 0.87, ""}, {"b", 0.13, ""}},
 		},
 		{
 			name: "two clients of the plugin's MPS server and a display", replicas: 2,
@@ -54,7 +54,7 @@ func TestBills(t *testing.T) {
 				sharingPod("mps", -1, process(server, idle, simnode.MPSServer)),
 			},
 			daemons: []simnode.Process{process("Xorg", simnode.Constant(2), simnode.Graphics)},
-			want:    []part{{"a", 0.49, ""}, {"b", 0.49, ""}, {"(host)", 0.02, ""}},
+			want:    []share{{"a", 0.49, ""}, {"b", 0.49, ""}, {"(host)", 0.02, ""}},
 		},
 		{
 			name: "an MPS server that its clients left", replicas: 2,
@@ -62,22 +62,22 @@ func TestBills(t *testing.T) {
 				sharingPod("a", 0), sharingPod("b", 1),
 				sharingPod("mps", -1, process(server, idle, simnode.MPSServer)),
 			},
-			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}},
+			want: []share{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}},
 		},
 		{
 			name: "an idle display beside a holder without a process",
 			pods: []simnode.Pod{sharingPod("a", 0)}, daemons: []simnode.Process{process("Xorg", idle, simnode.Graphics)},
-			want: []part{{"a", 1, "allocated"}},
+			want: []share{{"a", 1, "allocated"}},
 		},
 		{
 			name: "an idle monitor beside a holder without a process",
 			pods: []simnode.Pod{sharingPod("a", 0), sharingPod("monitor", -1, process("dcgm-exporter", idle, simnode.Compute))},
-			want: []part{{"a", 1, "allocated"}},
+			want: []share{{"a", 1, "allocated"}},
 		},
 		{
 			name: "two idle holders, one with a context", replicas: 2,
 			pods: []simnode.Pod{sharingPod("a", 0, process("python3", idle, simnode.Compute)), sharingPod("b", 1)},
-			want: []part{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
+			want: []share{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
 		},
 		{
 			name: "the same work, evenly and in bursts", replicas: 2,
@@ -85,7 +85,7 @@ func TestBills(t *testing.T) {
 				sharingPod("even", 0, process("python3", tenth, simnode.Compute)),
 				sharingPod("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
 			},
-			want: []part{{"even", 0.5, ""}, {"bursts", 0.5, ""}},
+			want: []share{{"even", 0.5, ""}, {"bursts", 0.5, ""}},
 		},
 		{
 			name: "a hundredth of every second beside an idle holder", replicas: 2,
@@ -93,12 +93,12 @@ func TestBills(t *testing.T) {
 				sharingPod("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
 				sharingPod("b", 1),
 			},
-			want: []part{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96,
+			want: []share{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96,
 		},
 		{
 			name: "processes that are gone before they can be named",
 			pods: []simnode.Pod{sharingPod("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
-			want: []part{{"a", 1, ""}},
+			want: []share{{"a", 1, ""}},
 		},
 	}
 	for _, tt := range tests {

@@ -136,12 +136,12 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 	for _, old := range was.Processes {
 		same := func(p gpu.ProcessAccount) bool { return p.ProcessID == old.ProcessID && p.Folded == old.Folded }
-		heir := func(p gpu.ProcessAccount) bool { return p.PID == old.PID && p.Start > old.Start }
+		successor := func(p gpu.ProcessAccount) bool { return p.PID == old.PID && p.Start > old.Start }
 		i := slices.IndexFunc(now.Processes, same)
 		switch {
 		case i >= 0 && less(now.Processes[i].Energy, old.Energy):
 			m.t.Fatalf("the energy of a process decreased:\n%+v\n%+v", old, now.Processes[i])
-		case i >= 0 || slices.ContainsFunc(now.Processes, heir):
+		case i >= 0 || slices.ContainsFunc(now.Processes, successor):
 		case old.Folded || b.settled.at-b.used[old.ProcessID] <= m.cfg.Retention:
 			m.t.Fatalf("account ended %v after its process last used the GPU: %+v\n%+v", b.settled.at-b.used[old.ProcessID], old, now)
 		}

@@ -25,7 +25,7 @@ const accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;
 
 // load is a way to scrape a page.
 type load struct {
-	page     page
+	renderer renderer
 	size     size
 	scrapers int // at the same time, each again and again
 	gzip     bool
@@ -51,7 +51,7 @@ func start(ctx context.Context, l load) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "serve", string(l.page), strconv.Itoa(l.size.gpus), strconv.Itoa(l.size.containers), strconv.Itoa(l.size.processes))
+	cmd := exec.CommandContext(ctx, self, "serve", string(l.renderer), strconv.Itoa(l.size.gpus), strconv.Itoa(l.size.containers), strconv.Itoa(l.size.processes))
 	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", processors))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -81,9 +81,9 @@ func compare(rows []row) {
 		for _, other := range rows {
 			switch {
 			case other.gzip != rows[i].gzip:
-			case other.page == static:
+			case other.renderer == static:
 				rows[i].static = other.CPU
-			case other.page == plain:
+			case other.renderer == plain:
 				rows[i].plain = other.CPU
 			}
 		}
@@ -92,7 +92,7 @@ func compare(rows []row) {
 
 func (r row) cells() []string {
 	return []string{
-		string(r.page), fmt.Sprint(r.scrapers), yes(r.gzip), milliseconds(r.CPU),
+		string(r.renderer), fmt.Sprint(r.scrapers), yes(r.gzip), milliseconds(r.CPU),
 		ratio(r.CPU, r.static), ratio(r.CPU, r.plain),
 		kilobytes(r.Bytes), thousands(int(r.Allocations)), milliseconds(r.p50), milliseconds(r.p99),
 	}
@@ -102,11 +102,11 @@ func (r row) cells() []string {
 func growth(ctx context.Context, out *strings.Builder) error {
 	t := markdown.NewTable("node", "series", "processor time", "per series", "allocated per series", "bytes per series", "with gzip")
 	for _, s := range []size{{8, 0, 0}, {8, 1, 0}, {8, 2, 11}, {8, 10, 10}, {16, 14, 9}} {
-		r, err := measure(ctx, load{page: ours, size: s, scrapers: 1})
+		r, err := measure(ctx, load{renderer: ours, size: s, scrapers: 1})
 		if err != nil {
 			return err
 		}
-		z, err := measure(ctx, load{page: ours, size: s, scrapers: 1, gzip: true})
+		z, err := measure(ctx, load{renderer: ours, size: s, scrapers: 1, gzip: true})
 		if err != nil {
 			return err
 		}

@@ -27,14 +27,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// page is a way to serve the series of a node.
-type page string
+// renderer is a way to serve the series of a node.
+type renderer string
 
 const (
-	ours      page = "gpuledger"
-	plain     page = "plain registry"
-	constants page = "constant metrics"
-	static    page = "static"
+	ours      renderer = "gpuledger"
+	plain     renderer = "plain registry"
+	constants renderer = "constant metrics"
+	static    renderer = "static"
 )
 
 // usage is the use of a process since its start.
@@ -72,7 +72,7 @@ func serveOne(args []string) error {
 			return err
 		}
 	}
-	as := page(args[0])
+	as := renderer(args[0])
 	if as == ours {
 		cli.LimitFootprint(cli.ExporterGrowth)
 	}
@@ -90,7 +90,7 @@ func serveOne(args []string) error {
 
 // newHandler returns the handler of the page. Every scrape has another snapshot than the one
 // before, with the same series and other values, like after a tick.
-func newHandler(as page, s size) http.Handler {
+func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
 		snapshots[i] = s.snapshot(i)

@@ -19,8 +19,8 @@ const pageEvery = 10 * time.Second
 // line for every field that a driver does not support.
 const maxAttempts = 3
 
-// page is the state of the field page in a session.
-type page struct {
+// fieldPage is the state of the field page in a session.
+type fieldPage struct {
 	sorted bool
 	// metrics and labels are the available fields, unserved the others with the reason, until it
 	// was logged.
@@ -171,7 +171,7 @@ func (d *session) readTexts() error {
 	return nil
 }
 
-func (p *page) labelsOf(g entity) (out []string) {
+func (p *fieldPage) labelsOf(g entity) (out []string) {
 	for _, f := range p.labels {
 		out = append(out, p.texts[key{g, f.id}])
 	}

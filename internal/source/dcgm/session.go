@@ -28,7 +28,7 @@ type session struct {
 	moments   moments
 	counted   time.Duration // when the GPUs were last counted, boot clock
 	instances instances
-	page      page
+	page      fieldPage
 }
 
 // open connects and lists the GPUs.
