@@ -122,6 +122,16 @@ func (k OwnerKind) HasAccount() bool {
 	return !unattributed
 }
 
+// AccountKinds returns the kinds of owners that have accounts.
+func AccountKinds() (kinds []OwnerKind) {
+	for k := range numOwnerKinds {
+		if k.HasAccount() {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
 // MarshalText returns the name of the kind.
 func (k OwnerKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
