@@ -132,8 +132,16 @@ func AccountKinds() (kinds []OwnerKind) {
 	return kinds
 }
 
-// MarshalText returns the name of the kind.
-func (k OwnerKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+// ownerKindTexts has the names as bytes, because each account is written every second.
+var ownerKindTexts = func() (texts [numOwnerKinds][]byte) {
+	for k := range ownerKinds {
+		texts[k] = []byte(ownerKinds[k].name)
+	}
+	return texts
+}()
+
+// MarshalText returns the name of the kind. The caller must not change it.
+func (k OwnerKind) MarshalText() ([]byte, error) { return ownerKindTexts[k], nil }
 
 // UnmarshalText parses the name of a kind.
 func (k *OwnerKind) UnmarshalText(text []byte) error {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// few is the number of parts for which apportion needs no memory beside its result.
+// few is the usual number of owners that share a GPU. For as many parts, apportion needs no memory
+// beside its result.
 const few = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly: whole millijoules

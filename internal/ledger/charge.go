@@ -85,7 +85,9 @@ func (b *book) billWork(p *part) {
 	}
 	amounts := apportion(p.busy, []uint64{uint64(own), uint64(served)})
 	b.bill(p.byActivity(), p, amounts[0], gpu.Shared)
-	b.bill(p.byService(), p, amounts[1], gpu.Allocated)
+	if served > 0 {
+		b.bill(p.byService(), p, amounts[1], gpu.Allocated)
+	}
 }
 
 // bill divides an amount over several owners, or leaves it unattributed.
@@ -107,7 +109,11 @@ func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method
 // equally. A part of a measured amount is not measured itself.
 func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	o.energy[method] += amount
-	if len(o.processes) == 0 {
+	switch len(o.processes) {
+	case 0:
+		return
+	case 1:
+		o.processes[0].energy[method] += amount
 		return
 	}
 	weights := make([]uint64, len(o.processes))
@@ -118,13 +124,9 @@ func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) 
 			weights[i] = uint64(o.processes[i].activity)
 		}
 	}
-	switch {
-	case len(weights) == 1:
-		weights[0] = 1
-	case byActivity:
+	method = gpu.Allocated
+	if byActivity {
 		method = gpu.Shared
-	default:
-		method = gpu.Allocated
 	}
 	for i, owed := range apportion(amount, weights) {
 		o.processes[i].energy[method] += owed

@@ -47,6 +47,7 @@ func (iv *interval) part(instance string) part {
 			p.holders = append(p.holders, h)
 		}
 	}
+	p.who.list = make([]party, 0, min(len(iv.processes), few))
 	for _, q := range iv.processes {
 		if iv.place(q.ID) == instance {
 			owner, vanished := p.payer(q.Process)

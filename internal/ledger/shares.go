@@ -36,7 +36,8 @@ func (s shares) inOrder() shares {
 }
 
 // byActivity weighs the parties by their own activity.
-func (p *part) byActivity() (s shares) {
+func (p *part) byActivity() shares {
+	s := make(shares, 0, len(p.who.list))
 	for i := range p.who.list {
 		o := &p.who.list[i]
 		s.add(o, uint64(o.activity-o.served))
