@@ -1,11 +1,13 @@
 package ledger
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -14,13 +16,56 @@ import (
 // owner in the preceding book without its processes, or the account of a process in the preceding
 // account. Records are small even if a book is large.
 type Record struct {
-	UUID    string              `json:"uuid,omitempty"` // of the book's GPU
-	Book    *BookState          `json:"book,omitempty"`
-	Account *gpu.Account        `json:"account,omitempty"`
-	Process *gpu.ProcessAccount `json:"process,omitempty"`
+	UUID    string         `json:"uuid,omitempty"` // of the book's GPU
+	Book    *BookState     `json:"book,omitempty"`
+	Account *AccountRecord `json:"account,omitempty"`
+	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// Records returns the pieces of the state in the order that Builder needs.
+// AccountRecord is an account whose times are numbers. A node has hundreds, which are written every
+// second, and text would take a sixth of the time of a tick.
+type AccountRecord struct {
+	gpu.Account
+	Opened nanoseconds `json:"opened"`
+}
+
+// ProcessRecord is the same for the account of a process.
+type ProcessRecord struct {
+	gpu.ProcessAccount
+	StartTime nanoseconds `json:"start_time"`
+	Opened    nanoseconds `json:"opened"`
+}
+
+// nanoseconds is a time since 1970, 0 if it is unknown.
+type nanoseconds int64
+
+func newNanoseconds(t time.Time) nanoseconds {
+	if t.IsZero() {
+		return 0
+	}
+	return nanoseconds(t.UnixNano())
+}
+
+func (n nanoseconds) time() time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(n))
+}
+
+// UnmarshalJSON also accepts the text of earlier versions.
+func (n *nanoseconds) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '"' {
+		return json.Unmarshal(data, (*int64)(n))
+	}
+	var t time.Time
+	err := json.Unmarshal(data, &t)
+	*n = newNanoseconds(t)
+	return err
+}
+
+// Records returns the pieces of the state in the order that Builder needs. A piece is valid until the
+// next one.
 func (s State) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {
@@ -35,13 +80,16 @@ func (b *BookState) records(uuid string, yield func(Record) bool) bool {
 	if !yield(Record{UUID: uuid, Book: b}) {
 		return false
 	}
-	for i := range b.Accounts {
-		a := &b.Accounts[i]
-		if !yield(Record{Account: a}) {
+	var account AccountRecord
+	var process ProcessRecord
+	for _, a := range b.Accounts {
+		account = AccountRecord{a, newNanoseconds(a.Opened)}
+		if !yield(Record{Account: &account}) {
 			return false
 		}
-		for j := range a.Processes {
-			if !yield(Record{Process: &a.Processes[j]}) {
+		for _, p := range a.Processes {
+			process = ProcessRecord{p, newNanoseconds(p.StartTime), newNanoseconds(p.Opened)}
+			if !yield(Record{Process: &process}) {
 				return false
 			}
 		}
@@ -61,10 +109,14 @@ func (b *Builder) Add(r Record) error {
 	case r.Book != nil:
 		return b.addBook(r)
 	case r.Account != nil && b.book != nil:
-		b.book.Accounts = append(b.book.Accounts, *r.Account)
+		a := r.Account.Account
+		a.Opened = r.Account.Opened.time()
+		b.book.Accounts = append(b.book.Accounts, a)
 	case r.Process != nil && b.book != nil && len(b.book.Accounts) > 0:
 		a := &b.book.Accounts[len(b.book.Accounts)-1]
-		a.Processes = append(a.Processes, *r.Process)
+		p := r.Process.ProcessAccount
+		p.StartTime, p.Opened = r.Process.StartTime.time(), r.Process.Opened.time()
+		a.Processes = append(a.Processes, p)
 	default:
 		return errors.New("invalid record: empty, or an account without a book")
 	}

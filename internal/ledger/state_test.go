@@ -130,7 +130,7 @@ func TestSomeRecords(t *testing.T) {
 // TestStrayRecords checks that Add rejects a record that has no place in the state.
 func TestStrayRecords(t *testing.T) {
 	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // new each time, since Add changes it
-	container, process := ledger.Record{Account: &gpu.Account{}}, ledger.Record{Process: &gpu.ProcessAccount{}}
+	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
 		"an account without a book":     {container},
