@@ -156,3 +156,8 @@ func parsed(text string) *query {
 func (q *query) selects(labels map[string]string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels[m.label]) == m.not })
 }
+
+// may reports whether a query selects a value of a label.
+func (q *query) may(label, value string) bool {
+	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && m.values.MatchString(value) == m.not })
+}
