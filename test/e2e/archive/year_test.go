@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +73,7 @@ func TestYear(t *testing.T) {
 	}
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)
+	debug.SetGCPercent(400) // of the store
 	store := httptest.NewServer(fleet)
 	defer store.Close()
 	folder, log := t.TempDir(), &strings.Builder{}

@@ -75,10 +75,6 @@ func (s Steady) at(node, minute int) int64 {
 func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 	first, last := max(s.minute(after)-1, 0), min(s.minute(until), s.minute(s.End)-1)
 	yield := func(x *steady) {
-		labels := make(map[string]string, len(x.labels))
-		for _, l := range x.labels {
-			labels[l.Name] = l.Value
-		}
 		x.first, x.last = max(x.first, first), min(x.last, last)
 		for x.first <= x.last && s.at(x.node, x.first) <= after.UnixMilli() {
 			x.first++
@@ -86,13 +82,23 @@ func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 		for x.first <= x.last && s.at(x.node, x.last) > until.UnixMilli() {
 			x.last--
 		}
-		if x.first <= x.last && q.selects(labels) {
+		if x.first <= x.last && q.all(x.labels) {
 			f(x)
 		}
 	}
 	for node := range (s.GPUs + gpusPerNode - 1) / gpusPerNode {
 		s.ofNode(q, node, first, last, yield)
 	}
+}
+
+// all reports whether a query selects a series.
+func (q *query) all(labels fold.Labels) bool {
+	for i := range q.matchers {
+		if name := q.matchers[i].label; !q.may(name, labels.Get(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // ofNode calls f for all series of a node.
@@ -240,7 +246,7 @@ type response struct {
 	written   int // elements
 	groups    map[string]bool
 	constants map[constant][]byte // as text
-	text      []byte
+	text      []byte              // of the current element
 }
 
 func (r *response) write(after time.Time) {
