@@ -124,7 +124,7 @@ func TestParse(t *testing.T) {
 		{"run", "--folder=x", "--until=2026-03-01"},
 		{"run", "--folder=x", "--again"},
 		{"once", "--folder=x", "--events.receive"},
-		{"run", "--stdout=json", "--events.receive"},
+		{"run", "--stdout=csv", "--stdout.table=charges", "--events.receive"},
 		{"run", "--folder=x", "--events.token-file=token"},
 		{"--folder=x", "--folder.format=xls"},
 		{"run", "--folder=x", "--web.max-requests=0"},
@@ -152,20 +152,33 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestEventSinks checks that events are filed in the sinks that keep them, and that no other sink is
-// opened a second time.
+// TestEventSinks checks that events are filed in all sinks, except those whose format or table has none.
 func TestEventSinks(t *testing.T) {
-	c, err := Parse([]string{
-		"run", "--events.receive", "--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json",
-	})
-	if err != nil {
-		t.Fatal(err)
+	tests := []struct {
+		args, want []string
+	}{
+		{
+			[]string{"--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json"},
+			[]string{"folder", "s3", "postgres", "mysql", "http", "stdout"},
+		},
+		{[]string{"--folder=x", "--http.url=https://x", "--http.format=gpuid", "--stdout=csv", "--stdout.table=charges"}, []string{"folder"}},
+		{[]string{"--stdout=csv", "--stdout.table=events"}, []string{"stdout"}},
+		{[]string{"--http.url=https://x", "--http.format=gpuid"}, nil},
 	}
-	var names []string
-	for _, d := range eventDestinations(&c) {
-		names = append(names, d.Name)
+	for _, tt := range tests {
+		c, err := Parse(append([]string{"run", "--events.receive"}, tt.args...))
+		if (err == nil) != (tt.want != nil) {
+			t.Errorf("%s: %v", tt.args, err)
+		}
+		var names []string
+		for _, d := range eventDestinations(&c) {
+			names = append(names, d.Name)
+		}
+		if !slices.Equal(names, tt.want) {
+			t.Errorf("%s: events are filed in %q, want %q", tt.args, names, tt.want)
+		}
 	}
-	if want := []string{"folder", "s3", "postgres", "mysql"}; !slices.Equal(names, want) || len(keepers) != len(want) {
-		t.Errorf("events are filed in %q, want %q", names, want)
+	if len(keepers) != len(destinations) {
+		t.Errorf("%d of %d sinks keep events", len(keepers), len(destinations))
 	}
 }

@@ -23,8 +23,7 @@ var outage = flag.Duration("outage", time.Second, "how long the database of Test
 const maxRetry = 6 * time.Minute
 
 // TestDatabaseOutage checks that a database that is killed while the archive runs, and is down for a while,
-// has all hours afterwards: those before, those that ended meanwhile, and the same rows as a folder and
-// as an undisturbed run.
+// has all hours afterwards, with the rows of a folder and of an undisturbed run.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	const past = 48
