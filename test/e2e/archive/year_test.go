@@ -40,11 +40,11 @@ func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 func TestSteady(t *testing.T) {
 	const hours = 26 // node 1 restarts after a day
 	fleet, args := steady(9, began, hours)
-	real := serve(t, program.OpenFor(t), "store", fleet.Store(), "")
+	server := serve(t, program.OpenFor(t), "store", fleet.Store(), "")
 	simulated := httptest.NewServer(fleet)
 	defer simulated.Close()
 	var trees []map[string]string
-	for _, url := range []string{real.URL(), simulated.URL} {
+	for _, url := range []string{server.URL(), simulated.URL} {
 		folder := t.TempDir()
 		if out, err := exec.CommandContext(t.Context(), binary(), append(args, "--store.url="+url, "--folder="+folder, "--folder.format=csv,parquet")...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
