@@ -287,6 +287,25 @@ func (f *filer) openSink(ctx context.Context) error {
 		return fmt.Errorf("--%s: %w", f.flag, err)
 	}
 	f.sink = s
+	return f.recall(ctx)
+}
+
+// recall reads the clusters of the manifest, so that a cluster is missed although the store lost it
+// before this program started.
+func (f *filer) recall(ctx context.Context) error {
+	l, ok := f.sink.(lister)
+	if !ok || f.config.Store.Cluster != "" {
+		return nil
+	}
+	clusters, err := l.Clusters(ctx, f.now().Add(-2*maxLag))
+	if err != nil {
+		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
+	}
+	for cluster, hour := range clusters {
+		if hour.After(f.seen[cluster]) {
+			f.seen[cluster] = hour
+		}
+	}
 	return nil
 }
 

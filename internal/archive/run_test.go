@@ -332,6 +332,32 @@ func TestLate(t *testing.T) {
 	})
 }
 
+// TestLostCluster checks that a cluster that the store has lost before the archive starts is missed, because
+// its manifest has the cluster.
+func TestLostCluster(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("one")
+		_, stop := w.start(nil, sink)
+		w.until(5, 50)
+		stop()
+		var back atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return !back.Load() && labels["cluster"] == "west" }}
+		a, stop := w.start(nil, sink)
+		w.until(8, 30)
+		if got := number(a.metrics.refused.WithLabelValues("west", "lagging")); got != 3 {
+			w.Errorf("%v hours are refused, want 3:\n%s", got, w.log)
+		}
+		back.Store(true)
+		w.until(9, 30)
+		stop()
+		for _, cluster := range []string{"east", "west"} {
+			if diff := cmp.Diff(first(9), w.filed(dir, cluster)); diff != "" {
+				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
 // TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
 // others are not.
 func TestReadAgain(t *testing.T) {

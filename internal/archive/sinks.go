@@ -38,6 +38,12 @@ type reader interface {
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
+// lister is a sink that lists the clusters of its manifest.
+type lister interface {
+	// Clusters returns the last filed hour of each cluster, those before a moment perhaps left out.
+	Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error)
+}
+
 // destination is a kind of sink, with the flag that turns it on.
 type destination struct {
 	flag  string

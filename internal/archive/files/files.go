@@ -45,6 +45,8 @@ func Formats() []string {
 type bucket interface {
 	// read returns a file and its tag, or no data if the file still has the known tag.
 	read(ctx context.Context, name, known string) (data []byte, tag string, err error)
+	// folders returns the names of the folders in a folder, none if it is missing.
+	folders(ctx context.Context, name string) ([]string, error)
 	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
 	// if the file has another tag.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
@@ -128,6 +130,53 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 		}
 	}
 	return nil, nil
+}
+
+// Clusters returns the last filed hour of each cluster, if it is not before a moment.
+func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	names, err := s.bucket.folders(ctx, table.Hours.Name)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[string]time.Time)
+	for _, name := range names {
+		escaped, found := strings.CutPrefix(name, "cluster=")
+		cluster, err := url.PathUnescape(escaped)
+		if !found || err != nil {
+			continue
+		}
+		hour, err := s.last(ctx, cluster, name, since)
+		if err != nil {
+			return nil, err
+		}
+		if !hour.IsZero() {
+			last[cluster] = hour
+		}
+	}
+	return last, nil
+}
+
+// last returns the last filed hour of a cluster, zero if it is before a moment. A day may have no rows
+// after a crash.
+func (s *Sink) last(ctx context.Context, cluster, folder string, since time.Time) (last time.Time, err error) {
+	days, err := s.bucket.folders(ctx, path.Join(table.Hours.Name, folder))
+	slices.Sort(days)
+	for _, name := range slices.Backward(days) {
+		day, e := time.Parse("date="+time.DateOnly, name)
+		if e != nil || !day.AddDate(0, 0, 1).After(since) || !last.IsZero() {
+			continue
+		}
+		rows, _, e := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
+		if e != nil {
+			return last, fmt.Errorf("manifest of %s: %w", name, e)
+		}
+		for _, row := range rows {
+			if hour := row[hourColumn].(time.Time); !hour.Before(since) && hour.After(last) {
+				last = hour
+			}
+		}
+	}
+	return last, err
 }
 
 // change returns the new rows of an hour in a table.

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +87,8 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	content, found := s.objects[name]
 	match, except := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	switch {
+	case name == "/assets" && r.URL.Query().Has("list-type"):
+		s.list(w, r.URL.Query().Get("prefix"))
 	case name == "/assets":
 	case !strings.HasPrefix(name, "/assets/fleet/"):
 		w.WriteHeader(http.StatusNotFound)
@@ -116,6 +120,23 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", noon.Format(http.TimeFormat))
 		_, _ = io.WriteString(w, content)
 	}
+}
+
+// list writes the folders with a prefix.
+func (s *fakeS3) list(w http.ResponseWriter, prefix string) {
+	folders := make(map[string]bool)
+	for name := range s.objects {
+		if rest, ok := strings.CutPrefix(name, "/assets/"+prefix); ok {
+			if folder, _, below := strings.Cut(rest, "/"); below {
+				folders[folder] = true
+			}
+		}
+	}
+	fmt.Fprint(w, "<ListBucketResult><EncodingType>url</EncodingType>")
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", url.QueryEscape(prefix+folder+"/"))
+	}
+	fmt.Fprint(w, "</ListBucketResult>")
 }
 
 func TestS3(t *testing.T) {

@@ -95,6 +95,17 @@ func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
+// Clusters returns the last filed hour of each cluster.
+func (m *Manifest) Clusters() map[string]time.Time {
+	last := make(map[string]time.Time)
+	for h := range m.filed {
+		if at := time.Unix(h.start, 0).UTC(); at.After(last[h.cluster]) {
+			last[h.cluster] = at
+		}
+	}
+	return last
+}
+
 // Add records an hour as filed. It is durable when Add returns.
 func (m *Manifest) Add(h *table.Hour) error {
 	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest}

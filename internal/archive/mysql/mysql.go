@@ -77,6 +77,25 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, rows.Err()
 }
 
+// Clusters returns the last filed hour of each cluster, if it is not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	rows, err := d.db.QueryContext(ctx, "select cluster, max(hour) from hours where hour >= ? group by cluster", since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	last := make(map[string]time.Time)
+	for rows.Next() {
+		var cluster string
+		var hour time.Time
+		if err := rows.Scan(&cluster, &hour); err != nil {
+			return nil, err
+		}
+		last[cluster] = hour
+	}
+	return last, rows.Err()
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)

@@ -66,6 +66,19 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// Clusters returns the last filed hour of each cluster, if it is not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	rows, err := d.conn.Query(ctx, "select cluster, max(hour) from "+schemaName+".hours where hour >= $1 group by cluster", since)
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[string]time.Time)
+	var cluster string
+	var hour time.Time
+	_, err = pgx.ForEachRow(rows, []any{&cluster, &hour}, func() error { last[cluster] = hour.UTC(); return nil })
+	return last, err
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)

@@ -121,6 +121,11 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.filed.Filed(cluster, hour), nil
 }
 
+// Clusters returns the last hour of each cluster that was printed.
+func (s *Sink) Clusters(context.Context, time.Time) (map[string]time.Time, error) {
+	return s.filed.Clusters(), nil
+}
+
 // Replace prints an hour.
 func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	s.mu.Lock()
