@@ -197,6 +197,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		f.has(cluster, j.hour)
 		return nil
 	}
+	if err := f.checkFiled(ctx, cluster, j.hour, &before); err != nil {
+		return &sinkError{err}
+	}
 	began := time.Now()
 	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
 	if errors.Is(err, errGone) {
@@ -237,6 +240,22 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	return f.sink.Filed(ctx, cluster, hour)
+}
+
+// checkFiled removes the digest of a filed hour if the rows in the sink are others.
+func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
+	c, ok := f.sink.(checker)
+	if !ok || *filed == (table.Filed{}) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	intact, err := c.Intact(ctx, cluster, hour)
+	if err == nil && !intact {
+		f.log.Warn("the rows of an hour are not those of its manifest: filing it again", "sink", f.name, "cluster", cluster, "hour", hour)
+		filed.Digest = ""
+	}
+	return err
 }
 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.

@@ -393,6 +393,47 @@ func TestReadAgain(t *testing.T) {
 	})
 }
 
+// mixed is a sink with the rows of another program in an hour, until it is filed again.
+type mixed struct {
+	sink
+	hour  time.Time
+	files int
+}
+
+func (s *mixed) Intact(_ context.Context, cluster string, hour time.Time) (bool, error) {
+	return cluster != "east" || !hour.Equal(s.hour) || s.files > 1, nil
+}
+
+func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
+	if h.Cluster == "east" && h.Start.Equal(s.hour) {
+		s.files++
+	}
+	return s.sink.Replace(ctx, h)
+}
+
+// TestMixed checks that an hour whose rows are not those of its manifest is filed again once a day.
+func TestMixed(t *testing.T) {
+	simulate(t, func(w *world) {
+		d, dir := w.folder("one")
+		open, s := d.open, &mixed{hour: w.begin.Add(3 * time.Hour)}
+		d.open = func(ctx context.Context, c *Config) (_ sink, err error) {
+			s.sink, err = open(ctx, c)
+			return s, err
+		}
+		_, stop := w.start(nil, d)
+		w.until(24, 30)
+		stop()
+		want := first(24)
+		want[3] = 2
+		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
+			w.Errorf("revisions (-want +filed):\n%s", diff)
+		}
+		if got := w.log.logged("not those of its manifest"); got != 1 {
+			w.Errorf("it is logged %d times, want once", got)
+		}
+	})
+}
+
 // TestReplica checks that a second replica waits for the folder of the first.
 func TestReplica(t *testing.T) {
 	simulate(t, func(w *world) {

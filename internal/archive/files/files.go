@@ -179,6 +179,30 @@ func (s *Sink) last(ctx context.Context, cluster, folder string, since time.Time
 	return last, err
 }
 
+// Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that
+// programs share: two programs that file different data of an hour, and are killed before their last
+// check, may leave rows of both. Corrections are not part of the digest.
+func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
+	if !s.shared {
+		return true, nil
+	}
+	for _, as := range s.formats {
+		filed, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected {
+			return err == nil, err
+		}
+		digest := table.DigestRows(func(t table.Table) [][]any {
+			rows, e := s.hour(ctx, as, t, cluster, hour)
+			err = errors.Join(err, e)
+			return rows
+		})
+		if err != nil || digest != table.FiledIn(filed[0]).Digest {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // change returns the new rows of an hour in a table.
 type change struct {
 	table table.Table

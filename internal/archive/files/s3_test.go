@@ -415,3 +415,42 @@ func TestOtherProgram(t *testing.T) {
 		})
 	}
 }
+
+// TestMixed checks that rows of another program's data are found, in each format, and that rows of the
+// hour itself and corrections are not taken for them.
+func TestMixed(t *testing.T) {
+	s, other := newS3(t), newS3(t)
+	c := s.config()
+	c.Formats = []string{"parquet", "csv"}
+	sink, err := files.OpenS3(t.Context(), c)
+	check(t, err)
+	c.Endpoint = other.url
+	elsewhere, err := files.OpenS3(t.Context(), c)
+	check(t, err)
+	intact := func(want bool) {
+		t.Helper()
+		if got, err := sink.Intact(t.Context(), sinktest.Cluster, noon); err != nil || got != want {
+			t.Errorf("intact: %t, error %v, want %t", got, err, want)
+		}
+	}
+	intact(true) // not filed
+	h := sinktest.Hour(noon, 7)
+	h.GPUs[0].First = time.Time{}
+	h.Digest = table.Digest(h.Hour)
+	check(t, sink.Replace(t.Context(), h))
+	check(t, sink.Replace(t.Context(), sinktest.Hour(noon.Add(time.Hour), 5)))
+	intact(true)
+	check(t, elsewhere.Replace(t.Context(), sinktest.Hour(noon, 9)))
+	for name, content := range other.objects {
+		if strings.Contains(name, "/gpu_hours/") || strings.Contains(name, "/charges/") {
+			mine := s.objects[name]
+			s.objects[name] = content
+			intact(false)
+			s.objects[name] = mine
+			intact(true)
+		}
+	}
+	h.Revision, h.State, h.Digest, h.Corrections = 2, table.Corrected, "another", h.Charges
+	check(t, sink.Correct(t.Context(), h))
+	intact(true)
+}

@@ -260,6 +260,9 @@ func FiledIn(row []any) Filed {
 	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
 }
 
+// StateIn returns the state in a row of the manifest.
+func StateIn(row []any) State { return State(Hours.value(row, "state").(string)) }
+
 // NodesIn returns the nodes in rows of gpu_hours, sorted.
 func NodesIn(rows [][]any) (nodes []string) {
 	for _, row := range rows {
@@ -282,9 +285,14 @@ func ChargeIn(t Table, row []any) fold.Charge {
 
 // Digest returns the SHA-256 of the rows of an hour. It depends on the data only, not on a sink.
 func Digest(h *fold.Hour) string {
+	return DigestRows(func(t Table) [][]any { return t.Rows(&Hour{Hour: h}) })
+}
+
+// DigestRows returns the digest of the rows of each of the tables [Data].
+func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
-		for _, row := range t.Rows(&Hour{Hour: h}) {
+		for _, row := range rows(t) {
 			for _, value := range row {
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))
 			}
