@@ -2,6 +2,8 @@ package archive
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -180,5 +182,25 @@ func TestEventSinks(t *testing.T) {
 	}
 	if len(keepers) != len(destinations) {
 		t.Errorf("%d of %d sinks keep events", len(keepers), len(destinations))
+	}
+}
+
+// TestBasicAuth checks that a password for all paths and events exclude each other.
+func TestBasicAuth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for text, valid := range map[string]bool{
+		"": true, "http_server_config: {http2: true}\n": true,
+		"basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Parse([]string{"run", "--folder=x", "--events.receive", "--web.config.file=" + file})
+		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "basic_auth_users") {
+			t.Errorf("error with %q is %v", text, err)
+		}
+		if _, err := Parse([]string{"run", "--folder=x", "--web.config.file=" + file}); err != nil {
+			t.Errorf("error with %q and without events is %v", text, err)
+		}
 	}
 }
