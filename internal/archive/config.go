@@ -164,8 +164,8 @@ func (c *Config) validate() error {
 	return c.validateEvents()
 }
 
-// validateEvents checks that senders of events, who have a bearer token or none, are not asked for a
-// password, which the web configuration requires on all paths.
+// validateEvents rejects passwords in the web configuration: they apply to all paths, and the senders of
+// events have none.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive || c.Serve.WebConfigFile == "" {
 		return nil
