@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -53,15 +52,16 @@ type filer struct {
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
 	jobs []*job
-	// seen has the last hour in which a cluster had boards, and newest its newest filed hour.
-	seen, newest map[string]time.Time
-	said         string // the failure of the sink that was logged
-	waits        bool   // for another replica that has the sink
-	left         int    // hours that are not filed
+	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
+	seen   map[string]table.Span
+	newest map[string]time.Time
+	said   string // the failure of the sink that was logged
+	waits  bool   // for another replica that has the sink
+	left   int    // hours that are not filed
 }
 
 func newFiler(a *archive, d destination) *filer {
-	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]time.Time), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.name)
 	return f
 }
@@ -130,7 +130,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 		return f.fail(ctx, err)
 	}
 	clusters, err := f.clusters(ctx, j.hour)
-	if err != nil && clusters == nil {
+	if err != nil {
 		return fmt.Errorf("clusters: %w", err)
 	}
 	for _, cluster := range clusters {
@@ -152,32 +152,23 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour. The error is a refusal if the samples of
-// another cluster, which had boards before, may arrive later.
+// clusters returns the clusters with boards in an hour, and those that had boards before: their samples
+// may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
 		return nil, err
 	}
 	for _, cluster := range found {
-		if hour.After(f.seen[cluster]) {
-			f.seen[cluster] = hour
+		f.seen[cluster] = f.seen[cluster].Extend(hour)
+	}
+	for cluster, seen := range f.seen {
+		if !slices.Contains(found, cluster) && seen.First.Before(hour) && hour.Sub(seen.Last) <= maxAbsence {
+			found = append(found, cluster)
 		}
 	}
-	var late error
-	for _, cluster := range slices.Sorted(maps.Keys(f.seen)) {
-		if since := hour.Sub(f.seen[cluster]); since <= 0 || since > maxLag || f.now().Sub(hour) >= maxLag {
-			continue
-		}
-		after, err := f.store.SampledSince(ctx, cluster, hour.Add(time.Hour), f.now())
-		if err != nil {
-			return nil, err
-		}
-		if !after {
-			late = f.refuse(cluster, hour, &refusal{errLagging})
-		}
-	}
-	return append([]string{}, found...), late
+	slices.Sort(found)
+	return found, nil
 }
 
 // refuse records a refused hour.
@@ -313,16 +304,16 @@ func (f *filer) openSink(ctx context.Context) error {
 // before this program started.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
-	if !ok || f.config.Store.Cluster != "" {
+	if !ok {
 		return nil
 	}
-	clusters, err := l.Clusters(ctx, f.now().Add(-2*maxLag))
+	clusters, err := l.Clusters(ctx, f.now().Add(-maxAbsence))
 	if err != nil {
 		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
 	}
-	for cluster, hour := range clusters {
-		if hour.After(f.seen[cluster]) {
-			f.seen[cluster] = hour
+	for cluster, span := range clusters {
+		if only := f.config.Store.Cluster; only == "" || cluster == only {
+			f.seen[cluster] = f.seen[cluster].Extend(span.First).Extend(span.Last)
 		}
 	}
 	return nil

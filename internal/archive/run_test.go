@@ -358,6 +358,62 @@ func TestLostCluster(t *testing.T) {
 	})
 }
 
+// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, also after a
+// restart, and that they can be accepted.
+func TestWholeOutage(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			since := at.Sub(w.begin)
+			return labels["cluster"] == "west" && since > time.Hour && since < 5*time.Hour
+		}}
+		sink, dir := w.folder("one")
+		for minutes := range 2 {
+			a, stop := w.start(nil, sink)
+			w.until(6, 10+minutes)
+			stop()
+			if got := number(a.metrics.refused.WithLabelValues("west", "silent_nodes")); got != 4 {
+				w.Errorf("start %d: %v hours are refused, want 4:\n%s", minutes, got, w.log)
+			}
+		}
+		if diff := cmp.Diff(map[int]int64{0: 1, 5: 1}, w.filed(dir, "west")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+		_, stop := w.start([]string{"--accept-gaps"}, sink)
+		w.until(6, 15)
+		stop()
+		if diff := cmp.Diff(first(6), w.filed(dir, "west")); diff != "" {
+			w.Errorf("accepted hours (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestNewStore checks that hours before the first sample of a store are neither refused nor filed.
+func TestNewStore(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return labels["cluster"] == "west" }}
+		for _, args := range [][]string{nil, {"--cluster=east"}} {
+			sink, dir := w.folder("one")
+			w.start(append(args, "--from="+w.begin.Add(-40*time.Hour).Format(time.RFC3339)), sink)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			w.stops[len(w.stops)-1]()
+			if got := w.log.logged("refused"); got != 0 {
+				w.Errorf("%s: %d hours are refused:\n%s", args, got, w.log)
+			}
+			s, err := files.Open(dir, []string{"csv"})
+			if err != nil {
+				w.Fatal(err)
+			}
+			spans, err := s.Clusters(w.Context(), w.begin.Add(-40*time.Hour))
+			want := map[string]table.Span{"east": {First: w.begin, Last: w.begin.Add(4 * time.Hour)}}
+			if diff := cmp.Diff(want, spans); diff != "" || err != nil {
+				w.Errorf("%s: hours (-want +filed), error %v:\n%s", args, err, diff)
+			}
+			_ = s.Close()
+		}
+	})
+}
+
 // TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
 // others are not.
 func TestReadAgain(t *testing.T) {

@@ -46,8 +46,8 @@ type checker interface {
 
 // lister is a sink that lists the clusters of its manifest.
 type lister interface {
-	// Clusters returns the last filed hour of each cluster, those before a moment perhaps left out.
-	Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error)
+	// Clusters returns the filed hours of each cluster, those before a moment perhaps left out.
+	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
 // destination is a kind of sink, with the flag that turns it on.

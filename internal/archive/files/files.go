@@ -132,51 +132,52 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 	return nil, nil
 }
 
-// Clusters returns the last filed hour of each cluster, if it is not before a moment.
-func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	names, err := s.bucket.folders(ctx, table.Hours.Name)
 	if err != nil {
 		return nil, err
 	}
-	last := make(map[string]time.Time)
+	spans := make(map[string]table.Span)
 	for _, name := range names {
 		escaped, found := strings.CutPrefix(name, "cluster=")
 		cluster, err := url.PathUnescape(escaped)
 		if !found || err != nil {
 			continue
 		}
-		hour, err := s.last(ctx, cluster, name, since)
+		span, err := s.span(ctx, cluster, name, since)
 		if err != nil {
 			return nil, err
 		}
-		if !hour.IsZero() {
-			last[cluster] = hour
+		if span != (table.Span{}) {
+			spans[cluster] = span
 		}
 	}
-	return last, nil
+	return spans, nil
 }
 
-// last returns the last filed hour of a cluster, zero if it is before a moment. A day may have no rows
-// after a crash.
-func (s *Sink) last(ctx context.Context, cluster, folder string, since time.Time) (last time.Time, err error) {
+// span returns the filed hours of a cluster that are not before a moment.
+func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
 	days, err := s.bucket.folders(ctx, path.Join(table.Hours.Name, folder))
-	slices.Sort(days)
-	for _, name := range slices.Backward(days) {
-		day, e := time.Parse("date="+time.DateOnly, name)
-		if e != nil || !day.AddDate(0, 0, 1).After(since) || !last.IsZero() {
+	if err != nil {
+		return span, err
+	}
+	for _, name := range days {
+		day, err := time.Parse("date="+time.DateOnly, name)
+		if err != nil || !day.AddDate(0, 0, 1).After(since) {
 			continue
 		}
-		rows, _, e := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
-		if e != nil {
-			return last, fmt.Errorf("manifest of %s: %w", name, e)
+		rows, _, err := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
+		if err != nil {
+			return span, fmt.Errorf("manifest of %s: %w", name, err)
 		}
 		for _, row := range rows {
-			if hour := row[hourColumn].(time.Time); !hour.Before(since) && hour.After(last) {
-				last = hour
+			if hour := row[hourColumn].(time.Time); !hour.Before(since) {
+				span = span.Extend(hour)
 			}
 		}
 	}
-	return last, err
+	return span, nil
 }
 
 // Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that

@@ -95,15 +95,13 @@ func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
-// Clusters returns the last filed hour of each cluster.
-func (m *Manifest) Clusters() map[string]time.Time {
-	last := make(map[string]time.Time)
+// Clusters returns the filed hours of each cluster.
+func (m *Manifest) Clusters() map[string]table.Span {
+	spans := make(map[string]table.Span)
 	for h := range m.filed {
-		if at := time.Unix(h.start, 0).UTC(); at.After(last[h.cluster]) {
-			last[h.cluster] = at
-		}
+		spans[h.cluster] = spans[h.cluster].Extend(time.Unix(h.start, 0))
 	}
-	return last
+	return spans
 }
 
 // Add records an hour as filed. It is durable when Add returns.

@@ -77,23 +77,23 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, rows.Err()
 }
 
-// Clusters returns the last filed hour of each cluster, if it is not before a moment.
-func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
-	rows, err := d.db.QueryContext(ctx, "select cluster, max(hour) from hours where hour >= ? group by cluster", since)
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	rows, err := d.db.QueryContext(ctx, "select cluster, min(hour), max(hour) from hours where hour >= ? group by cluster", since)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	last := make(map[string]time.Time)
+	spans := make(map[string]table.Span)
 	for rows.Next() {
 		var cluster string
-		var hour time.Time
-		if err := rows.Scan(&cluster, &hour); err != nil {
+		var first, last time.Time
+		if err := rows.Scan(&cluster, &first, &last); err != nil {
 			return nil, err
 		}
-		last[cluster] = hour
+		spans[cluster] = table.Span{}.Extend(first).Extend(last)
 	}
-	return last, rows.Err()
+	return spans, rows.Err()
 }
 
 // Replace files an hour.

@@ -66,17 +66,20 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// Clusters returns the last filed hour of each cluster, if it is not before a moment.
-func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error) {
-	rows, err := d.conn.Query(ctx, "select cluster, max(hour) from "+schemaName+".hours where hour >= $1 group by cluster", since)
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	rows, err := d.conn.Query(ctx, "select cluster, min(hour), max(hour) from "+schemaName+".hours where hour >= $1 group by cluster", since)
 	if err != nil {
 		return nil, err
 	}
-	last := make(map[string]time.Time)
+	spans := make(map[string]table.Span)
 	var cluster string
-	var hour time.Time
-	_, err = pgx.ForEachRow(rows, []any{&cluster, &hour}, func() error { last[cluster] = hour.UTC(); return nil })
-	return last, err
+	var first, last time.Time
+	_, err = pgx.ForEachRow(rows, []any{&cluster, &first, &last}, func() error {
+		spans[cluster] = table.Span{}.Extend(first).Extend(last)
+		return nil
+	})
+	return spans, err
 }
 
 // Replace files an hour.

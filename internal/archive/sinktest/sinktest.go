@@ -20,7 +20,7 @@ type Sink interface {
 	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
 	Correct(ctx context.Context, h *table.Hour) error
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
-	Clusters(ctx context.Context, since time.Time) (map[string]time.Time, error)
+	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
 // Noon is the start of an hour.
@@ -131,16 +131,17 @@ func testNodes(t *testing.T, s Sink) {
 	}
 }
 
-// testClusters checks the last filed hours of clusters.
+// testClusters checks the filed hours of clusters.
 func testClusters(t *testing.T, s Sink) {
 	other := Hour(Noon.AddDate(0, 0, -1), 7)
 	other.Cluster = "west"
 	for _, h := range []*table.Hour{Hour(Noon.Add(time.Hour), 7), Hour(Noon, 7), Hour(Noon.AddDate(0, 0, -2), 7), other} {
 		check(t, s.Replace(t.Context(), h))
 	}
-	for days, want := range map[int]map[string]time.Time{
-		-7: {Cluster: Noon.Add(time.Hour), "west": Noon.AddDate(0, 0, -1)},
-		0:  {Cluster: Noon.Add(time.Hour)},
+	yesterday, last := Noon.AddDate(0, 0, -1), Noon.Add(time.Hour)
+	for days, want := range map[int]map[string]table.Span{
+		-7: {Cluster: {First: Noon.AddDate(0, 0, -2), Last: last}, "west": {First: yesterday, Last: yesterday}},
+		0:  {Cluster: {First: Noon, Last: last}},
 		2:  {},
 	} {
 		got, err := s.Clusters(t.Context(), Noon.AddDate(0, 0, days))

@@ -121,8 +121,8 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.filed.Filed(cluster, hour), nil
 }
 
-// Clusters returns the last hour of each cluster that was printed.
-func (s *Sink) Clusters(context.Context, time.Time) (map[string]time.Time, error) {
+// Clusters returns the hours of each cluster that were printed.
+func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.filed.Clusters(), nil
 }
 

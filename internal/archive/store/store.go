@@ -92,8 +92,12 @@ func New(c Config) (*Store, error) {
 
 // Clusters returns the clusters that have boards in an hour or in the hour before.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
-	if s.config.Cluster != "" {
-		return []string{s.config.Cluster}, checkCluster(s.config.Cluster)
+	if cluster := s.config.Cluster; cluster != "" {
+		if err := checkCluster(cluster); err != nil {
+			return nil, err
+		}
+		err = s.ask(ctx, `group(last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(fold.Series) { clusters = []string{cluster} })
+		return clusters, err
 	}
 	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(found fold.Series) {
 		clusters = append(clusters, found.Labels.Get("cluster"))

@@ -150,8 +150,8 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.manifest.Filed(cluster, hour), nil
 }
 
-// Clusters returns the last hour of each cluster that was sent.
-func (s *Sink) Clusters(context.Context, time.Time) (map[string]time.Time, error) {
+// Clusters returns the hours of each cluster that were sent.
+func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(), nil
 }
 
