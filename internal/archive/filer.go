@@ -152,7 +152,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour, and those that had boards before: their samples
+// clusters returns the clusters with boards in an hour, and clusters that had boards before: their samples
 // may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)

@@ -28,18 +28,20 @@ var (
 	yearHours  = flag.Int("year.hours", 365*24, "hours of TestYear")
 )
 
-// steady returns a fleet with samples from the day before some hours until the hour after them.
+// steady returns a fleet with samples from the midnight before some hours until the hour after them.
 func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
 	until := from.Add(time.Duration(hours) * time.Hour)
-	return foldtest.Steady{GPUs: gpus, Start: from.Add(-24 * time.Hour), End: until.Add(time.Hour)}, []string{
+	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{
 		"once", "--log.level=warn", "--from=" + from.Format(time.RFC3339), "--until=" + until.Format(time.RFC3339),
 	}
 }
 
 // TestSteady checks that the simulated store of TestYear is like a Prometheus with the same samples.
 func TestSteady(t *testing.T) {
-	const hours = 26 // node 1 restarts after a day
-	fleet, args := steady(9, began, hours)
+	t.Parallel()
+	const hours = 4 // node 1 restarts at midnight
+	from := began.Add(22 * time.Hour)
+	fleet, args := steady(9, from, hours)
 	server := serve(t, program.OpenFor(t), "store", fleet.Store(), "")
 	simulated := httptest.NewServer(fleet)
 	defer simulated.Close()
@@ -50,7 +52,7 @@ func TestSteady(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		trees = append(trees, tree(t, folder))
-		if got, want := energy(t, folder), fleet.Energy(began, began.Add(hours*time.Hour)); got != want {
+		if got, want := energy(t, folder), fleet.Energy(from, from.Add(hours*time.Hour)); got != want {
 			t.Errorf("%d mJ are filed, want %d", got, want)
 		}
 	}
