@@ -218,6 +218,10 @@ e2e-history: build
 e2e-archive: build
 	@$(IN_SERVERS) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
 
+.PHONY: e2e-outage
+e2e-outage: ## stop the database of a running archive for an hour
+	@$(IN_PROMETHEUS) $(E2E) -timeout=2h -v -run='^TestDatabaseOutage$$' ./test/e2e/archive -outage=65m
+
 .PHONY: e2e-dashboards
 e2e-dashboards: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(E2E) ./test/e2e/dashboards
@@ -235,6 +239,10 @@ bench-queries: ## time the history queries over 90 days of 8,000 GPUs on two pro
 .PHONY: bench-archive
 bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
 	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
+
+.PHONY: bench-year
+bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
+	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -124,7 +126,7 @@ func TestParse(t *testing.T) {
 		{"run", "--folder=x", "--until=2026-03-01"},
 		{"run", "--folder=x", "--again"},
 		{"once", "--folder=x", "--events.receive"},
-		{"run", "--stdout=json", "--events.receive"},
+		{"run", "--stdout=csv", "--stdout.table=charges", "--events.receive"},
 		{"run", "--folder=x", "--events.token-file=token"},
 		{"--folder=x", "--folder.format=xls"},
 		{"run", "--folder=x", "--web.max-requests=0"},
@@ -152,20 +154,53 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestEventSinks checks that events are filed in the sinks that keep them, and that no other sink is
-// opened a second time.
+// TestEventSinks checks that events are filed in all sinks, except those whose format or table has none.
 func TestEventSinks(t *testing.T) {
-	c, err := Parse([]string{
-		"run", "--events.receive", "--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json",
-	})
-	if err != nil {
-		t.Fatal(err)
+	tests := []struct {
+		args, want []string
+	}{
+		{
+			[]string{"--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json"},
+			[]string{"folder", "s3", "postgres", "mysql", "http", "stdout"},
+		},
+		{[]string{"--folder=x", "--http.url=https://x", "--http.format=gpuid", "--stdout=csv", "--stdout.table=charges"}, []string{"folder"}},
+		{[]string{"--stdout=csv", "--stdout.table=events"}, []string{"stdout"}},
+		{[]string{"--http.url=https://x", "--http.format=gpuid"}, nil},
 	}
-	var names []string
-	for _, d := range eventDestinations(&c) {
-		names = append(names, d.Name)
+	for _, tt := range tests {
+		c, err := Parse(append([]string{"run", "--events.receive"}, tt.args...))
+		if (err == nil) != (tt.want != nil) {
+			t.Errorf("%s: %v", tt.args, err)
+		}
+		var names []string
+		for _, d := range eventDestinations(&c) {
+			names = append(names, d.Name)
+		}
+		if !slices.Equal(names, tt.want) {
+			t.Errorf("%s: events are filed in %q, want %q", tt.args, names, tt.want)
+		}
 	}
-	if want := []string{"folder", "s3", "postgres", "mysql"}; !slices.Equal(names, want) || len(keepers) != len(want) {
-		t.Errorf("events are filed in %q, want %q", names, want)
+	if len(keepers) != len(destinations) {
+		t.Errorf("%d of %d sinks keep events", len(keepers), len(destinations))
+	}
+}
+
+// TestBasicAuth checks that a password for all paths and events exclude each other.
+func TestBasicAuth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for text, valid := range map[string]bool{
+		"": true, "http_server_config: {http2: true}\n": true,
+		"basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n": false,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Parse([]string{"run", "--folder=x", "--events.receive", "--web.config.file=" + file})
+		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "basic_auth_users") {
+			t.Errorf("error with %q is %v", text, err)
+		}
+		if _, err := Parse([]string{"run", "--folder=x", "--web.config.file=" + file}); err != nil {
+			t.Errorf("error with %q and without events is %v", text, err)
+		}
 	}
 }

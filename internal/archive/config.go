@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v2"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
@@ -158,7 +161,26 @@ func (c *Config) validate() error {
 	case c.Events.Receive && len(eventDestinations(c)) == 0:
 		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
 	}
-	return nil
+	return c.validateEvents()
+}
+
+// validateEvents rejects passwords in the web configuration: they apply to all paths, and the senders of
+// events have none.
+func (c *Config) validateEvents() error {
+	if !c.Events.Receive || c.Serve.WebConfigFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(c.Serve.WebConfigFile)
+	if err != nil {
+		return nil // Serve has the error
+	}
+	var web struct {
+		Users map[string]string `yaml:"basic_auth_users"`
+	}
+	if err := yaml.Unmarshal(text, &web); err != nil || len(web.Users) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
 }
 
 // flags returns the flags that turn sinks on.

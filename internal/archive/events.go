@@ -3,18 +3,21 @@ package archive
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 )
 
 // keeper opens a sink that keeps events.
 type keeper func(ctx context.Context, c *Config) (events.Sink, error)
 
-// keepers are the sinks that keep events, by the flag of their destination. They are opened a second
-// time for events, because a sink is not safe for concurrent use.
+// keepers are the sinks that keep events, by the flag of their destination: all. They are opened a
+// second time for events, because a sink is not safe for concurrent use.
 var keepers = map[string]keeper{
 	"folder": func(_ context.Context, c *Config) (events.Sink, error) {
 		return opened(files.OpenEvents(c.Folder, c.Formats))
@@ -26,6 +29,15 @@ var keepers = map[string]keeper{
 	"mysql.url": func(ctx context.Context, c *Config) (events.Sink, error) {
 		return opened(mysql.Open(ctx, c.MySQL, c.MySQLPassword))
 	},
+	"http.url": func(_ context.Context, c *Config) (events.Sink, error) { return opened(webhook.OpenEvents(c.HTTP)) },
+	"stdout": func(_ context.Context, c *Config) (events.Sink, error) {
+		return opened(stdout.Open(c.Stdout, os.Stdout))
+	},
+}
+
+// keepsNone reports whether a sink is set to a format or table without events.
+func keepsNone(c *Config, flag string) bool {
+	return flag == "http.url" && !c.HTTP.KeepsEvents() || flag == "stdout" && !c.Stdout.KeepsEvents()
 }
 
 // opened returns no sink in place of a nil pointer.
@@ -39,7 +51,7 @@ func opened[T events.Sink](s T, err error) (events.Sink, error) {
 // eventDestinations returns the sinks for events that the flags name.
 func eventDestinations(c *Config) (all []events.Destination) {
 	for _, d := range destinations {
-		if open := keepers[d.flag]; open != nil && d.isSet(c) {
+		if open := keepers[d.flag]; open != nil && d.isSet(c) && !keepsNone(c, d.flag) {
 			all = append(all, events.Destination{
 				Name: sinkName(d),
 				Open: func(ctx context.Context) (events.Sink, error) { return open(ctx, c) },

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -53,15 +52,16 @@ type filer struct {
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
 	jobs []*job
-	// seen has the last hour in which a cluster had boards, and newest its newest filed hour.
-	seen, newest map[string]time.Time
-	said         string // the failure of the sink that was logged
-	waits        bool   // for another replica that has the sink
-	left         int    // hours that are not filed
+	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
+	seen   map[string]table.Span
+	newest map[string]time.Time
+	said   string // the failure of the sink that was logged
+	waits  bool   // for another replica that has the sink
+	left   int    // hours that are not filed
 }
 
 func newFiler(a *archive, d destination) *filer {
-	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]time.Time), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.name)
 	return f
 }
@@ -130,7 +130,7 @@ func (f *filer) do(ctx context.Context, j *job) error {
 		return f.fail(ctx, err)
 	}
 	clusters, err := f.clusters(ctx, j.hour)
-	if err != nil && clusters == nil {
+	if err != nil {
 		return fmt.Errorf("clusters: %w", err)
 	}
 	for _, cluster := range clusters {
@@ -152,32 +152,23 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour. The error is a refusal if the samples of
-// another cluster, which had boards before, may arrive later.
+// clusters returns the clusters with boards in an hour, and clusters that had boards before: their samples
+// may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
 		return nil, err
 	}
 	for _, cluster := range found {
-		if hour.After(f.seen[cluster]) {
-			f.seen[cluster] = hour
+		f.seen[cluster] = f.seen[cluster].Extend(hour)
+	}
+	for cluster, seen := range f.seen {
+		if !slices.Contains(found, cluster) && seen.First.Before(hour) && hour.Sub(seen.Last) <= maxAbsence {
+			found = append(found, cluster)
 		}
 	}
-	var late error
-	for _, cluster := range slices.Sorted(maps.Keys(f.seen)) {
-		if since := hour.Sub(f.seen[cluster]); since <= 0 || since > maxLag || f.now().Sub(hour) >= maxLag {
-			continue
-		}
-		after, err := f.store.SampledSince(ctx, cluster, hour.Add(time.Hour), f.now())
-		if err != nil {
-			return nil, err
-		}
-		if !after {
-			late = f.refuse(cluster, hour, &refusal{errLagging})
-		}
-	}
-	return append([]string{}, found...), late
+	slices.Sort(found)
+	return found, nil
 }
 
 // refuse records a refused hour.
@@ -196,6 +187,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	if before != (table.Filed{}) && !j.again {
 		f.has(cluster, j.hour)
 		return nil
+	}
+	if err := f.checkFiled(ctx, cluster, j.hour, &before); err != nil {
+		return &sinkError{err}
 	}
 	began := time.Now()
 	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
@@ -237,6 +231,22 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	return f.sink.Filed(ctx, cluster, hour)
+}
+
+// checkFiled removes the digest of a filed hour if the rows in the sink are others.
+func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
+	c, ok := f.sink.(checker)
+	if !ok || *filed == (table.Filed{}) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	intact, err := c.Intact(ctx, cluster, hour)
+	if err == nil && !intact {
+		f.log.Warn("the rows of an hour are not those of its manifest: filing it again", "sink", f.name, "cluster", cluster, "hour", hour)
+		filed.Digest = ""
+	}
+	return err
 }
 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.
@@ -287,6 +297,25 @@ func (f *filer) openSink(ctx context.Context) error {
 		return fmt.Errorf("--%s: %w", f.flag, err)
 	}
 	f.sink = s
+	return f.recall(ctx)
+}
+
+// recall reads the clusters of the manifest, so that a cluster is missed although the store lost it
+// before this program started.
+func (f *filer) recall(ctx context.Context) error {
+	l, ok := f.sink.(lister)
+	if !ok {
+		return nil
+	}
+	clusters, err := l.Clusters(ctx, f.now().Add(-maxAbsence))
+	if err != nil {
+		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
+	}
+	for cluster, span := range clusters {
+		if only := f.config.Store.Cluster; only == "" || cluster == only {
+			f.seen[cluster] = f.seen[cluster].Extend(span.First).Extend(span.Last)
+		}
+	}
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time, file
 	folded.Join(f.parts...)
 	folded.Name(owners, a.config.Team)
 	h = table.Hour{Hour: folded, State: table.Complete, SilentNodes: len(silent), Filed: table.Filed{Digest: table.Digest(folded)}}
-	if f.coverage.tooSilent(silent) {
+	if c := &f.coverage; c.tooSilent(silent) || len(c.nodes)+len(c.targets) == 0 {
 		h.State = table.Gaps
 	}
 	s.next, s.nodes = hour.Add(time.Hour), f.coverage.nodes

@@ -332,6 +332,88 @@ func TestLate(t *testing.T) {
 	})
 }
 
+// TestLostCluster checks that a cluster that the store has lost before the archive starts is missed, because
+// its manifest has the cluster.
+func TestLostCluster(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("one")
+		_, stop := w.start(nil, sink)
+		w.until(5, 50)
+		stop()
+		var back atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return !back.Load() && labels["cluster"] == "west" }}
+		a, stop := w.start(nil, sink)
+		w.until(8, 30)
+		if got := number(a.metrics.refused.WithLabelValues("west", "lagging")); got != 3 {
+			w.Errorf("%v hours are refused, want 3:\n%s", got, w.log)
+		}
+		back.Store(true)
+		w.until(9, 30)
+		stop()
+		for _, cluster := range []string{"east", "west"} {
+			if diff := cmp.Diff(first(9), w.filed(dir, cluster)); diff != "" {
+				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
+// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, also after a
+// restart, and that they can be accepted.
+func TestWholeOutage(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			since := at.Sub(w.begin)
+			return labels["cluster"] == "west" && since > time.Hour && since < 5*time.Hour
+		}}
+		sink, dir := w.folder("one")
+		for minutes := range 2 {
+			a, stop := w.start(nil, sink)
+			w.until(6, 10+minutes)
+			stop()
+			if got := number(a.metrics.refused.WithLabelValues("west", "silent_nodes")); got != 4 {
+				w.Errorf("start %d: %v hours are refused, want 4:\n%s", minutes, got, w.log)
+			}
+		}
+		if diff := cmp.Diff(map[int]int64{0: 1, 5: 1}, w.filed(dir, "west")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+		_, stop := w.start([]string{"--accept-gaps"}, sink)
+		w.until(6, 15)
+		stop()
+		if diff := cmp.Diff(first(6), w.filed(dir, "west")); diff != "" {
+			w.Errorf("accepted hours (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestNewStore checks that hours before the first sample of a store are neither refused nor filed.
+func TestNewStore(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return labels["cluster"] == "west" }}
+		for _, args := range [][]string{nil, {"--cluster=east"}} {
+			sink, dir := w.folder("one")
+			w.start(append(args, "--from="+w.begin.Add(-40*time.Hour).Format(time.RFC3339)), sink)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			w.stops[len(w.stops)-1]()
+			if got := w.log.logged("refused"); got != 0 {
+				w.Errorf("%s: %d hours are refused:\n%s", args, got, w.log)
+			}
+			s, err := files.Open(dir, []string{"csv"})
+			if err != nil {
+				w.Fatal(err)
+			}
+			spans, err := s.Clusters(w.Context(), w.begin.Add(-40*time.Hour))
+			want := map[string]table.Span{"east": {First: w.begin, Last: w.begin.Add(4 * time.Hour)}}
+			if diff := cmp.Diff(want, spans); diff != "" || err != nil {
+				w.Errorf("%s: hours (-want +filed), error %v:\n%s", args, err, diff)
+			}
+			_ = s.Close()
+		}
+	})
+}
+
 // TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
 // others are not.
 func TestReadAgain(t *testing.T) {
@@ -363,6 +445,47 @@ func TestReadAgain(t *testing.T) {
 		}
 		if diff := cmp.Diff(first(24), w.filed(dir, "west")); diff != "" {
 			w.Errorf("revisions of the other cluster (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// mixed is a sink with the rows of another program in an hour, until it is filed again.
+type mixed struct {
+	sink
+	hour  time.Time
+	files int
+}
+
+func (s *mixed) Intact(_ context.Context, cluster string, hour time.Time) (bool, error) {
+	return cluster != "east" || !hour.Equal(s.hour) || s.files > 1, nil
+}
+
+func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
+	if h.Cluster == "east" && h.Start.Equal(s.hour) {
+		s.files++
+	}
+	return s.sink.Replace(ctx, h)
+}
+
+// TestMixed checks that an hour whose rows are not those of its manifest is filed again once a day.
+func TestMixed(t *testing.T) {
+	simulate(t, func(w *world) {
+		d, dir := w.folder("one")
+		open, s := d.open, &mixed{hour: w.begin.Add(3 * time.Hour)}
+		d.open = func(ctx context.Context, c *Config) (_ sink, err error) {
+			s.sink, err = open(ctx, c)
+			return s, err
+		}
+		_, stop := w.start(nil, d)
+		w.until(24, 30)
+		stop()
+		want := first(24)
+		want[3] = 2
+		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
+			w.Errorf("revisions (-want +filed):\n%s", diff)
+		}
+		if got := w.log.logged("not those of its manifest"); got != 1 {
+			w.Errorf("it is logged %d times, want once", got)
 		}
 	})
 }

@@ -38,6 +38,18 @@ type reader interface {
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
+// checker is a sink whose rows can differ from its manifest.
+type checker interface {
+	// Intact reports whether the rows of a filed hour have the digest in the manifest.
+	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
+}
+
+// lister is a sink that lists the clusters of its manifest.
+type lister interface {
+	// Clusters returns the filed hours of each cluster, those before a moment perhaps left out.
+	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
+}
+
 // destination is a kind of sink, with the flag that turns it on.
 type destination struct {
 	flag  string

@@ -2,10 +2,12 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // outlet is a sink with its state. One goroutine may use it at a time.
@@ -14,6 +16,17 @@ type outlet struct {
 	log  *slog.Logger
 	sink Sink   // nil while it is not open
 	said string // the failure that was logged
+}
+
+// file adds events to the sink, which has rows of its own and may change them.
+func (o *outlet) file(ctx context.Context, cluster string, events []event.Event) error {
+	var errs []error
+	for _, t := range table.Appended {
+		if rows := table.EventRows(t, cluster, events); len(rows) > 0 {
+			errs = append(errs, o.append(ctx, t, rows))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // append adds rows to the sink. The first of several equal failures is logged.

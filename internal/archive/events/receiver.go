@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -191,17 +192,14 @@ func unreadable(err error) error {
 	return err
 }
 
-// file files events in all sinks. A sink that fails does not stop the others.
+// file files events in all sinks at the same time. A sink that fails or is slow does not stop the others.
 func (r *Receiver) file(ctx context.Context, cluster string, events []event.Event) error {
-	var errs []error
-	for _, t := range table.Appended {
-		for _, o := range r.outlets {
-			// Each sink has its own rows, and may change them.
-			if rows := table.EventRows(t, cluster, events); len(rows) > 0 {
-				errs = append(errs, o.append(ctx, t, rows))
-			}
-		}
+	errs := make([]error, len(r.outlets))
+	var all sync.WaitGroup
+	for i, o := range r.outlets {
+		all.Go(func() { errs[i] = o.file(ctx, cluster, events) })
 	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 

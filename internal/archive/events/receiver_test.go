@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -206,6 +208,27 @@ func TestSinkFails(t *testing.T) {
 	if err := r.Run(ctx); err != nil || b.closed != 1 {
 		t.Errorf("the sink is closed %d times, error %v", b.closed, err)
 	}
+}
+
+// TestSlowSink checks that a sink that does not respond does not delay another one.
+func TestSlowSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		r := events.New(events.Config{}, []events.Destination{
+			{Name: "slow", Open: func(ctx context.Context) (events.Sink, error) { <-ctx.Done(); return nil, ctx.Err() }},
+			m.destination("m"),
+		}, slog.New(slog.DiscardHandler))
+		go func() {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if len(m.rows["events"]) != 1 || len(m.rows["snapshots"]) != 1 {
+				t.Errorf("after a second the other sink has %v", m.rows)
+			}
+		}()
+		if w := post(r, target, phase+snapshot); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("status %d, although a sink has no events", w.Code)
+		}
+	})
 }
 
 // TestConfig checks that a token alone is an error.

@@ -45,6 +45,8 @@ func Formats() []string {
 type bucket interface {
 	// read returns a file and its tag, or no data if the file still has the known tag.
 	read(ctx context.Context, name, known string) (data []byte, tag string, err error)
+	// folders returns the names of the folders in a folder, none if it is missing.
+	folders(ctx context.Context, name string) ([]string, error)
 	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
 	// if the file has another tag.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
@@ -128,6 +130,78 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 		}
 	}
 	return nil, nil
+}
+
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	names, err := s.bucket.folders(ctx, table.Hours.Name)
+	if err != nil {
+		return nil, err
+	}
+	spans := make(map[string]table.Span)
+	for _, name := range names {
+		escaped, found := strings.CutPrefix(name, "cluster=")
+		cluster, err := url.PathUnescape(escaped)
+		if !found || err != nil {
+			continue
+		}
+		span, err := s.span(ctx, cluster, name, since)
+		if err != nil {
+			return nil, err
+		}
+		if span != (table.Span{}) {
+			spans[cluster] = span
+		}
+	}
+	return spans, nil
+}
+
+// span returns the filed hours of a cluster that are not before a moment.
+func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
+	days, err := s.bucket.folders(ctx, path.Join(table.Hours.Name, folder))
+	if err != nil {
+		return span, err
+	}
+	for _, name := range days {
+		day, err := time.Parse("date="+time.DateOnly, name)
+		if err != nil || !day.AddDate(0, 0, 1).After(since) {
+			continue
+		}
+		rows, _, err := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
+		if err != nil {
+			return span, fmt.Errorf("manifest of %s: %w", name, err)
+		}
+		for _, row := range rows {
+			if hour := row[hourColumn].(time.Time); !hour.Before(since) {
+				span = span.Extend(hour)
+			}
+		}
+	}
+	return span, nil
+}
+
+// Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that
+// programs share: two programs that file different data of an hour, and are killed before their last
+// check, may leave rows of both. Corrections are not part of the digest.
+func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
+	if !s.shared {
+		return true, nil
+	}
+	for _, as := range s.formats {
+		filed, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected {
+			return err == nil, err
+		}
+		digest := table.DigestRows(func(t table.Table) [][]any {
+			rows, e := s.hour(ctx, as, t, cluster, hour)
+			err = errors.Join(err, e)
+			return rows
+		})
+		if err != nil || digest != table.FiledIn(filed[0]).Digest {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // change returns the new rows of an hour in a table.

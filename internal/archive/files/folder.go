@@ -63,6 +63,19 @@ func (f *folder) read(_ context.Context, name, _ string) (data []byte, tag strin
 	return data, present, err
 }
 
+func (f *folder) folders(_ context.Context, name string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, err
+}
+
 func (f *folder) write(_ context.Context, name string, data []byte, _ string) (string, error) {
 	path := filepath.Join(f.path, name)
 	dir := filepath.Dir(path)

@@ -179,6 +179,21 @@ func (o *objects) read(ctx context.Context, name, known string) (data []byte, ta
 	return data, info.ETag, err
 }
 
+func (o *objects) folders(ctx context.Context, name string) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	prefix := path.Join(o.prefix, name) + "/"
+	for object := range o.client.Client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+		if object.Err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, object.Err)
+		}
+		if folder, ok := strings.CutSuffix(object.Key, "/"); ok {
+			names = append(names, strings.TrimPrefix(folder, prefix))
+		}
+	}
+	return names, nil
+}
+
 func (o *objects) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +87,8 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	content, found := s.objects[name]
 	match, except := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	switch {
+	case name == "/assets" && r.URL.Query().Has("list-type"):
+		s.list(w, r.URL.Query().Get("prefix"))
 	case name == "/assets":
 	case !strings.HasPrefix(name, "/assets/fleet/"):
 		w.WriteHeader(http.StatusNotFound)
@@ -116,6 +120,23 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Last-Modified", noon.Format(http.TimeFormat))
 		_, _ = io.WriteString(w, content)
 	}
+}
+
+// list writes the folders with a prefix.
+func (s *fakeS3) list(w http.ResponseWriter, prefix string) {
+	folders := make(map[string]bool)
+	for name := range s.objects {
+		if rest, ok := strings.CutPrefix(name, "/assets/"+prefix); ok {
+			if folder, _, below := strings.Cut(rest, "/"); below {
+				folders[folder] = true
+			}
+		}
+	}
+	fmt.Fprint(w, "<ListBucketResult><EncodingType>url</EncodingType>")
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", url.QueryEscape(prefix+folder+"/"))
+	}
+	fmt.Fprint(w, "</ListBucketResult>")
 }
 
 func TestS3(t *testing.T) {
@@ -393,4 +414,43 @@ func TestOtherProgram(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMixed checks that rows of another program's data are found, in each format, and that rows of the
+// hour itself and corrections are not taken for them.
+func TestMixed(t *testing.T) {
+	s, other := newS3(t), newS3(t)
+	c := s.config()
+	c.Formats = []string{"parquet", "csv"}
+	sink, err := files.OpenS3(t.Context(), c)
+	check(t, err)
+	c.Endpoint = other.url
+	elsewhere, err := files.OpenS3(t.Context(), c)
+	check(t, err)
+	intact := func(want bool) {
+		t.Helper()
+		if got, err := sink.Intact(t.Context(), sinktest.Cluster, noon); err != nil || got != want {
+			t.Errorf("intact: %t, error %v, want %t", got, err, want)
+		}
+	}
+	intact(true) // not filed
+	h := sinktest.Hour(noon, 7)
+	h.GPUs[0].First = time.Time{}
+	h.Digest = table.Digest(h.Hour)
+	check(t, sink.Replace(t.Context(), h))
+	check(t, sink.Replace(t.Context(), sinktest.Hour(noon.Add(time.Hour), 5)))
+	intact(true)
+	check(t, elsewhere.Replace(t.Context(), sinktest.Hour(noon, 9)))
+	for name, content := range other.objects {
+		if strings.Contains(name, "/gpu_hours/") || strings.Contains(name, "/charges/") {
+			mine := s.objects[name]
+			s.objects[name] = content
+			intact(false)
+			s.objects[name] = mine
+			intact(true)
+		}
+	}
+	h.Revision, h.State, h.Digest, h.Corrections = 2, table.Corrected, "another", h.Charges
+	check(t, sink.Correct(t.Context(), h))
+	intact(true)
 }

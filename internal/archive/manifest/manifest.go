@@ -95,6 +95,15 @@ func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }
 
+// Clusters returns the filed hours of each cluster.
+func (m *Manifest) Clusters() map[string]table.Span {
+	spans := make(map[string]table.Span)
+	for h := range m.filed {
+		spans[h.cluster] = spans[h.cluster].Extend(time.Unix(h.start, 0))
+	}
+	return spans
+}
+
 // Add records an hour as filed. It is durable when Add returns.
 func (m *Manifest) Add(h *table.Hour) error {
 	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest}

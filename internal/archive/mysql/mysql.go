@@ -77,6 +77,25 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, rows.Err()
 }
 
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	rows, err := d.db.QueryContext(ctx, "select cluster, min(hour), max(hour) from hours where hour >= ? group by cluster", since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	spans := make(map[string]table.Span)
+	for rows.Next() {
+		var cluster string
+		var first, last time.Time
+		if err := rows.Scan(&cluster, &first, &last); err != nil {
+			return nil, err
+		}
+		spans[cluster] = table.Span{}.Extend(first).Extend(last)
+	}
+	return spans, rows.Err()
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)

@@ -66,6 +66,22 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	rows, err := d.conn.Query(ctx, "select cluster, min(hour), max(hour) from "+schemaName+".hours where hour >= $1 group by cluster", since)
+	if err != nil {
+		return nil, err
+	}
+	spans := make(map[string]table.Span)
+	var cluster string
+	var first, last time.Time
+	_, err = pgx.ForEachRow(rows, []any{&cluster, &first, &last}, func() error {
+		spans[cluster] = table.Span{}.Extend(first).Extend(last)
+		return nil
+	})
+	return spans, err
+}
+
 // Replace files an hour.
 func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Data)

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,9 +55,21 @@ func Schema(from, until time.Time) (string, error) {
 
 // script returns the statements of migrations, of the views, and of the version.
 func script(migrations []schema.Migration) string {
-	views := strings.ReplaceAll(schema.Views, "date(hour)", "(hour at time zone 'UTC')::date")
 	return fmt.Sprintf("set local search_path to %s;\n\n%s\ninsert into schema_version values (%d) on conflict do nothing;\n",
-		schemaName, schema.Script(migrations, views), migrations[len(migrations)-1].Version)
+		schemaName, schema.Script(migrations, views()), migrations[len(migrations)-1].Version)
+}
+
+// The functions for JSON in the views: a value as text, and a part as JSON.
+var (
+	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
+	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)
+)
+
+// views returns the views in the dialect of PostgreSQL.
+func views() string {
+	text := strings.ReplaceAll(schema.Views, "date(hour)", "(hour at time zone 'UTC')::date")
+	text = jsonValue.ReplaceAllString(text, "($1::json ->> '$2')")
+	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
 }
 
 // migrate runs the migrations that the schema lacks, in one transaction. A role without the right to

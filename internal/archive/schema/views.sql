@@ -1,4 +1,4 @@
--- The views, in the dialect of MySQL and MariaDB; PostgreSQL differs in the date in UTC. A change of a view needs a migration, which
+-- The views, in the dialect of MySQL and MariaDB; PostgreSQL differs in the date in UTC and in JSON. A change of a view needs a migration, which
 -- may have no statements: the views are created again after it.
 
 -- The charges and their corrections. Revision is 0 for charges.
@@ -137,3 +137,24 @@ with recursive owners as (
   where parents.parent_uid <> ''
 )
 select cluster, workload_uid, pod_uid from levels;
+
+-- Their events of pods: a condition that became true has its name, another event its kind. The columns have the state at the event.
+create or replace view gpu_pods_event as
+select cluster, namespace, pod as name, pod_uid as pod_uuid,
+  coalesce((
+    select json_value(phases.detail, '$.to') from events as phases
+    where phases.cluster = e.cluster and phases.pod_uid = e.pod_uid and phases.event = 'phase' and phases.at <= e.at
+    order by phases.at desc, phases.id limit 1
+  ), '') as pod_phase,
+  case event when 'condition' then json_value(detail, '$.condition') else event end as event_type, at as created_at,
+  coalesce((
+    select max(cast(json_value(failures.detail, '$.restarts') as decimal(18))) from events as failures
+    where failures.cluster = e.cluster and failures.pod_uid = e.pod_uid and failures.event = 'failure' and failures.at <= e.at
+  ), 0) as restart_count
+from events as e
+where pod_uid <> '' and (event <> 'condition' or json_value(detail, '$.to') = 'True');
+
+create or replace view pod_snapshot as
+select cluster, namespace, pod as name, pod_uid, json_extract(object, '$.spec') as spec, json_extract(object, '$.metadata') as metadata,
+  json_extract(object, '$.status') as status, resource_version, at as created_at
+from snapshots;

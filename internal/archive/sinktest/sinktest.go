@@ -20,6 +20,7 @@ type Sink interface {
 	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
 	Correct(ctx context.Context, h *table.Hour) error
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
+	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
 // Noon is the start of an hour.
@@ -59,6 +60,7 @@ func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, open(t)) })
+	t.Run("clusters", func(t *testing.T) { testClusters(t, open(t)) })
 }
 
 // testReplace checks that an hour is replaced as a whole and that other hours are kept.
@@ -126,6 +128,27 @@ func testNodes(t *testing.T, s Sink) {
 	}
 	if nodes, err := s.Nodes(t.Context(), "west", Noon, Noon.Add(time.Hour)); err != nil || len(nodes) > 0 {
 		t.Errorf("nodes of another cluster: %v, error %v", nodes, err)
+	}
+}
+
+// testClusters checks the filed hours of clusters.
+func testClusters(t *testing.T, s Sink) {
+	other := Hour(Noon.AddDate(0, 0, -1), 7)
+	other.Cluster = "west"
+	for _, h := range []*table.Hour{Hour(Noon.Add(time.Hour), 7), Hour(Noon, 7), Hour(Noon.AddDate(0, 0, -2), 7), other} {
+		check(t, s.Replace(t.Context(), h))
+	}
+	yesterday, last := Noon.AddDate(0, 0, -1), Noon.Add(time.Hour)
+	for days, want := range map[int]map[string]table.Span{
+		-7: {Cluster: {First: Noon.AddDate(0, 0, -2), Last: last}, "west": {First: yesterday, Last: yesterday}},
+		0:  {Cluster: {First: Noon, Last: last}},
+		2:  {},
+	} {
+		got, err := s.Clusters(t.Context(), Noon.AddDate(0, 0, days))
+		check(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("clusters since day %d (-want +got):\n%s", days, diff)
+		}
 	}
 }
 

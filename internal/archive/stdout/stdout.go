@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
@@ -20,19 +21,44 @@ import (
 // Config is the configuration from the flags.
 type Config struct {
 	Format, Table string
-	// Memory records what was printed. It outlives the sink.
-	Memory *manifest.Manifest
+	// Output is shared by all sinks, and outlives them.
+	Output *Output
+}
+
+// Output is the state of standard output.
+type Output struct {
+	filed manifest.Manifest // what was printed
+
+	mu     sync.Mutex // held while rows are printed
+	header bool       // the header of a CSV is printed
 }
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
-	c.Memory = &manifest.Manifest{}
+	c.Output = &Output{}
 	fs.StringVar(&c.Format, "stdout", "", "`format` to print the rows in: json for JSON lines, csv for one table")
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
-// tables are printed: the manifest last. Corrections are not, since a changed hour is printed again.
-var tables = append(slices.Clone(table.Data), table.Hours)
+// hourly are the tables of an hour: the manifest last. Corrections are not, since a changed hour is
+// printed again. tables has all.
+var (
+	hourly = append(slices.Clone(table.Data), table.Hours)
+	tables = slices.Concat(hourly, table.Appended)
+)
+
+// KeepsEvents reports whether events or snapshots are printed.
+func (c *Config) KeepsEvents() bool {
+	return slices.Contains(c.tables(), table.Events.Name) || slices.Contains(c.tables(), table.Snapshots.Name)
+}
+
+// tables returns the names of the printed tables.
+func (c *Config) tables() []string {
+	if c.Table != "" {
+		return []string{c.Table}
+	}
+	return names()
+}
 
 func names() []string {
 	var all []string
@@ -42,12 +68,12 @@ func names() []string {
 	return all
 }
 
-// Sink prints hours.
+// Sink prints hours and events.
 type Sink struct {
-	filed  *manifest.Manifest
+	*Output
 	out    *bufio.Writer
 	csv    *csv.Writer // nil for JSON
-	tables []table.Table
+	tables []string
 }
 
 // Validate checks the flags, if a format is set.
@@ -70,23 +96,24 @@ func Open(c Config, w io.Writer) (*Sink, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sink{out: bufio.NewWriter(w), tables: tables, filed: c.Memory}
-	if i := slices.Index(names(), c.Table); i >= 0 {
-		s.tables = tables[i : i+1]
-	}
+	s := &Sink{Output: c.Output, out: bufio.NewWriter(w), tables: c.tables()}
 	if c.Format == "csv" {
 		s.csv = csv.NewWriter(s.out)
-		return s, s.csv.Write(header(s.tables[0]))
+		return s, s.begin(tables[slices.Index(names(), c.Table)])
 	}
 	return s, nil
 }
 
-func header(t table.Table) []string {
-	var columns []string
-	for _, c := range t.Columns {
-		columns = append(columns, c.Name)
+// begin prints the header of a CSV, if no other sink has.
+func (s *Sink) begin(t table.Table) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.header {
+		return nil
 	}
-	return columns
+	err := errors.Join(s.csv.Write(t.Names()), s.flush())
+	s.header = err == nil
+	return err
 }
 
 // Filed returns what was printed of an hour, zero for nothing.
@@ -94,13 +121,18 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.filed.Filed(cluster, hour), nil
 }
 
+// Clusters returns the hours of each cluster that were printed.
+func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
+	return s.filed.Clusters(), nil
+}
+
 // Replace prints an hour.
 func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
-	for _, t := range s.tables {
-		for _, row := range t.Rows(h) {
-			if err := s.print(t, h, row); err != nil {
-				return err
-			}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range hourly {
+		if err := s.print(t, h.Revision, t.Rows(h)); err != nil {
+			return err
 		}
 	}
 	if err := s.flush(); err != nil {
@@ -109,9 +141,33 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 	return s.filed.Add(h)
 }
 
-func (s *Sink) print(t table.Table, h *table.Hour, row []any) error {
+// Append prints rows of one of [table.Appended]. After an error all of them are printed again by the
+// next call.
+func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.print(t, 0, rows); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// print prints rows of a table, if it is selected.
+func (s *Sink) print(t table.Table, revision int64, rows [][]any) error {
+	if !slices.Contains(s.tables, t.Name) {
+		return nil
+	}
+	for _, row := range rows {
+		if err := s.printRow(t, revision, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sink) printRow(t table.Table, revision int64, row []any) error {
 	if s.csv == nil {
-		_, err := s.out.Write(t.AppendJSON(nil, h.Revision, row))
+		_, err := s.out.Write(t.AppendJSON(nil, revision, row))
 		return err
 	}
 	texts := make([]string, len(row))
@@ -131,5 +187,5 @@ func (s *Sink) flush() error {
 	return s.out.Flush()
 }
 
-// Close prints what is left: the header, if no hour was printed.
-func (s *Sink) Close() error { return s.flush() }
+// Close does nothing: all rows are printed.
+func (s *Sink) Close() error { return nil }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 var noon = sinktest.Noon
@@ -25,7 +25,7 @@ func check(t *testing.T, err error) {
 }
 
 func open(c stdout.Config, w io.Writer) (*stdout.Sink, error) {
-	c.Memory = &manifest.Manifest{}
+	c.Output = &stdout.Output{}
 	return stdout.Open(c, w)
 }
 
@@ -81,16 +81,17 @@ func (closed) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 // TestClosed checks that an hour is not filed if its rows cannot be printed.
 func TestClosed(t *testing.T) {
-	for _, c := range []stdout.Config{{Format: "json"}, {Format: "csv", Table: "charges"}} {
-		s, err := open(c, closed{})
-		check(t, err)
-		h := sinktest.Hour(noon, 7)
-		if err := s.Replace(t.Context(), h); err == nil {
-			t.Errorf("%+v: no error", c)
-		}
-		if filed, err := s.Filed(t.Context(), h.Cluster, noon); err != nil || filed != (table.Filed{}) {
-			t.Errorf("%+v: manifest has %+v, error %v", c, filed, err)
-		}
+	s, err := open(stdout.Config{Format: "json"}, closed{})
+	check(t, err)
+	h := sinktest.Hour(noon, 7)
+	if err := s.Replace(t.Context(), h); err == nil {
+		t.Error("no error")
+	}
+	if filed, err := s.Filed(t.Context(), h.Cluster, noon); err != nil || filed != (table.Filed{}) {
+		t.Errorf("manifest has %+v, error %v", filed, err)
+	}
+	if _, err := open(stdout.Config{Format: "csv", Table: "charges"}, closed{}); err == nil {
+		t.Error("no error of a header that cannot be printed")
 	}
 }
 
@@ -111,5 +112,36 @@ func TestOpen(t *testing.T) {
 	check(t, s.Close())
 	if want := "cluster,hour,kind,namespace,name,uid,parent_uid\n"; out.String() != want {
 		t.Errorf("output without hours is %q, want %q", out.String(), want)
+	}
+}
+
+// TestAppend checks that events are printed in the lines of their table, and by a second sink of the
+// same output without another header.
+func TestAppend(t *testing.T) {
+	tests := []struct {
+		config stdout.Config
+		want   string
+		keeps  bool
+	}{
+		{stdout.Config{Format: "json"}, `{"table":"snapshots","cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"u/snapshot/7","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"","object":"{}"}` + "\n", true},
+		{stdout.Config{Format: "json", Table: "charges"}, "", false},
+		{stdout.Config{Format: "csv", Table: "snapshots"}, "cluster,hour,at,id,namespace,pod,pod_uid,resource_version,node,object\neast/1,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z,u/snapshot/7,ml,p,u,7,,{}\n", true},
+	}
+	rows := table.EventRows(table.Snapshots, "east/1", []event.Event{{
+		Kind: event.Snapshot, ID: "u/snapshot/7", At: noon, Namespace: "ml", Pod: "p", PodUID: "u", ResourceVersion: "7",
+	}})
+	for _, tt := range tests {
+		var out strings.Builder
+		tt.config.Output = &stdout.Output{}
+		for range 2 {
+			_, err := stdout.Open(tt.config, &out)
+			check(t, err)
+		}
+		s, err := stdout.Open(tt.config, &out)
+		check(t, err)
+		check(t, s.Append(t.Context(), table.Snapshots, rows))
+		if diff := cmp.Diff(tt.want, out.String()); diff != "" || tt.config.KeepsEvents() != tt.keeps {
+			t.Errorf("%s %s keeps events: %t (-want +got):\n%s", tt.config.Format, tt.config.Table, tt.config.KeepsEvents(), diff)
+		}
 	}
 }

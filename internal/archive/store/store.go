@@ -92,8 +92,12 @@ func New(c Config) (*Store, error) {
 
 // Clusters returns the clusters that have boards in an hour or in the hour before.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
-	if s.config.Cluster != "" {
-		return []string{s.config.Cluster}, nil
+	if cluster := s.config.Cluster; cluster != "" {
+		if err := checkCluster(cluster); err != nil {
+			return nil, err
+		}
+		err = s.ask(ctx, `group(last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(fold.Series) { clusters = []string{cluster} })
+		return clusters, err
 	}
 	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(found fold.Series) {
 		clusters = append(clusters, found.Labels.Get("cluster"))
@@ -102,7 +106,20 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 		return nil, errors.New(`series in the store have no label cluster: set the external label in Prometheus, or --cluster for a store of one cluster`)
 	}
 	slices.Sort(clusters)
+	for _, cluster := range clusters {
+		err = errors.Join(err, checkCluster(cluster))
+	}
 	return clusters, err
+}
+
+// maxCluster limits the name of a cluster, in bytes, so that folders and databases can have it.
+const maxCluster = 200
+
+func checkCluster(name string) error {
+	if len(url.PathEscape(name)) > maxCluster || strings.ContainsRune(name, 0) {
+		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes: change the external label", name, maxCluster)
+	}
+	return nil
 }
 
 const boardEnergy = "gpuledger_board_energy_joules_total"

@@ -6,11 +6,13 @@ import (
 )
 
 // AppendJSON appends a row as a JSON object on a line: the name of the table and the revision of the
-// hour, then the columns. Unknown times are null.
+// hour, 0 for rows that have none, then the columns. Unknown times are null.
 func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 	b = append(b, '{')
 	b = appendField(b, "table", t.Name)
-	b = appendField(append(b, ','), "revision", revision)
+	if revision > 0 {
+		b = appendField(append(b, ','), "revision", revision)
+	}
 	for i, value := range row {
 		name := t.Columns[i].Name
 		if name == "revision" {

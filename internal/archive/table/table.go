@@ -105,7 +105,13 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, columns
 	return t
 }
 
+// text is a column with the value of a label. One with more than [MaxText] bytes is shortened.
 func text[T any](name, help string, value func(*T) string) column[T] {
+	return column[T]{Column{name, Text, help}, func(_ *Hour, row *T) any { return shorten(value(row)) }}
+}
+
+// long is a column with a text that has another limit, or is a list.
+func long[T any](name, help string, value func(*T) string) column[T] {
 	return column[T]{Column{name, Text, help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
@@ -136,7 +142,7 @@ var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of it
 	integer("energy_mj", "energy of the board in millijoules", func(g *fold.GPU) int64 { return g.Energy }),
 	text("energy_source", "source of the energy counter", func(g *fold.GPU) string { return g.EnergySource }),
 	text("energy_scope", "scope of the energy counter", func(g *fold.GPU) string { return g.EnergyScope }),
-	text("xids", "XID errors as code=count, separated by spaces", func(g *fold.GPU) string { return counts(g.XIDs) }),
+	long("xids", "XID errors as code=count, separated by spaces", func(g *fold.GPU) string { return counts(g.XIDs) }),
 	integer("losses", "times that the driver lost the GPU", func(g *fold.GPU) int64 { return g.Losses }),
 	integer("energy_resets", "resets of the energy counter", func(g *fold.GPU) int64 { return g.EnergyResets }),
 	integer("remapped_correctable", "memory rows remapped for correctable errors", func(g *fold.GPU) int64 { return g.RemappedCorrectable }),
@@ -189,7 +195,7 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 	text("workload_name", "name of that workload", func(p *fold.Pod) string { return p.WorkloadName }),
 	text("workload_uid", "UID of that workload", func(p *fold.Pod) string { return p.WorkloadUID }),
 	text("team", "team, by a label of the pod or its namespace", func(p *fold.Pod) string { return p.Team }),
-	text("requests", "requested GPUs as resource=count, separated by spaces", func(p *fold.Pod) string { return counts(p.Requests) }),
+	long("requests", "requested GPUs as resource=count, separated by spaces", func(p *fold.Pod) string { return counts(p.Requests) }),
 )
 
 // Workloads has a row for each owner of GPU pods in an hour.
@@ -254,6 +260,9 @@ func FiledIn(row []any) Filed {
 	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
 }
 
+// StateIn returns the state in a row of the manifest.
+func StateIn(row []any) State { return State(Hours.value(row, "state").(string)) }
+
 // NodesIn returns the nodes in rows of gpu_hours, sorted.
 func NodesIn(rows [][]any) (nodes []string) {
 	for _, row := range rows {
@@ -276,9 +285,14 @@ func ChargeIn(t Table, row []any) fold.Charge {
 
 // Digest returns the SHA-256 of the rows of an hour. It depends on the data only, not on a sink.
 func Digest(h *fold.Hour) string {
+	return DigestRows(func(t Table) [][]any { return t.Rows(&Hour{Hour: h}) })
+}
+
+// DigestRows returns the digest of the rows of each of the tables [Data].
+func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
-		for _, row := range t.Rows(&Hour{Hour: h}) {
+		for _, row := range rows(t) {
 			for _, value := range row {
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))
 			}

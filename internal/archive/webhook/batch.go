@@ -44,8 +44,13 @@ func ndjson(h *table.Hour, size int) ([]batch, error) {
 			rows = append(rows, t.AppendJSON(nil, h.Revision, row))
 		}
 	}
+	return pack(rows, size, func(number int, body []byte) string { return key(h, number, body) })
+}
+
+// pack divides lines into batches.
+func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([]batch, error) {
 	var batches []batch
-	for part := range slices.Chunk(rows, size) {
+	for part := range slices.Chunk(lines, size) {
 		body := bytes.Join(part, nil)
 		var packed bytes.Buffer
 		zip := gzip.NewWriter(&packed)
@@ -55,7 +60,7 @@ func ndjson(h *table.Hour, size int) ([]batch, error) {
 		if err := zip.Close(); err != nil {
 			return nil, err
 		}
-		batches = append(batches, batch{key(h, len(batches), body), http.Header{
+		batches = append(batches, batch{key(len(batches), body), http.Header{
 			"Content-Type":     {"application/x-ndjson"},
 			"Content-Encoding": {"gzip"},
 			"User-Agent":       {userAgent()},

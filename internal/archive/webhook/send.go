@@ -42,14 +42,14 @@ func (s *Sink) send(ctx context.Context, b batch) error {
 		case !errors.As(err, &again):
 			return err
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case n == attempts:
 			return fmt.Errorf("%d attempts: %w", n, err)
 		case again.after > maxRetryAfter:
 			return fmt.Errorf("%w: the server requests to wait %s", err, again.after)
 		}
-		if err := wait(ctx, max(again.after, backoff/2+rand.N(backoff/2))); err != nil {
-			return err
+		if wait := wait(ctx, max(again.after, backoff/2+rand.N(backoff/2))); wait != nil {
+			return fmt.Errorf("%w: %w", wait, err)
 		}
 		backoff = min(2*backoff, maxBackoff)
 	}

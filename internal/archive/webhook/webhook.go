@@ -150,6 +150,11 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.manifest.Filed(cluster, hour), nil
 }
 
+// Clusters returns the hours of each cluster that were sent.
+func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
+	return s.manifest.Clusters(), nil
+}
+
 // Replace posts an hour. After an error all its batches are sent again by the next call.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	batches, err := s.split(h, s.config.Batch)

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 var noon = sinktest.Noon
@@ -438,5 +439,47 @@ func TestComplete(t *testing.T) {
 		if last["table"] != table.Hours.Name || last["gpus"] != 6.0 || last["charges"] != 6.0 {
 			t.Errorf("batches of %d: last row is %v", size, last)
 		}
+	}
+}
+
+// TestAppend checks the rows of events in batches, that a batch that failed has the same key when it is
+// sent again, and that the reason is in the error if time is up before.
+func TestAppend(t *testing.T) {
+	fails := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
+	r := &receiver{script: []func(http.ResponseWriter){nil, fails}}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	c := config(server.URL)
+	c.Batch, c.Manifest = 2, write(t, "")
+	hours := open(t, c)
+	s, err := webhook.OpenEvents(c) // while the sink of the hours has the manifest
+	check(t, err)
+	check(t, hours.Replace(t.Context(), &table.Hour{Hour: &fold.Hour{Cluster: "east", Start: noon}, Filed: table.Filed{Revision: 1, Digest: "d"}}))
+	r.requests = nil
+	var events []event.Event
+	for _, id := range []string{"1", "2", "3"} {
+		events = append(events, event.Event{Kind: "phase", ID: id, At: noon, Details: json.RawMessage(`{"to":"Running"}`)})
+	}
+	check(t, s.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events)))
+	line := func(id string) string {
+		return `{"table":"events","cluster":"east","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"` + id + `","event":"phase","namespace":"","pod":"","pod_uid":"","resource_version":"","node":"","owner_kind":"","owner_name":"","workload_kind":"","workload_name":"","workload_uid":"","detail":"{\"to\":\"Running\"}"}` + "\n"
+	}
+	var bodies, keys []string
+	for _, got := range r.requests {
+		bodies, keys = append(bodies, got.body), append(keys, got.header.Get("Idempotency-Key"))
+	}
+	if diff := cmp.Diff([]string{line("1") + line("2"), line("1") + line("2"), line("3")}, bodies); diff != "" {
+		t.Fatalf("bodies (-want +got):\n%s", diff)
+	}
+	if keys[0] != keys[1] || keys[0] == keys[2] || keys[0] == "" {
+		t.Errorf("idempotency keys are %q", keys)
+	}
+
+	r.script = []func(http.ResponseWriter){fails, fails, fails}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = s.Append(ctx, table.Events, table.EventRows(table.Events, "east", events))
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "502") {
+		t.Errorf("error is %v, want the deadline and the status", err)
 	}
 }

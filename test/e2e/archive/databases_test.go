@@ -292,22 +292,28 @@ func TestSinks(t *testing.T) {
 			check(t, sink.Replace(t.Context(), h))
 			check(t, sink.Close())
 			want := fmt.Sprintf("%d | %d", len(h.Charges), len(h.Charges))
-			if got := strings.Join(db.rows(t, "select count(*), count(distinct pod) from charges where length(pod) = 253 and team = 'équipe 🎲' and workload_name in ('a', 'A')"), ""); got != want {
+			if got := strings.Join(db.rows(t, "select count(*), count(distinct pod) from charges where length(pod) = 256 and length(workload_uid) = 256 and team = 'équipe 🎲' and workload_name in ('a', 'A')"), ""); got != want {
 				t.Errorf("charges: %s, want %s", got, want)
 			}
 		})
 	}
 }
 
-// large returns an hour with more rows than a statement inserts, and the longest names.
+// large returns an hour with more rows than a statement inserts, and names that are as long as possible,
+// and longer.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]
-	charge.Node, charge.Namespace, charge.PodUID, charge.Team = strings.Repeat("n", 253), strings.Repeat("s", 63), strings.Repeat("u", 36), "équipe 🎲"
+	for _, text := range []*string{
+		&charge.Node, &charge.UUID, &charge.Serial, &charge.Namespace, &charge.PodUID, &charge.WorkloadKind, &charge.WorkloadUID, &charge.Reason,
+	} {
+		*text = strings.Repeat("n", table.MaxText)
+	}
+	charge.WorkloadUID, charge.Team = strings.Repeat("x", 100_000), "équipe 🎲"
 	h.Charges = nil
 	for i := range 2500 {
 		c := charge
-		c.Pod, c.WorkloadName = fmt.Sprintf("%0253d", i), []string{"a", "A"}[i%2]
+		c.Pod, c.WorkloadName = fmt.Sprintf("%0*d", table.MaxText+i%2*1000, i), []string{"a", "A"}[i%2]
 		h.Charges = append(h.Charges, c)
 	}
 	h.Digest = table.Digest(h.Hour)

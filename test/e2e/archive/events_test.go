@@ -5,6 +5,8 @@ package archive_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +36,10 @@ func TestEvents(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	group := program.OpenFor(t)
-	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir()}
+	batches := &rowReceiver{batches: make(map[string]string)}
+	target := httptest.NewServer(batches)
+	defer target.Close()
+	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir(), target: target.URL}
 	archive.start()
 	r := &reconciler{t: t, group: group, binary: w.binary, args: []string{
 		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
@@ -72,15 +77,22 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: some ids have several rows: %v", table, got)
 		}
 	}
-	var filed []string
-	for _, row := range rows(t, archive.folder, "events") {
-		filed = append(filed, row["id"])
-	}
+	filed := query.rows(t, "select id from events")
 	slices.Sort(filed)
-	ids := query.rows(t, "select id from events")
-	slices.Sort(ids)
-	if diff := cmp.Diff(ids, filed); diff != "" {
+	if diff := cmp.Diff(filed, ids(rows(t, archive.folder, "events"))); diff != "" {
 		t.Errorf("events (-database +folder):\n%s", diff)
+	}
+	for _, table := range []string{"events", "snapshots"} {
+		want := query.rows(t, "select id from "+table)
+		slices.Sort(want)
+		for name, text := range map[string]func() string{"HTTP": batches.text, "standard output": archive.printed} {
+			await(t, func() string {
+				if diff := cmp.Diff(want, ids(decode(t, text())[table])); diff != "" {
+					return fmt.Sprintf("%s by %s (-database +received):\n%s", table, name, diff)
+				}
+				return ""
+			})
+		}
 	}
 	for text, want := range map[string]string{
 		"select detail::json->>'to' from events where event = 'phase' and pod = 'a' order by at":                                             "Pending Running Succeeded",
@@ -95,21 +107,49 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// ids returns the ids of rows, sorted. An event may be sent several times.
+func ids(rows []map[string]string) (all []string) {
+	for _, row := range rows {
+		all = append(all, row["id"])
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // receiver is a gpuledger-archive that receives events. It has no store.
 type receiver struct {
 	t                           *testing.T
 	group                       *program.Group
 	binary, address, url, token string
-	folder                      string
+	folder, target              string
 	running                     *program.Program
+	logs                        []string
 }
 
 func (r *receiver) start() {
 	r.t.Helper()
 	var err error
 	r.running, err = r.group.Start("archive", r.binary, "run", "--store.url=http://127.0.0.1:1", "--cluster=east", "--web.listen-address="+r.address,
-		"--postgres.url="+r.url, "--folder="+r.folder, "--folder.format=csv,parquet", "--events.receive", "--events.token-file="+r.token)
+		"--postgres.url="+r.url, "--folder="+r.folder, "--folder.format=csv,parquet", "--http.url="+r.target, "--stdout=json", "--events.receive", "--events.token-file="+r.token)
 	check(r.t, err)
+	if !slices.Contains(r.logs, r.running.Log) {
+		r.logs = append(r.logs, r.running.Log)
+	}
+}
+
+// printed returns the rows on the standard output of all runs, which is part of the log.
+func (r *receiver) printed() string {
+	var rows strings.Builder
+	for _, name := range r.logs {
+		text, err := os.ReadFile(name)
+		check(r.t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, `{"table":`) {
+				rows.WriteString(line)
+			}
+		}
+	}
+	return rows.String()
 }
 
 func (r *receiver) stop() { r.running.Stop() }

@@ -84,6 +84,37 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
+// TestOvercharged checks that an hour is refused from whose middle on a rule of a vmagent drops the counters
+// of the boards: their pods would be charged for more energy than the boards have used.
+func TestOvercharged(t *testing.T) {
+	t.Parallel()
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, began, 4, 2, "cluster", "east").Run(4 * 60)
+	group := program.OpenFor(t)
+	store := program.AddressFor(t)
+	storing := victoria(t, group, "victoria-metrics", store, "-storageDataPath="+group.Path("victoria"), "-retentionPeriod=100y", "-search.latencyOffset=0s", "-search.disableCache")
+	rule := group.Path("rule.yml")
+	check(t, os.WriteFile(rule, []byte("- {action: drop, source_labels: [__name__], regex: gpuledger_board_energy_joules_total}\n"), 0o600))
+	send := func(name string, from, until time.Time, dropped int, args ...string) {
+		agent := program.AddressFor(t)
+		p := victoria(t, group, "vmagent", agent, append(args, "-remoteWrite.url=http://"+store+"/api/v1/write", "-remoteWrite.tmpDataPath="+group.Path(name), "-remoteWrite.flushInterval=100ms")...)
+		insert(t, "http://"+agent, s, from, until)
+		check(t, storing.Wait(t.Context(), func() error {
+			check(t, get(t.Context(), "http://"+store+"/internal/force_flush", nil))
+			if got, want := count(t, "http://"+store, `{__name__=~".+"}`, from, until), s.Samples(from, until)-dropped; got != want {
+				return fmt.Errorf("%d samples have arrived, want %d", got, want)
+			}
+			return nil
+		}))
+		p.Stop()
+	}
+	middle, end := began.Add(150*time.Minute), began.Add(4*time.Hour)
+	boards := s.Only(func(l fold.Labels) bool { return l.Metric() == "gpuledger_board_energy_joules_total" })
+	send("before", began, middle, 0)
+	send("after", middle, end, boards.Samples(middle, end), "-remoteWrite.relabelConfig="+rule)
+	refused(t, t.TempDir(), 2, "the charges exceed the energy of the board", "--store.url=http://"+store, "--store.type=victoriametrics", "--until="+began.Add(3*time.Hour).Format(time.RFC3339))
+}
+
 // TestReplicas checks that the samples of two replicas of Prometheus are refused unless the store
 // deduplicates them.
 func TestReplicas(t *testing.T) {

@@ -57,6 +57,17 @@ func (r *rowReceiver) ServeHTTP(w http.ResponseWriter, got *http.Request) {
 	}
 }
 
+// text returns all batches.
+func (r *rowReceiver) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all strings.Builder
+	for _, text := range r.batches {
+		all.WriteString(text)
+	}
+	return all.String()
+}
+
 // decode returns JSON lines by table, with values as in CSV.
 func decode(t *testing.T, text string) map[string][]map[string]string {
 	t.Helper()
@@ -112,16 +123,7 @@ func TestHTTP(t *testing.T) {
 	if out, err := once(t.Context(), binary, folder, args...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	received := func() string {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		var all strings.Builder
-		for _, text := range r.batches {
-			all.WriteString(text)
-		}
-		return all.String()
-	}
-	sameRows(t, folder, received())
+	sameRows(t, folder, r.text())
 	if r.bad != "" {
 		t.Error(r.bad)
 	}

@@ -148,7 +148,23 @@ func eventsOfExample() []event.Event {
 		of(8*60+3, "gpu-2", "phase", "phase/Running", `{"from":"Pending","reason":"","to":"Running"}`),
 		of(15*60+59, "gpu-2", "failure", "failure/main/139/2026-11-01T15:59:00Z", `{"container":"main","exit_code":139,"reason":"Error","restarts":0,"signal":0}`),
 		of(16*60, "gpu-2", "deleted", "deleted", ""),
+		other(of(8*60+1, "gpu-1", "phase", "phase/Pending", `{"from":"","reason":"","to":"Pending"}`)),
+		other(of(8*60+4, "gpu-1", "phase", "phase/Running", `{"from":"Pending","reason":"","to":"Running"}`)),
+		other(of(8*60+4, "gpu-1", "condition", "condition/Ready/True", `{"condition":"Ready","from":"False","reason":"","to":"True"}`)),
+		other(of(9*60, "gpu-1", "failure", "failure/main/1", `{"container":"main","exit_code":1,"reason":"Error","restarts":1,"signal":0}`)),
+		other(of(9*60, "gpu-1", "condition", "condition/Ready/False", `{"condition":"Ready","from":"True","reason":"","to":"False"}`)),
+		other(of(9*60+1, "gpu-1", "condition", "condition/Ready/True/2", `{"condition":"Ready","from":"False","reason":"","to":"True"}`)),
+		{
+			Kind: event.Snapshot, ID: "pod-gpu-1/snapshot/7", At: november.Add(9 * time.Hour), Namespace: "vision", Pod: "train-gpu-1", PodUID: "pod-gpu-1",
+			ResourceVersion: "7", Object: json.RawMessage(`{"metadata":{"name": "train-gpu-1"},"spec":{"nodeName":"gpu-1"},"status":{"phase":"Running"}}`),
+		},
 	}
+}
+
+// other returns the event of the other pod of the workload.
+func other(e event.Event) event.Event {
+	e.ID, e.Pod, e.PodUID = "pod-gpu-1"+strings.TrimPrefix(e.ID, "pod-gpu-2"), "train-gpu-1", "pod-gpu-1"
+	return e
 }
 
 // question is a documented statement with its answer.
@@ -212,6 +228,16 @@ var older = []question{
 	{sql: "select workload_uid, pod_uid from workload_pod_reference order by workload_uid, pod_uid", answer: []string{
 		"deployment-chat | pod-chat", "job-train | pod-gpu-1", "job-train | pod-gpu-2", "jobset-train | pod-gpu-1", "jobset-train | pod-gpu-2", "replicaset-chat | pod-chat",
 	}},
+	{sql: "select pod_phase, event_type, created_at, restart_count from gpu_pods_event where pod_uuid = 'pod-gpu-1' order by created_at, event_type desc", answer: []string{
+		"Pending | phase | 2026-11-01 08:01 | 0",
+		"Running | phase | 2026-11-01 08:04 | 0",
+		"Running | Ready | 2026-11-01 08:04 | 0",
+		"Running | failure | 2026-11-01 09:00 | 1",
+		"Running | Ready | 2026-11-01 09:01 | 1",
+	}},
+	{sql: "select namespace, name, pod_uid, replace(spec, ' ', '') as spec, metadata, replace(status, ' ', ''), resource_version, created_at from pod_snapshot", answer: []string{
+		`vision | train-gpu-1 | pod-gpu-1 | {"nodeName":"gpu-1"} | {"name": "train-gpu-1"} | {"phase":"Running"} | 7 | 2026-11-01 09:00`,
+	}},
 	{sql: "select uid, gpu_model, gpu_allocated, created_at, end_at from pod_resource order by uid", answer: []string{
 		"pod-chat | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 00:00 | -",
 		"pod-gpu-1 | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 08:00 | 2026-11-01 18:00",
@@ -267,7 +293,7 @@ func TestQuestions(t *testing.T) {
 		for view, order := range map[string]string{
 			"billed": "hour, uuid, revision", "statements": "day, namespace, reason", "allocations": "uuid, first_hour", "placements": "uuid, stay",
 			"board_events": "event_time, uuid, event", "serials": "read_time, gpu", "gpu_pods": "uid", "gpu_workload": "uid", "pod_resource": "uid",
-			"workload_pod_reference": "workload_uid, pod_uid",
+			"workload_pod_reference": "workload_uid, pod_uid", "gpu_pods_event": "pod_uuid, created_at, event_type", // pod_snapshot differs in spaces
 		} {
 			rows := elsewhere.rows(t, "select * from "+view+" order by "+order)
 			if len(rows) == 0 {

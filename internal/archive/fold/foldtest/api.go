@@ -114,6 +114,7 @@ type matcher struct {
 	label  string
 	values *regexp.Regexp
 	not    bool
+	known  map[string]bool // whether values match, see may
 }
 
 var (
@@ -148,11 +149,33 @@ func parsed(text string) *query {
 		if x[2] == "=" {
 			values = regexp.QuoteMeta(values)
 		}
-		q.matchers = append(q.matchers, matcher{x[1], regexp.MustCompile("^(?:" + values + ")$"), x[2] == "!~"})
+		q.matchers = append(q.matchers, matcher{label: x[1], values: regexp.MustCompile("^(?:" + values + ")$"), not: x[2] == "!~"})
 	}
 	return q
 }
 
 func (q *query) selects(labels map[string]string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels[m.label]) == m.not })
+}
+
+// may reports whether a query selects a value of a label. It remembers the answers.
+func (q *query) may(label, value string) bool {
+	for i := range q.matchers {
+		m := &q.matchers[i]
+		if m.label != label {
+			continue
+		}
+		is, known := m.known[value]
+		if !known {
+			if m.known == nil {
+				m.known = make(map[string]bool)
+			}
+			is = m.values.MatchString(value)
+			m.known[value] = is
+		}
+		if is == m.not {
+			return false
+		}
+	}
+	return true
 }

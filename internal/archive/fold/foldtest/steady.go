@@ -1,0 +1,344 @@
+package foldtest
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory. It
+// serves them as a Prometheus does, in far less processor time. Each node has eight GPUs and runs one
+// pod a day on all of them, is scraped every minute at a second of its own, and restarts every 30 days.
+type Steady struct {
+	GPUs int
+	// Start is the midnight of the first sample, End the time after the last one.
+	Start, End time.Time
+}
+
+const (
+	steadyCluster = "cluster-0"
+	gpusPerNode   = 8
+	minutesOfDay  = 24 * 60
+	daysUp        = 30 // until a node restarts
+)
+
+// steady is a series of the fleet.
+type steady struct {
+	labels fold.Labels
+	node   int
+	// first and last are the minutes of its samples, since the start.
+	first, last int
+	// value returns the value of a minute in thousandths. constant is used if it is nil.
+	value    func(minute int) int64
+	constant int64
+}
+
+// meter is the energy of a GPU in millijoules that an endless counter would have: about 550 W.
+func meter(gpu, minute int) int64 {
+	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
+	x = (x ^ x>>31) * 0x94d049bb133111eb
+	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
+}
+
+// restarted is the minute of the last restart of a node. The first ones are those of node 2 at the
+// start, and of node 1 a day later.
+func restarted(node, minute int) int {
+	day := minute / minutesOfDay
+	return (day - (day+node+daysUp-2)%daysUp) * minutesOfDay
+}
+
+// Energy returns the increase of all scraped counters between two full hours.
+func (s Steady) Energy(from, until time.Time) (millijoules int64) {
+	first, last := s.minute(from), s.minute(until)-1
+	for gpu := range s.GPUs {
+		millijoules += meter(gpu, last) - meter(gpu, first-1)
+		for at := restarted(gpu/gpusPerNode, last); at >= first; at -= daysUp * minutesOfDay {
+			millijoules -= meter(gpu, at) - meter(gpu, at-1) // no scrape saw it
+		}
+	}
+	return millijoules
+}
+
+func (s Steady) minute(at time.Time) int { return int(at.Sub(s.Start) / time.Minute) }
+
+// at returns when a node is scraped in a minute, in milliseconds.
+func (s Steady) at(node, minute int) int64 {
+	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
+}
+
+// each calls f for all series with samples after one moment, until another, that a query selects.
+func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
+	first, last := max(s.minute(after)-1, 0), min(s.minute(until), s.minute(s.End)-1)
+	yield := func(x *steady) {
+		x.first, x.last = max(x.first, first), min(x.last, last)
+		for x.first <= x.last && s.at(x.node, x.first) <= after.UnixMilli() {
+			x.first++
+		}
+		for x.first <= x.last && s.at(x.node, x.last) > until.UnixMilli() {
+			x.last--
+		}
+		if x.first <= x.last && q.all(x.labels) {
+			f(x)
+		}
+	}
+	for node := range (s.GPUs + gpusPerNode - 1) / gpusPerNode {
+		s.ofNode(q, node, first, last, yield)
+	}
+}
+
+// all reports whether a query selects a series.
+func (q *query) all(labels fold.Labels) bool {
+	for i := range q.matchers {
+		if name := q.matchers[i].label; !q.may(name, labels.Get(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// ofNode calls f for all series of a node.
+func (s Steady) ofNode(q *query, node, first, last int, f func(*steady)) {
+	name := fmt.Sprintf("node-%04d", node)
+	target := []string{"cluster", steadyCluster, "node", name, "instance", name, "job", "gpuledger-record"}
+	if q.may("__name__", "up") {
+		f(&steady{labels: Labels("up", target...), node: node, last: last, constant: 1000})
+	}
+	for day := first / minutesOfDay; day <= last/minutesOfDay; day++ {
+		s.ofPod(q, node, day, f)
+	}
+	for gpu := node * gpusPerNode; gpu < min((node+1)*gpusPerNode, s.GPUs); gpu++ {
+		uuid := fmt.Sprintf("GPU-%08x-4c1f-41ef-9d0a-a088c2aa0117", uint32(gpu*2654435761))
+		if !q.may("UUID", uuid) {
+			continue
+		}
+		target := append(slices.Clone(target), "UUID", uuid, "serial", fmt.Sprintf("16539%08d", gpu))
+		s.ofBoard(q, node, gpu, last, target, f)
+		for day := first / minutesOfDay; day <= last/minutesOfDay; day++ {
+			s.ofAllocation(q, node, gpu, day, append(slices.Clone(target), podLabels(node, day)...), f)
+		}
+	}
+}
+
+func podLabels(node, day int) []string {
+	return []string{
+		"namespace", "team-" + strconv.Itoa(node%40), "pod", fmt.Sprintf("train-%d-%d", (node*7+day)%10, node),
+		"pod_uid", fmt.Sprintf("%08x-%04x-4000-a000-%012x", node*40503+day, day, node),
+	}
+}
+
+// ofPod calls f for the owners of the pod of a day.
+func (s Steady) ofPod(q *query, node, day int, f func(*steady)) {
+	if !q.may("__name__", "gpuledger_pod_info") && !q.may("__name__", "gpuledger_pod_labels") {
+		return
+	}
+	labels := append([]string{"cluster", steadyCluster}, podLabels(node, day)...)
+	workload := fmt.Sprintf("train-%d", (node*7+day)%10)
+	for _, l := range []fold.Labels{
+		Labels("gpuledger_pod_info", append([]string{
+			"node", fmt.Sprintf("node-%04d", node), "workload_kind", "Job", "workload_name", workload, "workload_uid", labels[3] + workload,
+		}, labels...)...),
+		Labels("gpuledger_pod_labels", append([]string{"label_team", "team-" + strconv.Itoa(node%8)}, labels...)...),
+	} {
+		f(&steady{labels: l, node: node, first: day * minutesOfDay, last: (day+1)*minutesOfDay - 1, constant: 1000})
+	}
+}
+
+// ofBoard calls f for the series of a board.
+func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*steady)) {
+	series := func(metric string, value func(int) int64, constant int64, more ...string) {
+		if q.may("__name__", metric) {
+			f(&steady{labels: Labels(metric, append(more, target...)...), node: node, last: last, value: value, constant: constant})
+		}
+	}
+	add := func(metric string, constant int64, more ...string) { series(metric, nil, constant, more...) }
+	add("gpuledger_placement_info", 1000, "chassis_serial", fmt.Sprintf("1820900%06d", node/9), "chassis_slot", strconv.Itoa(node%9),
+		"tray_index", strconv.Itoa(node%9), "pci_bus_id", fmt.Sprintf("00000000:%02X:00.0", 0x1b+gpu%gpusPerNode), "model", "NVIDIA H100 80GB HBM3",
+		"system_uuid", fmt.Sprintf("7b0e5c1e-4c1f-11ef-9d0a-%012x", node))
+	series("gpuledger_board_energy_joules_total", func(minute int) int64 { return meter(gpu, minute) - meter(gpu, restarted(node, minute)) }, 0)
+	series("gpuledger_board_created_timestamp_seconds", func(minute int) int64 { return s.at(node, restarted(node, minute)) - 500 }, 0)
+	for _, reason := range []string{"gap", "host", "idle", "unknown", "unmapped"} {
+		add("gpuledger_board_unattributed_energy_joules_total", 0, "reason", reason)
+	}
+	add("gpuledger_board_energy_source_info", 1000, "source", "counter", "scope", "gpu")
+	add("gpuledger_board_energy_resets_total", 0)
+	add("gpuledger_board_losses_total", 0)
+	add("gpuledger_board_remapped_rows_total", 0, "error", "correctable")
+	add("gpuledger_board_remapped_rows_total", 0, "error", "uncorrectable")
+}
+
+// ofAllocation calls f for the series of the pod of a day on a GPU.
+func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f func(*steady)) {
+	first, last := day*minutesOfDay, (day+1)*minutesOfDay-1
+	energy := func(minute int) int64 { return meter(gpu, minute) - meter(gpu, first) }
+	held := func(minute int) int64 { return int64(minute-first) * 60_000 }
+	add := func(name string, value func(int) int64) {
+		if metric := "gpuledger_allocation_" + name; q.may("__name__", metric) {
+			f(&steady{labels: Labels(metric, labels...), node: node, first: first, last: last, value: value, constant: s.at(node, first) - 500})
+		}
+	}
+	add("energy_joules_total", energy)
+	add("exclusive_energy_joules_total", energy)
+	add("idle_energy_joules_total", func(minute int) int64 { return energy(minute) / 3 })
+	add("seconds_total", held)
+	add("gpu_seconds_total", held)
+	add("active_seconds_total", func(minute int) int64 { return held(minute) * 2 / 3 })
+	add("created_timestamp_seconds", nil)
+}
+
+// Store returns all samples.
+func (s Steady) Store() *Store {
+	all := NewStore()
+	s.each(&query{}, s.Start, s.End, func(x *steady) {
+		key := fmt.Sprint(x.labels)
+		all.labels[key] = x.labels
+		for minute := x.first; minute <= x.last; minute++ {
+			all.samples[key] = append(all.samples[key], fold.Sample{Time: s.at(x.node, minute), Value: float64(x.at(minute)) / 1000})
+		}
+	})
+	return all
+}
+
+func (x *steady) at(minute int) int64 {
+	if x.value == nil {
+		return x.constant
+	}
+	return x.value(minute)
+}
+
+// ServeHTTP implements [http.Handler] as that of [API] does.
+func (s Steady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
+	q := parsed(r.FormValue("query"))
+	if err != nil || q == nil {
+		http.Error(w, fmt.Sprintf("unsupported query %q at %q", r.FormValue("query"), r.FormValue("time")), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(w, 64<<10)
+	defer out.Flush()
+	until := time.UnixMilli(int64(seconds * 1000))
+	kind := "vector"
+	if !q.last {
+		kind = "matrix"
+	}
+	fmt.Fprintf(out, `{"status":"success","data":{"resultType":%q,"result":[`, kind)
+	(&response{Steady: s, query: q, out: out, until: until, groups: make(map[string]bool), constants: make(map[constant][]byte)}).write(until.Add(-q.window))
+	_, _ = out.WriteString("]}}\n")
+}
+
+// constant is a run of samples of the same value.
+type constant struct {
+	node, first, last int
+	value             int64
+}
+
+// response is a response that is being written.
+type response struct {
+	Steady
+	query     *query
+	out       *bufio.Writer
+	until     time.Time
+	written   int // elements
+	groups    map[string]bool
+	constants map[constant][]byte // as text
+	text      []byte              // of the current element
+}
+
+func (r *response) write(after time.Time) {
+	count := 0
+	r.each(r.query, after, r.until, func(x *steady) {
+		switch q := r.query; {
+		case q.count:
+			count++
+		case q.group:
+			if by := x.labels.Get(q.by); !r.groups[by] {
+				r.groups[by] = true
+				r.value(fold.Labels{{Name: q.by, Value: by}}, 1000)
+			}
+		case q.last:
+			r.value(x.labels, x.at(x.last))
+		default:
+			r.values(x)
+		}
+	})
+	if count > 0 {
+		r.value(nil, int64(count)*1000)
+	}
+}
+
+// begin writes the labels of an element.
+func (r *response) begin(labels fold.Labels) {
+	r.text = r.text[:0]
+	if r.written++; r.written > 1 {
+		r.text = append(r.text, ',')
+	}
+	r.text = append(r.text, `{"metric":{`...)
+	for i, l := range labels {
+		if l.Name == "" {
+			continue
+		}
+		if i > 0 {
+			r.text = append(r.text, ',')
+		}
+		r.text = append(strconv.AppendQuote(r.text, l.Name), ':')
+		r.text = strconv.AppendQuote(r.text, l.Value)
+	}
+	r.text = append(r.text, '}', ',')
+}
+
+func (r *response) value(labels fold.Labels, thousandths int64) {
+	r.begin(labels)
+	r.text = append(r.text, `"value":`...)
+	r.text = append(appendSample(r.text, r.until.UnixMilli(), thousandths), '}')
+	_, _ = r.out.Write(r.text)
+}
+
+func (r *response) values(x *steady) {
+	r.begin(x.labels)
+	r.text = append(r.text, `"values":[`...)
+	if x.value != nil {
+		r.text = r.samples(r.text, x)
+	} else {
+		key := constant{x.node, x.first, x.last, x.constant}
+		if r.constants[key] == nil {
+			r.constants[key] = r.samples(nil, x)
+		}
+		r.text = append(r.text, r.constants[key]...)
+	}
+	r.text = append(r.text, ']', '}')
+	_, _ = r.out.Write(r.text)
+}
+
+func (r *response) samples(text []byte, x *steady) []byte {
+	for minute := x.first; minute <= x.last; minute++ {
+		if minute > x.first {
+			text = append(text, ',')
+		}
+		text = appendSample(text, r.at(x.node, minute), x.at(minute))
+	}
+	return text
+}
+
+// appendSample appends [seconds,"value"].
+func appendSample(text []byte, ms, thousandths int64) []byte {
+	text = append(appendThousandths(append(text, '['), ms), ',', '"')
+	return append(appendThousandths(text, thousandths), '"', ']')
+}
+
+// appendThousandths appends a decimal without needless zeros.
+func appendThousandths(text []byte, n int64) []byte {
+	text = strconv.AppendInt(text, n/1000, 10)
+	if n %= 1000; n > 0 {
+		text = append(text, '.')
+	}
+	for unit := int64(100); n > 0; unit /= 10 {
+		text = append(text, '0'+byte(n/unit))
+		n %= unit
+	}
+	return text
+}

@@ -1,0 +1,48 @@
+package table_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// nodeIn returns a name of a node as it is filed.
+func nodeIn(name string) string {
+	rows := table.GPUHours.Rows(&table.Hour{Hour: &fold.Hour{GPUs: []fold.GPU{{Node: name}}}})
+	return rows[0][2].(string)
+}
+
+// TestLongTexts checks that texts are filed as they are up to the limit, and that longer ones are
+// marked, and remain different.
+func TestLongTexts(t *testing.T) {
+	longest := strings.Repeat("é", table.MaxText/2)
+	for _, name := range []string{"", "n", longest, "zażółć 🎲", "a~b"} {
+		if got := nodeIn(name); got != name {
+			t.Errorf("%q is filed as %q", name, got)
+		}
+	}
+	if got := nodeIn("a\x00b\xffc"); !strings.HasPrefix(got, "a\ufffdb\ufffdc~") {
+		t.Errorf("a name with invalid characters is filed as %q", got)
+	}
+	a, b := nodeIn(longest+"a"), nodeIn(longest+"b")
+	if a == b || !strings.HasPrefix(a, "éé") || !strings.Contains(a, "~") {
+		t.Errorf("long names are filed as %q and %q", a, b)
+	}
+}
+
+// FuzzTexts checks that every text is filed as valid UTF-8 without zero bytes, within the limit, and
+// is not changed when it is filed again.
+func FuzzTexts(f *testing.F) {
+	f.Add("n")
+	f.Add(strings.Repeat("\xff", 300))
+	f.Add(strings.Repeat("🎲", 64) + "\x00")
+	f.Fuzz(func(t *testing.T, name string) {
+		got := nodeIn(name)
+		if len(got) > table.MaxText || !utf8.ValidString(got) || strings.Contains(got, "\x00") || nodeIn(got) != got || name != "" && got == "" {
+			t.Errorf("%q is filed as %q", name, got)
+		}
+	})
+}

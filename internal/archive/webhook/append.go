@@ -1,0 +1,41 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// KeepsEvents reports whether the format of the requests has events.
+func (c *Config) KeepsEvents() bool { return c.Format != "gpuid" }
+
+// OpenEvents returns a sink for Append. It does not open the manifest, which the sink of the hours has.
+func OpenEvents(c Config) (*Sink, error) {
+	c.Manifest = ""
+	return Open(c)
+}
+
+// Append posts rows of one of [table.Appended]. After an error all of them are sent again by the next
+// call, perhaps in other batches: the key of a row identifies it.
+func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
+	lines := make([][]byte, len(rows))
+	for i, row := range rows {
+		lines[i] = t.AppendJSON(nil, 0, row)
+	}
+	batches, err := pack(lines, s.config.Batch, func(_ int, body []byte) string {
+		sum := sha256.Sum256(body)
+		return hex.EncodeToString(sum[:])
+	})
+	if err != nil {
+		return err
+	}
+	for i, b := range batches {
+		if err := s.send(ctx, b); err != nil {
+			return fmt.Errorf("batch %d of %d: %w", i+1, len(batches), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"flag"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+var outage = flag.Duration("outage", time.Second, "how long the database of TestDatabaseOutage is down; make e2e-outage takes an hour")
+
+// maxRetry is the longest delay after a failure of a sink, and the time to catch up.
+const maxRetry = 6 * time.Minute
+
+// TestDatabaseOutage checks that a database that is killed while the archive runs, and is down for a while,
+// has all hours afterwards, with the rows of a folder and of an undisturbed run.
+func TestDatabaseOutage(t *testing.T) {
+	t.Parallel()
+	const past = 48
+	end := time.Now().UTC().Truncate(time.Hour)
+	from := end.Add(-past * time.Hour)
+	s := foldtest.NewStore()
+	fleet := foldtest.NewFleet(s, from, 9, 4, "cluster", "east")
+	// The store also has the samples of the outage; no query is about a time after now.
+	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
+	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
+	url, db := database.create(t, "gpuledger")
+	store, address := "--store.url="+serve(t, group, "store", s, "").URL(), program.AddressFor(t)
+	run, err := group.Start("archive", binary(), "run", store, "--from="+from.Format(time.RFC3339), "--folder="+folder,
+		"--postgres.url="+url, "--web.listen-address="+address)
+	check(t, err)
+	up := func() float64 {
+		return metric(t, "http://"+address+"/metrics", `gpuledger_archive_sink_up{sink="postgres"}`)
+	}
+	check(t, run.Ready(t.Context(), "http://"+address+"/-/healthy"))
+	check(t, run.Wait(t.Context(), func() error {
+		if found, err := db(t.Context(), "select hour from hours limit 1"); err != nil || len(found) == 0 {
+			return fmt.Errorf("no hour is filed yet: %w", err)
+		}
+		return nil
+	}))
+	before := len(filedHours(t, db))
+	database.stop()
+	stopped := time.Now()
+	<-time.After(*outage)
+	if up() != 0 && *outage > time.Minute {
+		t.Error("the archive does not report that the database is down")
+	}
+	inFolder := len(rows(t, folder, "hours"))
+	database.start(t)
+	started := time.Now()
+	t.Logf("the database was down for %v; it had %d hours before, the folder %d after", started.Sub(stopped).Round(time.Second), before, inFolder)
+	for deadline := started.Add(maxRetry); len(filedHours(t, db)) < inFolder || up() != 1; <-time.After(time.Second) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%v after its start the database has %d hours, the folder %d", maxRetry, len(filedHours(t, db)), inFolder)
+		}
+	}
+	t.Logf("all hours are filed %v after its start", time.Since(started).Round(time.Second))
+	run.Stop()
+	undisturbedRows(t, db, folder, from, store)
+}
+
+// filedHours returns the manifest of a database.
+func filedHours(t *testing.T, db query) []string {
+	return db.rows(t, "select hour, revision, digest, gpus, charges, energy_mj from hours order by hour")
+}
+
+// undisturbedRows checks that a database has the rows of the folder, and of a folder that is filed now.
+func undisturbedRows(t *testing.T, db query, folder string, from time.Time, store string) {
+	t.Helper()
+	until := from.Add(time.Duration(len(filedHours(t, db))) * time.Hour)
+	undisturbed := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), binary(), "once", store, "--folder="+undisturbed,
+		"--from="+from.Format(time.RFC3339), "--until="+until.Format(time.RFC3339)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var manifest []string
+	for _, row := range rows(t, undisturbed, "hours") {
+		at, err := time.Parse(time.RFC3339, row["hour"])
+		check(t, err)
+		manifest = append(manifest, fmt.Sprintf("%s | %s | %s | %s | %s | %s", at.Format("2006-01-02 15:04"), row["revision"], row["digest"], row["gpus"], row["charges"], row["energy_mj"]))
+	}
+	if diff := cmp.Diff(manifest, filedHours(t, db)); diff != "" {
+		t.Errorf("hours (-undisturbed +database):\n%s", diff)
+	}
+	// Later hours may be in the folder of the run only.
+	if diff := cmp.Diff(rows(t, undisturbed, "charges"), rows(t, folder, "charges")[:len(rows(t, undisturbed, "charges"))]); diff != "" {
+		t.Errorf("charges (-undisturbed +folder):\n%s", diff)
+	}
+	charges := sum(t, rows(t, undisturbed, "charges"), "energy_mj", "node", "uuid", "pod_uid", "reason")
+	var want []string
+	for key, energy := range charges {
+		want = append(want, key+" "+strconv.FormatInt(energy, 10))
+	}
+	slices.Sort(want)
+	got := db.rows(t, `select concat_ws(' ', node, uuid, pod_uid, reason, sum(energy_mj)) from charges group by node, uuid, pod_uid, reason`)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("charges (-undisturbed +database):\n%s", diff)
+	}
+}

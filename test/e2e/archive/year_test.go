@@ -1,0 +1,142 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	pq "github.com/parquet-go/parquet-go"
+	"github.com/prometheus/procfs"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+var (
+	yearGPUs   = flag.Int("year.gpus", 0, "GPUs of TestYear; 0 skips it")
+	yearFormat = flag.String("year.format", "parquet", "format of TestYear")
+	yearHours  = flag.Int("year.hours", 365*24, "hours of TestYear")
+)
+
+// steady returns a fleet with samples from the midnight before some hours until the hour after them.
+func steady(gpus int, from time.Time, hours int) (foldtest.Steady, []string) {
+	until := from.Add(time.Duration(hours) * time.Hour)
+	return foldtest.Steady{GPUs: gpus, Start: from.Add(-time.Hour).Truncate(24 * time.Hour), End: until.Add(time.Hour)}, []string{
+		"once", "--log.level=warn", "--from=" + from.Format(time.RFC3339), "--until=" + until.Format(time.RFC3339),
+	}
+}
+
+// TestSteady checks that the simulated store of TestYear is like a Prometheus with the same samples.
+func TestSteady(t *testing.T) {
+	t.Parallel()
+	const hours = 4 // node 1 restarts at midnight
+	from := began.Add(22 * time.Hour)
+	fleet, args := steady(9, from, hours)
+	server := serve(t, program.OpenFor(t), "store", fleet.Store(), "")
+	simulated := httptest.NewServer(fleet)
+	defer simulated.Close()
+	var trees []map[string]string
+	for _, url := range []string{server.URL(), simulated.URL} {
+		folder := t.TempDir()
+		if out, err := exec.CommandContext(t.Context(), binary(), append(args, "--store.url="+url, "--folder="+folder, "--folder.format=csv,parquet")...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		trees = append(trees, tree(t, folder))
+		if got, want := energy(t, folder), fleet.Energy(from, from.Add(hours*time.Hour)); got != want {
+			t.Errorf("%d mJ are filed, want %d", got, want)
+		}
+	}
+	if diff := cmp.Diff(trees[0], trees[1]); diff != "" || len(trees[0]) == 0 {
+		t.Errorf("files (-Prometheus +simulated):\n%s", diff)
+	}
+}
+
+// energy returns the energy in the manifest of a folder.
+func energy(t *testing.T, folder string) int64 {
+	t.Helper()
+	return sum(t, rows(t, folder, "hours"), "energy_mj")[""]
+}
+
+// TestYear files a year of a fleet in a folder, and prints the memory and the processor time of the
+// archive. The store is simulated: a Prometheus needs as much processor time as the archive.
+func TestYear(t *testing.T) {
+	if *yearGPUs == 0 {
+		t.Skip("this is a benchmark: make bench-year runs it")
+	}
+	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
+	fleet, args := steady(*yearGPUs, from, *yearHours)
+	debug.SetGCPercent(400) // of the store
+	store := httptest.NewServer(fleet)
+	defer store.Close()
+	folder, log := t.TempDir(), &strings.Builder{}
+	run := exec.CommandContext(t.Context(), binary(), append(args, "--store.url="+store.URL, "--folder="+folder, "--folder.format="+*yearFormat)...)
+	run.Stdout, run.Stderr = log, log
+	began := time.Now()
+	check(t, run.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	if err := watch(t, run.Process.Pid, folder, ended); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	usage := run.ProcessState.SysUsage().(*syscall.Rusage)
+	used, resident := run.ProcessState.UserTime()+run.ProcessState.SystemTime(), float64(usage.Maxrss)/1024
+	fmt.Printf("%d GPUs, %d hours in %v: %v of processor time, at most %.0f MiB, %d MB of files\n", *yearGPUs, *yearHours,
+		time.Since(began).Round(time.Second), used.Round(time.Second), resident, size(t, folder)/1e6)
+	if resident > maxResident {
+		t.Errorf("at most %v MiB are allowed", maxResident)
+	}
+	want := fmt.Sprintf("%d | %d", *yearHours, fleet.Energy(from, from.Add(time.Duration(*yearHours)*time.Hour)))
+	if got := manifest(t, folder); got != want {
+		t.Errorf("hours | millijoules: %s, want %s", got, want)
+	}
+}
+
+// manifest returns the number of hours in the files of a folder, and their energy in millijoules.
+func manifest(t *testing.T, folder string) string {
+	t.Helper()
+	if *yearFormat == "csv" {
+		return fmt.Sprintf("%d | %d", len(rows(t, folder, "hours")), energy(t, folder))
+	}
+	names, err := filepath.Glob(filepath.Join(folder, "hours", "*", "*", "hours.parquet"))
+	check(t, err)
+	count, sum := 0, int64(0)
+	for _, name := range names {
+		all, err := pq.ReadFile[struct {
+			EnergyMJ int64 `parquet:"energy_mj"`
+		}](name)
+		check(t, err)
+		for _, row := range all {
+			count, sum = count+1, sum+row.EnergyMJ
+		}
+	}
+	return fmt.Sprintf("%d | %d", count, sum)
+}
+
+// watch prints the memory of the archive every minute, until it ends.
+func watch(t *testing.T, pid int, folder string, ended <-chan error) error {
+	t.Helper()
+	p, err := procfs.NewProc(pid)
+	check(t, err)
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(time.Minute):
+			days, err := filepath.Glob(filepath.Join(folder, "hours", "*", "*"))
+			check(t, err)
+			if status, err := p.NewStatus(); err == nil {
+				fmt.Printf("%d days are filed; resident memory %d MiB, at most %d MiB\n", len(days), status.VmRSS>>20, status.VmHWM>>20)
+			}
+		}
+	}
+}
