@@ -1,0 +1,156 @@
+// Package ask answers questions about boards, pods and teams from the books.
+package ask
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// command is a question on the command line.
+type command struct {
+	name, argument, help string
+	optional             bool // the argument
+	page                 bool // the answer is a page
+	since                time.Duration
+	extra                func(*flag.FlagSet, *options)
+	answer               func(*question, context.Context) (print.Answer, error)
+	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
+}
+
+func at(fs *flag.FlagSet, o *options) {
+	fs.TextVar(&o.At, "at", moment{}, "`time` of the question in UTC; default is now")
+}
+
+var commands = []command{
+	{
+		name: "where", argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+		extra: at, answer: (*question).where,
+	},
+}
+
+// Commands are the names of the questions with their help.
+func Commands() (all [][2]string) {
+	for _, c := range commands {
+		all = append(all, [2]string{strings.TrimSpace(c.name + " " + c.argument), c.help})
+	}
+	return all
+}
+
+// Find reports whether a word is the name of a question.
+func Find(name string) bool { return find(name) != nil }
+
+func find(name string) *command {
+	for i := range commands {
+		if commands[i].name == name {
+			return &commands[i]
+		}
+	}
+	return nil
+}
+
+// Terminal is the place where answers are written.
+type Terminal struct {
+	Out, Err io.Writer
+	// Colour marks headings and notices. Progress shows what is read; an empty text hides it.
+	Colour   bool
+	Progress func(text string)
+	// Program is the name of the program in errors.
+	Program string
+}
+
+// The exit statuses.
+const (
+	ok      = 0
+	failed  = 1
+	invalid = 2
+)
+
+// Run answers a question, and returns the exit status: 1 for an unknown name or another error, 2 for
+// invalid flags.
+func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
+	c := find(args[0])
+	o, err := c.parse(args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		c.usage(t)
+		return ok
+	case err != nil:
+		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		return invalid
+	}
+	if err := c.run(ctx, o, t, now); err != nil {
+		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		return failed
+	}
+	return ok
+}
+
+// slow is the time after which progress is shown.
+const slow = time.Second
+
+func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time) (err error) {
+	progress := func(string) {}
+	if t.Progress != nil {
+		began := time.Now()
+		progress = func(text string) {
+			if time.Since(began) >= slow {
+				t.Progress(text)
+			}
+		}
+		defer t.Progress("")
+	}
+	source, err := o.open(ctx, progress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	q := &question{options: *o, source: source, now: now.UTC()}
+	style := print.Style{Zone: o.zone, Colour: t.Colour}
+	if c.write != nil {
+		return c.write(q, ctx, t.Out, style)
+	}
+	a, err := c.answer(q, ctx)
+	if err != nil {
+		return err
+	}
+	if t.Progress != nil {
+		t.Progress("")
+	}
+	if o.Output == "csv" {
+		for _, notice := range a.Notices {
+			fmt.Fprintln(t.Err, "! "+notice)
+		}
+	}
+	return a.Write(t.Out, o.Output, style)
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func (c *command) usage(t Terminal) {
+	fs, _ := c.flags()
+	fmt.Fprintf(t.Out, "%s %s %s: %s\n\n", t.Program, c.name, c.argument, c.help)
+	fs.SetOutput(t.Out)
+	fs.PrintDefaults()
+}
+
+// Usage lists the questions.
+func Usage(w io.Writer, program string) {
+	fmt.Fprintln(w, "questions to the books:")
+	for _, c := range commands {
+		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
+	}
+	fmt.Fprintln(w)
+}
+
+// Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
+func Process(program string, colour bool, progress func(string)) Terminal {
+	return Terminal{Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
+}
