@@ -132,7 +132,7 @@ func (a Answer) csv(w io.Writer) error {
 const (
 	bold   = "\x1b[1m"
 	yellow = "\x1b[33m"
-	reset = "\x1b[0m"
+	reset  = "\x1b[0m"
 )
 
 // text writes a table for people. Columns without a title are omitted, and so are those without a value.

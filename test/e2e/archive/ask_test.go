@@ -228,6 +228,14 @@ func TestAsk(t *testing.T) {
 		}
 		sources[format] = []string{"--books=" + folder}
 	}
+	for _, kind := range kinds {
+		url, _ := kind.start(t).create(t, "gpuledger")
+		out, err := exec.Command(binary(), "once", kind.flag+"="+url, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		sources[kind.name] = []string{"--books=" + url}
+	}
 	for _, question := range lifeQuestions {
 		var first asked
 		var from string
