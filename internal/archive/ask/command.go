@@ -29,16 +29,66 @@ func at(fs *flag.FlagSet, o *options) {
 	fs.TextVar(&o.At, "at", moment{}, "`time` of the question in UTC; default is now")
 }
 
-var commands = []command{
-	{
-		name: "where", argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
-		extra: at, answer: (*question).where,
-	},
+func money(fs *flag.FlagSet, o *options) { o.Factors.Register(fs) }
+
+func ofMonth(fs *flag.FlagSet, o *options) {
+	fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the last full one")
+}
+
+func rma(fs *flag.FlagSet, o *options) {
+	fs.StringVar(&o.Factors.RMA, "rma", "", "CSV `file` with returned boards: old_serial, new_serial, rma")
+}
+
+func by(fs *flag.FlagSet, o *options, initial string) {
+	fs.StringVar(&o.By, "by", initial, "`groups`: some of team, namespace, workload, pod, node, serial, cluster, model, reason")
+}
+
+// commands returns the questions.
+func commands() []command {
+	return []command{
+		{
+			name: "where", argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			extra: at, answer: (*question).where,
+		}, {
+			name: "history", argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+		}, {
+			name: "ran", argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			extra: func(fs *flag.FlagSet, o *options) {
+				at(fs, o)
+				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
+				fs.StringVar(&o.Workload, "workload", "", "`workload` as name, kind/name or namespace/kind/name")
+				fs.StringVar(&o.Unit, "unit", "", "`unit` outside Kubernetes, such as slurm/4711; the books do not have them yet")
+			}, answer: (*question).ran,
+		}, {
+			name: "statement", help: "energy, GPU hours, money and carbon of each team in a month",
+			extra: func(fs *flag.FlagSet, o *options) {
+				ofMonth(fs, o)
+				by(fs, o, "team")
+				money(fs, o)
+				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
+			}, answer: (*question).statement,
+		}, {
+			name: "idle", help: "energy, GPU hours and money of GPUs that are held without work",
+			extra: func(fs *flag.FlagSet, o *options) {
+				ofMonth(fs, o)
+				by(fs, o, "namespace")
+				money(fs, o)
+			}, answer: (*question).idle,
+		}, {
+			name: "moves", help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
+		}, {
+			name: "missing", help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
+		}, {
+			name: "verify", help: "missing hours of a month, and its charges against its boards", extra: ofMonth, answer: (*question).verify,
+		}, {
+			name: "report", argument: "SERIAL", page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
+		},
+	}
 }
 
 // Commands are the names of the questions with their help.
 func Commands() (all [][2]string) {
-	for _, c := range commands {
+	for _, c := range commands() {
 		all = append(all, [2]string{strings.TrimSpace(c.name + " " + c.argument), c.help})
 	}
 	return all
@@ -48,9 +98,9 @@ func Commands() (all [][2]string) {
 func Find(name string) bool { return find(name) != nil }
 
 func find(name string) *command {
-	for i := range commands {
-		if commands[i].name == name {
-			return &commands[i]
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
 		}
 	}
 	return nil
@@ -87,7 +137,9 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		return invalid
 	}
 	if err := c.run(ctx, o, t, now); err != nil {
-		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		if !errors.Is(err, errFailed) {
+			fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		}
 		return failed
 	}
 	return ok
@@ -129,8 +181,17 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 			fmt.Fprintln(t.Err, "! "+notice)
 		}
 	}
-	return a.Write(t.Out, o.Output, style)
+	if err := a.Write(t.Out, o.Output, style); err != nil {
+		return err
+	}
+	if q.failed {
+		return errFailed
+	}
+	return nil
 }
+
+// errFailed means that the answer has the reason.
+var errFailed = errors.New("the answer has the reason")
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
@@ -144,7 +205,7 @@ func (c *command) usage(t Terminal) {
 // Usage lists the questions.
 func Usage(w io.Writer, program string) {
 	fmt.Fprintln(w, "questions to the books:")
-	for _, c := range commands {
+	for _, c := range commands() {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}
 	fmt.Fprintln(w)

@@ -15,6 +15,8 @@ type question struct {
 	options
 	source books.Source
 	now    time.Time
+	// failed is set by an answer that is no success, such as that of books that are not complete.
+	failed bool
 }
 
 // UnknownError means that the books have no such board, pod or workload.

@@ -25,6 +25,8 @@ type Source interface {
 	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
 	// two hours before.
 	Boards(ctx context.Context, of Selection) ([]Board, error)
+	// Measured reports whether the last charges had their measured parts.
+	Measured() bool
 	// Name describes the place in errors and notices.
 	Name() string
 	Close() error
@@ -227,3 +229,9 @@ func (s *sums) sorted() []Charge {
 	})
 	return all
 }
+
+// Text returns the value of a column of texts, see [ChargeColumns].
+func Text(c *Charge, column string) string { return *chargeTexts[column](c) }
+
+// SetText sets the value of a column of texts.
+func SetText(c *Charge, column, text string) { *chargeTexts[column](c) = text }

@@ -85,6 +85,8 @@ func openMySQL(ctx context.Context, address, passwordFile string) (*database, er
 
 func (d *database) Close() error { return d.close() }
 
+func (d *database) Measured() bool { return true }
+
 func (d *database) Name() string { return d.name }
 
 // statement is a statement with its parameters.

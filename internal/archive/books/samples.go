@@ -33,6 +33,8 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
+	// byRules reports whether the last charges were those of rules, which lack the measured parts.
+	byRules bool
 }
 
 // OpenStore returns the books in a store. It does not connect.
@@ -44,12 +46,14 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	if reading.Progress == nil {
 		reading.Progress = func(string) {}
 	}
-	return &samples{s, reading, make(map[string]map[Hour]int64)}, nil
+	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64)}, nil
 }
 
 func (s *samples) Name() string { return s.store.URL() }
 
 func (s *samples) Close() error { return nil }
+
+func (s *samples) Measured() bool { return !s.byRules }
 
 const (
 	placementMetric  = "gpuledger_placement_info"
