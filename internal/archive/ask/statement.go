@@ -88,12 +88,18 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	}
 	read := append(slices.Clone(columns), "reason")
 	if q.factors.Money() || q.factors.Carbon != nil {
-		read = append(read, "cluster", "model", "hour")
+		read = append(read, "cluster", "hour")
+	}
+	if q.factors.Prices.ByModel() {
+		read = append(read, "model")
 	}
 	slices.Sort(read)
 	charges, err := q.source.Charges(ctx, a.of, slices.Compact(read)...)
 	if err != nil {
 		return nil, err
+	}
+	if !q.source.Measured() && slices.Contains(columns, "model") {
+		return nil, errors.New("the rules do not have the energy of each model: set --store.read=samples, or read an archive with --books")
 	}
 	for _, c := range charges {
 		a.add(c, q.factors)
@@ -234,7 +240,13 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 		return print.Answer{}, err
 	}
 	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
+	if !q.source.Measured() {
+		answer.Notices = append(answer.Notices, "the measured part is not in the rules: set --store.read=samples, or read an archive with --books")
+	}
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
+		if l == &a.rest && slices.Contains(a.by, "reason") {
+			continue
+		}
 		answer.Rows = append(answer.Rows, q.statementRow(a, l))
 	}
 	return answer, nil
@@ -269,6 +281,8 @@ func (q *question) statementRow(a *account, l *line) []any {
 		case l.kind == "group" && text == "" && (a.by[i] == "team" || a.by[i] == "workload_name"):
 			row = append(row, nil)
 			continue
+		case l.kind == "group" && text == "" && a.by[i] == "reason":
+			text = "(pods)"
 		case i > 0 || l.kind == "group":
 		case l.kind == "unattributed":
 			text = "(unattributed)"

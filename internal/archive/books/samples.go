@@ -141,6 +141,9 @@ func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool)
 	if s.elsewhere(of) {
 		return nil
 	}
+	if of.Energy && s.byRules {
+		return s.hoursByRules(ctx, of, each)
+	}
 	if of.Energy {
 		return s.hoursWithEnergy(ctx, of, each)
 	}

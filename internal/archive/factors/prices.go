@@ -75,10 +75,10 @@ func (p Prices) Currency() string {
 	return p[0].Currency
 }
 
-// ByModel reports whether prices of energy depend on the model.
+// ByModel reports whether prices depend on the model.
 func (p Prices) ByModel() bool {
 	for _, price := range p {
-		if price.Model != "" && price.hasKWh {
+		if price.Model != "" {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
 // asked is the output of a question.
@@ -147,7 +148,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 			l.Add(at, l.counters[series], metric, append(append([]string{}, common...), labels...)...)
 		}
 	}
-	watts := 100 + float64(board[0]-'A')*10 + float64(minute%7)/8
+	watts := 100 + float64(board[0]-'A')*10 + float64(minute%7)
 	energy := watts * 60
 	count("gpuledger_board_energy_joules_total", energy)
 	if !silent {
@@ -216,7 +217,16 @@ func (l *life) owners(minute int) {
 
 // TestAsk checks that all questions have the same answers from a Prometheus and from the archive.
 func TestAsk(t *testing.T) {
-	server := serve(t, program.OpenFor(t), "store", newLife().Store, "")
+	server := prometheus.Server{
+		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
+		Flags: []string{"--storage.tsdb.retention.time=100y"},
+	}
+	check(t, server.Load(t.Context(), newLife().OpenMetrics()))
+	for range 2 { // some rules read others
+		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add((lifeHours+2)*time.Hour)))
+	}
+	_, err := server.Start(t.Context())
+	check(t, err)
 	end := began.Add(lifeHours * time.Hour).Format(time.RFC3339)
 	sources := map[string][]string{"Prometheus": {"--store.url=" + server.URL()}}
 	for _, format := range []string{"parquet", "csv"} {
@@ -236,6 +246,7 @@ func TestAsk(t *testing.T) {
 		}
 		sources[kind.name] = []string{"--books=" + url}
 	}
+	checkRules(t, server.URL(), end)
 	for _, question := range lifeQuestions {
 		var first asked
 		var from string
@@ -254,6 +265,28 @@ func TestAsk(t *testing.T) {
 			if len(a.Rows) == 0 {
 				t.Errorf("%s, %s: no rows", question, name)
 			}
+		}
+	}
+}
+
+// checkRules checks that statements by recording rules have the amounts of those by samples.
+func checkRules(t *testing.T, url, end string) {
+	t.Helper()
+	for _, question := range []string{"statement", "statement --by=namespace", "statement --by=workload", "statement --by=serial", "statement --by=pod", "statement --by=cluster", "idle"} {
+		var answers [2][]map[string]any
+		for i, read := range []string{"samples", "rules"} {
+			a := ask(t, append(until(question, end), "-o", "json", "--store.url="+url, "--store.read="+read, "--from=2026-03-01T01")...)
+			if a.status != 0 || len(a.Rows) < 2 {
+				t.Errorf("%s from %s: exit status %d: %s", question, read, a.status, a.errors)
+			}
+			for _, row := range a.Rows {
+				delete(row, "exclusive_mj")
+				delete(row, "measured_share")
+			}
+			answers[i] = a.Rows
+		}
+		if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+			t.Errorf("%s (-samples +rules):\n%s", question, diff)
 		}
 	}
 }
