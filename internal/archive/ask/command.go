@@ -86,16 +86,20 @@ func commands() []command {
 	}
 }
 
-// Commands are the names of the questions with their help.
-func Commands() (all [][2]string) {
+// Flags returns the flag set of each question by its name.
+func Flags() map[string]*flag.FlagSet {
+	all := make(map[string]*flag.FlagSet)
 	for _, c := range commands() {
-		all = append(all, [2]string{strings.TrimSpace(c.name + " " + c.argument), c.help})
+		all[c.name], _ = c.flags()
 	}
 	return all
 }
 
-// Find reports whether a word is the name of a question.
-func Find(name string) bool { return find(name) != nil }
+// Find reports whether a word is the name of a question, or completion.
+func Find(name string) bool { return find(name) != nil || name == completion }
+
+// completion is the command that writes the completion of a shell.
+const completion = "completion"
 
 func find(name string) *command {
 	for _, c := range commands() {
@@ -126,6 +130,14 @@ const (
 // Run answers a question, and returns the exit status: 1 for an unknown name or another error, 2 for
 // invalid flags.
 func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
+	if args[0] == completion {
+		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
+		if err != nil {
+			fmt.Fprintf(t.Err, "%s: %v\n", t.Program, err)
+			return invalid
+		}
+		return ok
+	}
 	c := find(args[0])
 	o, err := c.parse(args[1:])
 	switch {
@@ -176,6 +188,9 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	if t.Progress != nil {
 		t.Progress("")
 	}
+	if o.Format != "" && o.Output == "text" {
+		o.Output = "csv" // the formats of other systems are tables of theirs
+	}
 	if o.Output == "csv" {
 		for _, notice := range a.Notices {
 			fmt.Fprintln(t.Err, "! "+notice)
@@ -208,7 +223,7 @@ func Usage(w io.Writer, program string) {
 	for _, c := range commands() {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "       %-42s %s\n\n", program+" completion bash|zsh|fish", "print the completion of a shell")
 }
 
 // Process returns the terminal of the process. Colour is off if $NO_COLOR is set.

@@ -32,8 +32,13 @@ func grouping(text string) (columns []string, err error) {
 			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, node, serial, cluster, model, reason", text)
 		}
 	}
+	return compact(columns), nil
+}
+
+// compact sorts columns, and removes those that are there twice.
+func compact(columns []string) []string {
 	slices.Sort(columns)
-	return slices.Compact(columns), nil
+	return slices.Compact(columns)
 }
 
 // line is a line of a statement.
@@ -93,8 +98,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if q.factors.Prices.ByModel() {
 		read = append(read, "model")
 	}
-	slices.Sort(read)
-	charges, err := q.source.Charges(ctx, a.of, slices.Compact(read)...)
+	charges, err := q.source.Charges(ctx, a.of, compact(read)...)
 	if err != nil {
 		return nil, err
 	}
