@@ -93,7 +93,10 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	}
 	read := append(slices.Clone(columns), "reason")
 	if q.factors.Money() || q.factors.Carbon != nil {
-		read = append(read, "cluster", "hour")
+		read = append(read, "cluster")
+	}
+	if q.factors.Timed() {
+		read = append(read, "hour")
 	}
 	if q.factors.Prices.ByModel() {
 		read = append(read, "model")

@@ -113,8 +113,8 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 		return nil, err
 	}
 	read := s.hourly
-	if f.name == "allocation" && !all.hourly {
-		read = s.total // hours of each board would be too many values
+	if f.name != "namespace" && !all.hourly {
+		read = s.total // the hours of each board or workload would be too many values
 	}
 	for _, a := range ruled {
 		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"

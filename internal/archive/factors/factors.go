@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,6 +49,11 @@ func (f Files) Read() (all Factors, err error) {
 
 // Money reports whether there are prices.
 func (f Factors) Money() bool { return len(f.Prices) > 0 }
+
+// Timed reports whether factors depend on the time.
+func (f Factors) Timed() bool {
+	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
+}
 
 // Use is an amount of energy and time that is priced.
 type Use struct {
