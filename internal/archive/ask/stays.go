@@ -194,10 +194,10 @@ func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	switch {
 	case at(s.NextPlace) && s.NextPlace.Start == "moved":
 		return "moved", nil
+	case at(s.NextBoard) && s.NextBoard.First.After(s.Last):
+		return "replaced", nil
 	case s.MissingSince.IsZero():
 		return "", nil
-	case at(s.NextBoard):
-		return "replaced", nil
 	}
 	silent := true
 	of := books.Selection{From: s.MissingSince, Until: soon, Places: true, Where: map[string][]string{"cluster": {s.Cluster}, "node": {s.Node}}}

@@ -31,8 +31,11 @@ func (a Answer) markdown(w io.Writer, style Style) error {
 	for _, row := range rows {
 		line(row)
 	}
-	for _, notice := range a.Notices {
-		text.WriteString("\n> " + notice + "\n")
+	for i, notice := range a.Notices {
+		if i > 0 || len(rows) > 0 {
+			text.WriteString("\n")
+		}
+		text.WriteString("> " + notice + "\n")
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
