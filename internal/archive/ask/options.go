@@ -40,7 +40,7 @@ type options struct {
 	Output, Format, TZ string
 	Factors            factors.Files
 
-	command string
+	since   bool // whether Since was set
 	name    string // the argument
 	zone    *time.Location
 	factors factors.Factors
@@ -116,7 +116,7 @@ var readings = []string{"auto", "samples", "rules"}
 
 // flags returns the flags of a command.
 func (c *command) flags() (*flag.FlagSet, *options) {
-	o := &options{command: c.name, Since: period{cmp.Or(c.since, 90*day)}}
+	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 	fs.StringVar(&o.Books, "books", "", "archive to read: a `folder`, or the URL of a database such as postgres://… or mysql://…; default is the store")
@@ -215,6 +215,7 @@ var inConfig = []string{
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	o.since = given["since"]
 	set := func(name, value, from string) error {
 		if fs.Lookup(name) == nil || given[name] || value == "" {
 			return nil

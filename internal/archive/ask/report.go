@@ -51,7 +51,7 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 	return print.Page(w, q.Output, title, sections, style)
 }
 
-// asset is what the lists have about a board.
+// asset returns the lines of the lists of assets and RMAs about a board.
 func (q *question) asset(serial string) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "serial", Title: "SERIAL"}, {Name: "tag", Title: "TAG"}, {Name: "warranty", Title: "WARRANTY"}, {Name: "order", Title: "ORDER"}, {Name: "site", Title: "SITE"}, {Name: "rma", Title: "RMA"},

@@ -35,7 +35,7 @@ func grouping(text string) (columns []string, err error) {
 	return compact(columns), nil
 }
 
-// compact sorts columns, and removes those that are there twice.
+// compact sorts columns, and removes duplicates.
 func compact(columns []string) []string {
 	slices.Sort(columns)
 	return slices.Compact(columns)
@@ -62,18 +62,20 @@ type account struct {
 	incomplete  bool
 }
 
-// month returns the time of a statement: a month, the given time, or the last full month.
+// billed returns the time of a statement: a month, the given time, or the last full month.
 func (q *question) billed() (of books.Selection, notices []string) {
 	of = q.period()
 	switch {
 	case !q.Month.IsZero():
 		of.From, of.Until = q.Month.Time, q.Month.AddDate(0, 1, 0)
-	case q.From.IsZero() && q.To.IsZero():
+	case q.From.IsZero() && q.To.IsZero() && !q.since:
 		of.Until = time.Date(q.now.Year(), q.now.Month(), 1, 0, 0, 0, 0, time.UTC)
 		of.From = of.Until.AddDate(0, -1, 0)
 	}
 	if end := q.now.Add(-settle).Truncate(time.Hour); of.Until.After(end) {
-		notices = append(notices, fmt.Sprintf("the time until %s is not over: the statement ends at %s", stamp(of.Until), stamp(end)))
+		if !q.Month.IsZero() || !q.To.IsZero() {
+			notices = append(notices, fmt.Sprintf("incomplete: the time until %s is not over, the statement ends at %s", stamp(of.Until), stamp(end)))
+		}
 		of.Until = end
 	}
 	return of, notices
@@ -229,7 +231,7 @@ func firstMissing(of books.Selection, hours map[time.Time]bool) time.Time {
 	return at
 }
 
-// remedy says how missing hours are added.
+// remedy returns the way to add missing hours.
 func (q *question) remedy() string {
 	if q.Books == "" {
 		return "check that the store received the job gpuledger-record"

@@ -186,7 +186,7 @@ type team struct {
 	hours float64
 }
 
-// of returns the team of a charge: that which the pods of its workload named for most hours, else that of
+// of returns the team of a charge: the name in most hours of the pods of its workload, else that of
 // its namespace.
 func (t *teams) of(c Charge) string {
 	if t == nil {

@@ -17,7 +17,7 @@ type Price struct {
 	Currency         string
 }
 
-// Prices are prices. Of those that match, the last one counts.
+// Prices are rows of prices. Of the rows that match, the last one counts.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// asked is the output of a question.
-type asked struct {
+// answered is the output of a question.
+type answered struct {
 	Rows    []map[string]any
 	Notices []string
 
@@ -30,7 +30,7 @@ type asked struct {
 }
 
 // ask asks the shipped program. The answer in JSON is decoded.
-func ask(t *testing.T, args ...string) (a asked) {
+func ask(t *testing.T, args ...string) (a answered) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -248,7 +248,7 @@ func TestAsk(t *testing.T) {
 	}
 	checkRules(t, server.URL(), end)
 	for _, question := range lifeQuestions {
-		var first asked
+		var first answered
 		var from string
 		for name, source := range sources {
 			a := ask(t, append(append(until(question, end), "-o", "json"), source...)...)
