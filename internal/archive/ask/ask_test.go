@@ -5,8 +5,12 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -316,6 +320,54 @@ func TestReport(t *testing.T) {
 		for _, part := range parts {
 			if !strings.Contains(r.out, part) || r.status != 0 {
 				t.Errorf("%s: exit status %d, no %q:\n%s%s", format, r.status, part, r.out, r.err)
+			}
+		}
+	}
+}
+
+// TestPartial checks that a partial answer of a store is an error of one line.
+func TestPartial(t *testing.T) {
+	for _, body := range []string{
+		`{"status":"success","warnings":["store a is down"],"data":[]}`,
+		`{"status":"success","isPartial":true,"data":[]}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		r := run(t, "where", "S1", "--store.url="+server.URL)
+		if r.status != 1 || !strings.Contains(r.err, "repair the store") || strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%s: exit status %d\n%s%s", body, r.status, r.out, r.err)
+		}
+		server.Close()
+	}
+}
+
+// TestDocumented checks that docs/ask.md has every command, column and flag; flags of the store are those of
+// filing.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/ask.md")
+	check(t, err)
+	filing, err := os.ReadFile("../../../docs/flags.md")
+	check(t, err)
+	for name, flags := range ask.Flags() {
+		if !strings.Contains(string(text), "`"+name) {
+			t.Errorf("command %s is not documented", name)
+		}
+		flags.VisitAll(func(f *flag.Flag) {
+			if !strings.Contains(string(text), "-"+f.Name) && !strings.Contains(string(filing), "`--"+f.Name+"=") {
+				t.Errorf("flag --%s of %s is not documented", f.Name, name)
+			}
+		})
+	}
+	folder := books(t)
+	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --prices=P --carbon=C", "idle --prices=P", "moves", "missing", "verify --from=2026-10-01"} {
+		question = strings.NewReplacer("=P", "="+file(t, prices), "=C", "="+file(t, "from,grams_per_kwh\n2026-01-01,1\n")).Replace(question)
+		args := append(strings.Fields(question), "--books="+folder, "--to=2026-10-03", "-o", "csv")
+		if strings.HasPrefix(question, "statement") || strings.HasPrefix(question, "idle") {
+			args = append(args, "--from=2026-10-01")
+		}
+		head, _, _ := strings.Cut(run(t, args...).out, "\n")
+		for column := range strings.SplitSeq(head, ",") {
+			if !strings.Contains(string(text), "`"+column+"`") {
+				t.Errorf("column %s of %s is not documented", column, args[0])
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 // command is a question on the command line.
@@ -149,7 +150,11 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		return invalid
 	}
 	if err := c.run(ctx, o, t, now); err != nil {
-		if !errors.Is(err, errFailed) {
+		switch {
+		case errors.Is(err, store.ErrIncomplete):
+			err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
+			fallthrough
+		case !errors.Is(err, errFailed):
 			fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
 		}
 		return failed

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -169,9 +170,7 @@ func (p *part) values(currency string, of books.Selection, split bool, total flo
 	place := map[string]string{"cluster": p.cluster, "node": p.node, "serial": p.serial, "model": p.model}
 	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team}
 	if !split {
-		for name, value := range who {
-			place[name] = value
-		}
+		maps.Copy(place, who)
 		place["reason"] = p.reason
 		if p.namespace != "" {
 			values["SubAccountId"], values["SubAccountName"] = p.namespace, p.namespace

@@ -14,11 +14,25 @@ import (
 
 // historyColumns are the columns of stays.
 var historyColumns = []print.Column{
-	{Name: "serial", Title: "SERIAL"}, {Name: "uuid"}, {Name: "cluster", Title: "CLUSTER"}, {Name: "node", Title: "NODE"}, {Name: "machine"}, {Name: "system_uuid"},
-	{Name: "chassis_serial", Title: "CHASSIS"}, {Name: "chassis_slot", Title: "SLOT"}, {Name: "tray_index", Title: "TRAY"}, {Name: "pci_bus_id", Title: "PCI"},
-	{Name: "start_event", Title: "BEGAN"}, {Name: "first_seen", Title: "FIRST SEEN", Kind: print.Time}, {Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
-	{Name: "end_event", Title: "ENDED"}, {Name: "missing_since", Kind: print.Time}, {Name: "replaced_by", Title: "REPLACED BY"},
-	{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, {Name: "xids", Title: "XIDS"}, {Name: "losses", Kind: print.Count},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "NODE"},
+	{Name: "machine"},
+	{Name: "system_uuid"},
+	{Name: "chassis_serial", Title: "CHASSIS"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "tray_index", Title: "TRAY"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "start_event", Title: "BEGAN"},
+	{Name: "first_seen", Title: "FIRST SEEN", Kind: print.Time},
+	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
+	{Name: "end_event", Title: "ENDED"},
+	{Name: "missing_since", Kind: print.Time},
+	{Name: "replaced_by", Title: "REPLACED BY"},
+	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+	{Name: "xids", Title: "XIDS"},
+	{Name: "losses", Kind: print.Count},
 }
 
 // history answers where boards were, stay by stay.
@@ -80,30 +94,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Selecti
 		if s.MissingSince.IsZero() || s.PCIBusID == "" {
 			continue
 		}
-		after := where(where(of, "cluster", s.Cluster), "node", s.Node)
-		after.From = s.LastHour
-		found, err := q.source.Boards(ctx, after)
-		if err != nil {
-			return err
-		}
-		var uuids []string
-		for _, b := range found {
-			if b.PCIBusID == s.PCIBusID && b.UUID != s.UUID {
-				uuids = append(uuids, b.UUID)
-			}
-		}
-		if len(uuids) == 0 {
-			continue
-		}
-		slices.Sort(uuids)
-		after = where(after, "uuid", slices.Compact(uuids)...)
-		after.Places = true
-		var next *Stay
-		err = q.source.GPUs(ctx, after, func(g books.GPU) {
-			if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && g.PCIBusID == s.PCIBusID && (g.SystemUUID == s.SystemUUID || g.SystemUUID == "" || s.SystemUUID == "") {
-				next = newStay(g, "seen")
-			}
-		})
+		next, err := q.successor(ctx, s, of)
 		if err != nil {
 			return err
 		}
@@ -113,4 +104,29 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Selecti
 		}
 	}
 	return nil
+}
+
+// successor returns the first stay of another board in the place of a stay after it, nil if there is none.
+func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (next *Stay, err error) {
+	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
+	of.From, of.Places = s.LastHour, true
+	found, err := q.source.Boards(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	uuids := make(map[string]bool)
+	for _, b := range found {
+		if b.PCIBusID == s.PCIBusID && b.UUID != s.UUID {
+			uuids[b.UUID] = true
+		}
+	}
+	if len(uuids) == 0 {
+		return nil, nil
+	}
+	err = q.source.GPUs(ctx, where(of, "uuid", keys(uuids)...), func(g books.GPU) {
+		if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
+			next = newStay(g, "seen")
+		}
+	})
+	return next, err
 }

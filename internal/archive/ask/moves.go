@@ -12,9 +12,19 @@ import (
 
 // moveColumns are the columns of events of boards.
 var moveColumns = []print.Column{
-	{Name: "time", Title: "TIME", Kind: print.Time}, {Name: "event", Title: "EVENT"}, {Name: "serial", Title: "SERIAL"}, {Name: "uuid"}, {Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"}, {Name: "chassis_serial", Title: "CHASSIS"}, {Name: "chassis_slot", Title: "SLOT"}, {Name: "pci_bus_id", Title: "PCI"},
-	{Name: "previous_cluster"}, {Name: "previous_node", Title: "FROM NODE"}, {Name: "previous_serial", Title: "REPLACES"}, {Name: "rma", Title: "RMA"},
+	{Name: "time", Title: "TIME", Kind: print.Time},
+	{Name: "event", Title: "EVENT"},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "NODE"},
+	{Name: "chassis_serial", Title: "CHASSIS"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "previous_cluster"},
+	{Name: "previous_node", Title: "FROM NODE"},
+	{Name: "previous_serial", Title: "REPLACES"},
+	{Name: "rma", Title: "RMA"},
 }
 
 // before is the time before the question in which a board is not new.
@@ -142,9 +152,19 @@ func (q *question) events(all []*Stay, begin, first time.Time) (rows [][]any) {
 
 // missingColumns are the columns of boards that are in no place.
 var missingColumns = []print.Column{
-	{Name: "serial", Title: "SERIAL"}, {Name: "uuid"}, {Name: "asset_tag", Title: "ASSET"}, {Name: "end_event", Title: "ENDED"}, {Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "LAST NODE"}, {Name: "chassis_serial", Title: "CHASSIS"}, {Name: "chassis_slot", Title: "SLOT"}, {Name: "pci_bus_id", Title: "PCI"},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time}, {Name: "missing_ms", Title: "HOURS", Kind: print.Span}, {Name: "warranty", Title: "WARRANTY"}, {Name: "rma", Title: "RMA"},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "asset_tag", Title: "ASSET"},
+	{Name: "end_event", Title: "ENDED"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "LAST NODE"},
+	{Name: "chassis_serial", Title: "CHASSIS"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
+	{Name: "missing_ms", Title: "HOURS", Kind: print.Span},
+	{Name: "warranty", Title: "WARRANTY"},
+	{Name: "rma", Title: "RMA"},
 }
 
 // missing answers which boards are in no place, and for how long.

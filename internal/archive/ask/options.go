@@ -40,7 +40,7 @@ type options struct {
 	Output, Format, TZ string
 	Factors            factors.Files
 
-	since   bool // whether Since was set
+	since   bool   // whether Since was set
 	name    string // the argument
 	zone    *time.Location
 	factors factors.Factors

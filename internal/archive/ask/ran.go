@@ -14,11 +14,23 @@ import (
 
 // ranColumns are the columns of uses of GPUs by pods.
 var ranColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"}, {Name: "namespace", Title: "NAMESPACE"}, {Name: "pod", Title: "POD"}, {Name: "pod_uid"}, {Name: "workload_kind"},
-	{Name: "workload_name", Title: "WORKLOAD"}, {Name: "team", Title: "TEAM"}, {Name: "node", Title: "NODE"}, {Name: "serial", Title: "SERIAL"}, {Name: "uuid"},
-	{Name: "first_hour", Title: "FROM", Kind: print.Time}, {Name: "last_hour", Title: "LAST HOUR", Kind: print.Time},
-	{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, {Name: "exclusive_mj", Kind: print.Energy}, {Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy},
-	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, {Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "namespace", Title: "NAMESPACE"},
+	{Name: "pod", Title: "POD"},
+	{Name: "pod_uid"},
+	{Name: "workload_kind"},
+	{Name: "workload_name", Title: "WORKLOAD"},
+	{Name: "team", Title: "TEAM"},
+	{Name: "node", Title: "NODE"},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "first_hour", Title: "FROM", Kind: print.Time},
+	{Name: "last_hour", Title: "LAST HOUR", Kind: print.Time},
+	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+	{Name: "exclusive_mj", Kind: print.Energy},
+	{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy},
+	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
+	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
 }
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "team", "reason", "hour"}

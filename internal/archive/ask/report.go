@@ -43,8 +43,11 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 	}
 	title := "Board " + serial
 	sections := []print.Section{
-		{Title: "Identity and last place", Answer: place}, {Title: "Asset", Answer: q.asset(serial)}, {Title: "Stays", Answer: history},
-		{Title: "Errors", Answer: health(all)}, {Title: "Use by pods", Answer: used},
+		{Title: "Identity and last place", Answer: place},
+		{Title: "Asset", Answer: q.asset(serial)},
+		{Title: "Stays", Answer: history},
+		{Title: "Errors", Answer: health(all)},
+		{Title: "Use by pods", Answer: used},
 		{Title: "About this page", Answer: print.Answer{Notices: append(notices,
 			fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))}},
 	}

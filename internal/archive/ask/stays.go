@@ -80,8 +80,14 @@ func (s *Stay) add(g books.GPU) {
 	s.Scrapes += g.Scrapes
 	s.Losses += g.Losses
 	for _, text := range []struct{ known, now *string }{
-		{&s.Serial, &g.Serial}, {&s.Model, &g.Model}, {&s.Machine, &g.Machine}, {&s.SystemUUID, &g.SystemUUID}, {&s.ChassisSerial, &g.ChassisSerial},
-		{&s.ChassisSlot, &g.ChassisSlot}, {&s.TrayIndex, &g.TrayIndex}, {&s.PCIBusID, &g.PCIBusID},
+		{&s.Serial, &g.Serial},
+		{&s.Model, &g.Model},
+		{&s.Machine, &g.Machine},
+		{&s.SystemUUID, &g.SystemUUID},
+		{&s.ChassisSerial, &g.ChassisSerial},
+		{&s.ChassisSlot, &g.ChassisSlot},
+		{&s.TrayIndex, &g.TrayIndex},
+		{&s.PCIBusID, &g.PCIBusID},
 	} {
 		*text.known = cmp.Or(*text.now, *text.known)
 	}

@@ -12,10 +12,16 @@ import (
 
 // verifyColumns are the columns of the check of a month.
 var verifyColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"}, {Name: "hours", Title: "HOURS", Kind: print.Count}, {Name: "expected_hours", Title: "OF", Kind: print.Count},
-	{Name: "missing", Title: "MISSING"}, {Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count}, {Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
-	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy}, {Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
-	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count}, {Name: "ok", Title: "OK", Kind: print.Flag},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "expected_hours", Title: "OF", Kind: print.Count},
+	{Name: "missing", Title: "MISSING"},
+	{Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count},
+	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
+	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
+	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
+	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
+	{Name: "ok", Title: "OK", Kind: print.Flag},
 }
 
 // check is the check of a cluster.

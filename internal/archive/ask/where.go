@@ -14,10 +14,23 @@ import (
 
 // whereColumns are the columns of the answer to where.
 var whereColumns = []print.Column{
-	{Name: "serial", Title: "SERIAL"}, {Name: "uuid"}, {Name: "asset_tag", Title: "ASSET"}, {Name: "model", Title: "MODEL"}, {Name: "state", Title: "STATE"}, {Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"}, {Name: "machine"}, {Name: "system_uuid"}, {Name: "chassis_serial", Title: "CHASSIS"}, {Name: "chassis_slot", Title: "SLOT"},
-	{Name: "tray_index", Title: "TRAY"}, {Name: "pci_bus_id", Title: "PCI"}, {Name: "since", Title: "SINCE", Kind: print.Time},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time}, {Name: "holders", Title: "HOLDERS"}, {Name: "xids", Title: "XIDS"},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "asset_tag", Title: "ASSET"},
+	{Name: "model", Title: "MODEL"},
+	{Name: "state", Title: "STATE"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "NODE"},
+	{Name: "machine"},
+	{Name: "system_uuid"},
+	{Name: "chassis_serial", Title: "CHASSIS"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "tray_index", Title: "TRAY"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "since", Title: "SINCE", Kind: print.Time},
+	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
+	{Name: "holders", Title: "HOLDERS"},
+	{Name: "xids", Title: "XIDS"},
 }
 
 // xidDays is the number of days before the last scrape of which XID errors are listed.
@@ -72,7 +85,7 @@ func (q *question) current(all []*Stay) (found []*Stay) {
 
 func (q *question) whereRow(ctx context.Context, s *Stay, of books.Selection) ([]any, error) {
 	last := s.LastHour
-	if at := q.At.Time.Truncate(time.Hour); !q.At.IsZero() && at.Before(last) {
+	if at := q.At.Truncate(time.Hour); !q.At.IsZero() && at.Before(last) {
 		last = at
 	}
 	hour := where(books.Selection{From: last, Until: last.Add(time.Hour), Where: of.Where}, "uuid", s.UUID)

@@ -101,9 +101,12 @@ var (
 		modelColumn: func(c *Charge) *string { return &c.Model },
 	}
 	amounts = []amount{
-		{"energy_mj", func(c *Charge) *int64 { return &c.Energy }}, {"exclusive_mj", func(c *Charge) *int64 { return &c.Exclusive }},
-		{"idle_mj", func(c *Charge) *int64 { return &c.Idle }}, {"held_ms", func(c *Charge) *int64 { return &c.Held }},
-		{"gpu_ms", func(c *Charge) *int64 { return &c.GPUTime }}, {"active_ms", func(c *Charge) *int64 { return &c.Active }},
+		{"energy_mj", func(c *Charge) *int64 { return &c.Energy }},
+		{"exclusive_mj", func(c *Charge) *int64 { return &c.Exclusive }},
+		{"idle_mj", func(c *Charge) *int64 { return &c.Idle }},
+		{"held_ms", func(c *Charge) *int64 { return &c.Held }},
+		{"gpu_ms", func(c *Charge) *int64 { return &c.GPUTime }},
+		{"active_ms", func(c *Charge) *int64 { return &c.Active }},
 	}
 	gpuTexts = map[string]func(*GPU) *string{
 		"cluster": func(g *GPU) *string { return &g.Cluster }, "node": func(g *GPU) *string { return &g.Node },

@@ -34,8 +34,10 @@ var families = []family{
 
 // ruled are the amounts that rules have, in units of 1,000.
 var ruled = []amount{
-	{"energy_joules", func(c *Charge) *int64 { return &c.Energy }}, {"idle_energy_joules", func(c *Charge) *int64 { return &c.Idle }},
-	{"gpu_seconds", func(c *Charge) *int64 { return &c.GPUTime }}, {"active_seconds", func(c *Charge) *int64 { return &c.Active }},
+	{"energy_joules", func(c *Charge) *int64 { return &c.Energy }},
+	{"idle_energy_joules", func(c *Charge) *int64 { return &c.Idle }},
+	{"gpu_seconds", func(c *Charge) *int64 { return &c.GPUTime }},
+	{"active_seconds", func(c *Charge) *int64 { return &c.Active }},
 }
 
 // familyFor returns the family of rules with some columns, false if none has all of them.

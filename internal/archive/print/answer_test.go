@@ -13,9 +13,15 @@ import (
 
 var answer = print.Answer{
 	Columns: []print.Column{
-		{Name: "name", Title: "NAME"}, {Name: "hidden"}, {Name: "at", Title: "AT", Kind: print.Time}, {Name: "energy_mj", Title: "KWH", Kind: print.Energy},
-		{Name: "gpu_ms", Title: "HOURS", Kind: print.Span}, {Name: "share", Title: "SHARE", Kind: print.Share}, {Name: "cost", Title: "COST", Kind: print.Number},
-		{Name: "empty", Title: "EMPTY"}, {Name: "ok", Title: "OK", Kind: print.Flag},
+		{Name: "name", Title: "NAME"},
+		{Name: "hidden"},
+		{Name: "at", Title: "AT", Kind: print.Time},
+		{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+		{Name: "gpu_ms", Title: "HOURS", Kind: print.Span},
+		{Name: "share", Title: "SHARE", Kind: print.Share},
+		{Name: "cost", Title: "COST", Kind: print.Number},
+		{Name: "empty", Title: "EMPTY"},
+		{Name: "ok", Title: "OK", Kind: print.Flag},
 	},
 	Rows: [][]any{
 		{"a|<b>", "x", time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), int64(3_600_000_000), int64(5_400_000), 0.25, -1.5, "", true},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,7 @@ type life struct {
 	*foldtest.Store
 	counters map[string]float64 // by series, in joules, seconds or errors
 	created  map[string]time.Time
+	twice    bool // whether two targets are the same exporter
 }
 
 const lifeHours = 72
@@ -101,9 +103,10 @@ func placeOf(board string, minute int) (node, address string) {
 	return "", ""
 }
 
-// newLife simulates the history.
-func newLife() *life {
-	l := &life{foldtest.NewStore(), make(map[string]float64), make(map[string]time.Time)}
+// newLife simulates the history. With twice, the exporters are scraped by a second job, which misses every
+// tenth minute.
+func newLife(twice bool) *life {
+	l := &life{foldtest.NewStore(), make(map[string]float64), make(map[string]time.Time), twice}
 	for minute := range lifeHours * 60 {
 		for i, node := range []string{"n1", "n2"} {
 			at := began.Add(time.Duration(minute)*time.Minute + time.Duration(10*i+5)*time.Second)
@@ -141,21 +144,26 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 	if l.created[key].IsZero() {
 		l.created[key] = at.Add(-30 * time.Second)
 	}
+	add := func(value float64, metric string, labels ...string) {
+		if silent {
+			return
+		}
+		l.Add(at, value, metric, slices.Concat(common, labels)...)
+		if l.twice && minute%10 != 9 {
+			l.Add(at.Add(3*time.Second), value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
+		}
+	}
 	count := func(metric string, more float64, labels ...string) {
 		series := key + " " + metric + fmt.Sprint(labels)
 		l.counters[series] += more
-		if !silent {
-			l.Add(at, l.counters[series], metric, append(append([]string{}, common...), labels...)...)
-		}
+		add(l.counters[series], metric, labels...)
 	}
 	watts := 100 + float64(board[0]-'A')*10 + float64(minute%7)
 	energy := watts * 60
 	count("gpuledger_board_energy_joules_total", energy)
-	if !silent {
-		l.Add(at, 1, "gpuledger_placement_info", append(append([]string{}, common...), "chassis_serial", "C-"+node, "chassis_slot", node[1:],
-			"pci_bus_id", address, "model", "NVIDIA H100 80GB HBM3", "system_uuid", "machine-of-"+node)...)
-		l.Add(at, float64(l.created[key].Unix()), "gpuledger_board_created_timestamp_seconds", common...)
-	}
+	add(1, "gpuledger_placement_info", "chassis_serial", "C-"+node, "chassis_slot", node[1:],
+		"pci_bus_id", address, "model", "NVIDIA H100 80GB HBM3", "system_uuid", "machine-of-"+node)
+	add(float64(l.created[key].Unix()), "gpuledger_board_created_timestamp_seconds")
 	if board == "C" && minute >= 30*60 {
 		count("gpuledger_board_xid_errors_total", map[bool]float64{true: 1}[minute == 30*60], "xid", "79")
 	}
@@ -172,9 +180,7 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		if l.created[pod].IsZero() {
 			l.created[pod] = at.Add(-20 * time.Second)
 		}
-		if !silent {
-			l.Add(at, float64(l.created[pod].Unix()), "gpuledger_allocation_created_timestamp_seconds", append(append([]string{}, common...), labels...)...)
-		}
+		add(float64(l.created[pod].Unix()), "gpuledger_allocation_created_timestamp_seconds", labels...)
 		energy -= energy * p.share
 	}
 	count("gpuledger_board_unattributed_energy_joules_total", energy, "reason", "idle")
@@ -221,7 +227,7 @@ func TestAsk(t *testing.T) {
 		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
 		Flags: []string{"--storage.tsdb.retention.time=100y"},
 	}
-	check(t, server.Load(t.Context(), newLife().OpenMetrics()))
+	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
 	for range 2 { // some rules read others
 		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add((lifeHours+2)*time.Hour)))
 	}
@@ -247,6 +253,11 @@ func TestAsk(t *testing.T) {
 		sources[kind.name] = []string{"--books=" + url}
 	}
 	checkRules(t, server.URL(), end)
+	sources["Prometheus with duplicate targets"] = []string{"--store.url=" + serve(t, server.Group, "twice", newLife(true).Store, "").URL()}
+	address := program.AddressFor(t)
+	victoria(t, server.Group, "victoria-metrics", address, "-storageDataPath="+server.Group.Path("victoria-data"), "-retentionPeriod=100y")
+	insert(t, "http://"+address, newLife(false).Store, began.Add(-time.Hour), began.Add(lifeHours*time.Hour))
+	sources["VictoriaMetrics"] = []string{"--store.type=victoriametrics", "--store.url=http://" + address}
 	for _, question := range lifeQuestions {
 		var first answered
 		var from string
