@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -93,24 +94,31 @@ func (q *question) changed(ctx context.Context, of books.Selection) ([]string, e
 	return uuids, nil
 }
 
-// bounds returns the first and the last filed hour.
+// bounds returns the first and the last filed hour, or one if they are the same.
 func (q *question) bounds(ctx context.Context, of books.Selection) (hours []time.Time, err error) {
 	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
 		hours = append(hours, h.Hour)
 		return false
 	})
-	for back := of.Until.Add(-1).Truncate(time.Hour); err == nil && len(hours) > 0 && back.After(hours[0]); back = back.Add(-time.Hour) {
-		part, found := of, false
-		part.From, part.Until = back, earlier(back.Add(time.Hour), of.Until)
-		err = q.source.Hours(ctx, part, func(books.Hour) bool {
-			found = true
-			return false
+	if err != nil || len(hours) == 0 {
+		return hours, err
+	}
+	for length := time.Hour; ; length *= 4 {
+		part, last := of, time.Time{}
+		if from := of.Until.Add(-length).Truncate(time.Hour); from.After(hours[0]) {
+			part.From = from
+		}
+		err = q.source.Hours(ctx, part, func(h books.Hour) bool {
+			last = h.Hour
+			return true
 		})
-		if found {
-			return append(hours, back), err
+		switch {
+		case err != nil || last.Equal(hours[0]):
+			return hours, err
+		case !last.IsZero():
+			return append(hours, last), nil
 		}
 	}
-	return hours, err
 }
 
 // events returns the events of stays after a moment. Boards that were there in the hours before it did
@@ -201,12 +209,20 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return a, err
 	}
+	behind := 0
 	for _, s := range q.current(all) {
+		if s.MissingSince.IsZero() {
+			behind++
+			continue
+		}
 		asset := q.assets.Of(s.Serial)
 		a.Rows = append(a.Rows, []any{
 			s.Serial, s.UUID, asset.Tag, s.End, s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, s.Last, of.Until.Sub(s.Last).Milliseconds(),
 			asset.Warranty, q.factors.RMA.Note(s.Serial, ""),
 		})
+	}
+	if behind > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no hours after the last ones of the boards", behind))
 	}
 	slices.SortStableFunc(a.Rows, func(a, b []any) int { return a[9].(time.Time).Compare(b[9].(time.Time)) })
 	return a, nil

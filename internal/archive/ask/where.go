@@ -33,6 +33,12 @@ var whereColumns = []print.Column{
 	{Name: "xids", Title: "XIDS"},
 }
 
+// Of more than someBoards boards, only someDays are read unless --since is set: a sample a minute.
+const (
+	someBoards = 16
+	someDays   = 14 * day
+)
+
 // xidDays is the number of days before the last scrape of which XID errors are listed.
 const xidDays = 7
 
@@ -46,6 +52,10 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: whereColumns, Notices: notices}
 	of = where(of, "uuid", uuids...)
 	of.Places = true
+	if from := of.Until.Add(-someDays); len(uuids) > someBoards && !q.since && q.From.IsZero() && of.From.Before(from) {
+		of.From = from.Truncate(time.Hour)
+		a.Notices = append(a.Notices, fmt.Sprintf("of %d boards only the time since %s was read: set --since for more", len(uuids), stamp(of.From)))
+	}
 	all, err := stays(ctx, q.source, of)
 	if err != nil {
 		return a, err
@@ -64,10 +74,23 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 		}
 		a.Rows = append(a.Rows, row)
 	}
+	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(a.Rows) > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("the boards have no hour after %s: they are gone, or the books are behind", stamp(last)))
+	}
 	if len(a.Rows) == 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: ask for their history", len(uuids), q.name))
 	}
 	return a, nil
+}
+
+// newest returns the end of the last hour of stays.
+func newest(all []*Stay) (end time.Time) {
+	for _, s := range all {
+		if at := s.LastHour.Add(time.Hour); at.After(end) {
+			end = at
+		}
+	}
+	return end
 }
 
 // current returns the stay of each GPU at the time of the question, by place.

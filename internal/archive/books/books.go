@@ -83,10 +83,15 @@ type Charge struct {
 }
 
 // Add adds the amounts of another charge.
-func (c *Charge) Add(d Charge) {
-	for _, amount := range amounts {
-		*amount.of(c) += *amount.of(&d)
-	}
+func (c *Charge) Add(d Charge) { c.add(&d) }
+
+func (c *Charge) add(d *Charge) {
+	c.Energy += d.Energy
+	c.Exclusive += d.Exclusive
+	c.Idle += d.Idle
+	c.Held += d.Held
+	c.GPUTime += d.GPUTime
+	c.Active += d.Active
 }
 
 // The columns of charges, and of GPUs.
@@ -188,32 +193,45 @@ func counts(text string) map[string]int64 {
 // sums adds up charges by columns.
 type sums struct {
 	by     []string
+	texts  []func(*Charge) *string // of by
 	hourly bool
 	all    map[Charge]*Charge
+	// key and of are those of the last charge: many follow each other. row is the last charge. They are
+	// here, because as variables they would be allocated for each charge.
+	key, row Charge
+	of       *Charge
 }
 
 func newSums(by []string) *sums {
 	s := &sums{hourly: slices.Contains(by, hourColumn), all: make(map[Charge]*Charge)}
 	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
+	for _, name := range s.by {
+		s.texts = append(s.texts, chargeTexts[name])
+	}
 	return s
 }
 
 // add adds a charge to the sum of its columns.
 func (s *sums) add(c Charge) {
-	var key Charge
-	for _, name := range s.by {
-		*chargeTexts[name](&key) = *chargeTexts[name](&c)
+	s.row = c
+	same := s.of != nil && (!s.hourly || s.key.Hour.Equal(c.Hour))
+	for _, text := range s.texts {
+		known, now := text(&s.key), text(&s.row)
+		if *known != *now {
+			*known, same = *now, false
+		}
 	}
 	if s.hourly {
-		key.Hour = c.Hour
+		s.key.Hour = c.Hour
 	}
-	sum := s.all[key]
-	if sum == nil {
-		first := key
-		sum = &first
-		s.all[key] = sum
+	if !same {
+		if s.of = s.all[s.key]; s.of == nil {
+			first := s.key
+			s.of = &first
+			s.all[first] = s.of
+		}
 	}
-	sum.Add(c)
+	s.of.add(&s.row)
 }
 
 // sorted returns the sums in the order of their columns.

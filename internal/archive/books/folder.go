@@ -155,14 +155,19 @@ func (f *folder) charges(t table.Table, day files.Day, hours map[int64]filedHour
 	if t.Name == table.Corrections.Name {
 		read = append(slices.Clone(columns), "revision")
 	}
+	texts := make([]func(*Charge) *string, len(columns))
+	for i, name := range columns {
+		texts[i] = chargeTexts[name]
+	}
+	var c Charge // outside of the function, which would allocate it for each row
 	return f.reader.Read(t, day, read, func(row []table.Cell) {
 		hour, filed := hours[row[0].Int]
 		if !filed || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
 			return
 		}
-		c := Charge{Cluster: day.Cluster, Hour: hour.Hour.Hour}
-		for i, name := range columns {
-			if text := chargeTexts[name]; text != nil {
+		c = Charge{Cluster: day.Cluster, Hour: hour.Hour.Hour}
+		for i, text := range texts {
+			if text != nil {
 				*text(&c) = row[i].Text
 			}
 		}
