@@ -128,6 +128,7 @@ reconciler:
 archive:
 	@echo "build: bin/gpuledger-archive"
 	@CGO_ENABLED=0 $(BUILD) -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-archive
+	@ln -sf gpuledger-archive bin/kubectl-gpuledger
 
 .PHONY: simnode
 simnode: needs
@@ -232,9 +233,9 @@ bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half 
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: ## time the history queries over 90 days of 8,000 GPUs on two processors
+bench-queries: archive ## time the history queries and the commands over 90 days of 8,000 GPUs on two processors
 	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); \
-		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" $(BENCHFLAGS)
+		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" --archive=bin/gpuledger-archive $(BENCHFLAGS)
 
 .PHONY: bench-archive
 bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes

@@ -19,8 +19,9 @@ import (
 // foreign lists the metrics of other exporters that a panel may query.
 var foreign = []string{
 	"up", "scrape_samples_scraped", "scrape_duration_seconds", // Prometheus
-	"gpuledger_build_info", // every target has one
-	"DCGM_FI_DEV_GPU_TEMP", // dcgm-exporter
+	"gpuledger_build_info",  // every target has one
+	"DCGM_FI_DEV_GPU_TEMP",  // dcgm-exporter
+	"kube_namespace_labels", // kube-state-metrics
 }
 
 // file is the part of a dashboard that the tests read.
@@ -98,6 +99,8 @@ var uids = map[string]string{
 	"energy.json":   "gpuledger-energy",
 	"health.json":   "gpuledger-health",
 	"fleet.json":    "gpuledger-fleet",
+
+	"statement.json": "gpuledger-statement",
 }
 
 func TestDashboards(t *testing.T) {

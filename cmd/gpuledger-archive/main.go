@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -18,10 +19,14 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/archive"
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 func main() {
+	if len(os.Args) > 1 && ask.Find(os.Args[1]) {
+		os.Exit(question(os.Args[1:]))
+	}
 	cfg, err := archive.Parse(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -55,6 +60,22 @@ func main() {
 	}
 }
 
+// question answers a question, and returns the exit status.
+func question(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var progress func(string)
+	if line := cli.NewStatusLine(os.Stderr); line != nil {
+		progress = line.Set
+	}
+	return ask.Run(ctx, args, ask.Process(name(), cli.IsTerminal(os.Stdout), progress), time.Now())
+}
+
+// name is the name by which the program was called, such as kubectl gpuledger for a plugin of kubectl.
+func name() string {
+	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
+}
+
 func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
 	if cfg.Run {
 		return archive.Run(ctx, cfg, log)
@@ -72,5 +93,6 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)
+	ask.Usage(os.Stdout, "gpuledger-archive")
 	flags.PrintDefaults()
 }

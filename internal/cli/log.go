@@ -45,6 +45,9 @@ func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }
 
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return isTerminal(f) }
+
 func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil

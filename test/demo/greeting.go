@@ -30,9 +30,15 @@ Queries, from a few seconds on:
   boards that were in more than one node (one is moved after %[2]s)
     bin/promtool query instant http://%[1]s 'count by (serial) (group by (serial, node) (present_over_time(gpuledger_placement_info[1h]))) > 1'
 
+  location of a board, its stays, and boards that moved: the first one needs a serial number
+    bin/gpuledger-archive where --store.url=http://%[1]s SERIAL
+    bin/gpuledger-archive moves --store.url=http://%[1]s
+
 Archive, as tables in CSV and Parquet, with a made-up history of the last hours:
 
   %[4]s
+  statement by namespace
+    bin/gpuledger-archive statement --books=%[4]s --by=namespace --since=1d
   energy and time of each pod, GPU and hour
     column -t -s, %[4]s/charges/cluster=east/date=*/charges.csv | less -S
   kWh of each namespace, with DuckDB

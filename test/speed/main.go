@@ -1,7 +1,7 @@
 // Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
 // with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
 // reads the hourly roll-up, the same on the record itself. Then it asks the queries of the dashboard
-// Fleet that read its whole time range. It prints the processor time of the server as well, which
+// Fleet that read its whole time range, and the commands for people. It prints the processor time of the server as well, which
 // hardly depends on other work on the machine.
 package main
 
@@ -34,6 +34,7 @@ func main() {
 	var s speed
 	flag.StringVar((*string)(&s.programs), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
 	flag.StringVar(&s.history, "history", "", "`program` that writes the history, of tools/history")
+	flag.StringVar(&s.program, "archive", "", "gpuledger-archive, the `program` whose commands are measured; empty for none")
 	flag.IntVar(&s.gpus, "gpus", 8000, "`number` of GPUs")
 	flag.IntVar(&s.days, "days", 90, "`number` of days")
 	flag.Func("only", "ask only questions whose title matches this `regexp`", func(text string) (err error) {
@@ -51,6 +52,7 @@ func main() {
 type speed struct {
 	programs   prometheus.Programs
 	history    string
+	program    string
 	gpus, days int
 	only       *regexp.Regexp // nil for all
 
@@ -83,7 +85,10 @@ func (s *speed) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", q.Title, err)
 		}
 	}
-	return s.askFleet(ctx)
+	if err := s.askFleet(ctx); err != nil || s.program == "" {
+		return err
+	}
+	return s.askPeople(ctx)
 }
 
 // askFleet prints a row for each query of the dashboard Fleet that reads its time range.
@@ -182,7 +187,8 @@ const rollUp = "gpuledger:placement_info:present1h"
 // cost is the cost of a query and the length of its result.
 type cost struct {
 	elements  int
-	time, cpu time.Duration
+	time, cpu time.Duration // cpu is that of the server
+	client    time.Duration
 }
 
 // print prints a row and marks a question that takes too long.

@@ -16,6 +16,8 @@ const (
 	uidEnergy   = "gpuledger-energy"
 	uidHealth   = "gpuledger-health"
 	uidFleet    = "gpuledger-fleet"
+
+	uidStatement = "gpuledger-statement"
 )
 
 // tag marks the dashboards; the links at the top use it.

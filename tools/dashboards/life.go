@@ -24,6 +24,7 @@ const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
 	return board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and their energy.", "now-7d").
+		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board, also to attach to an RMA")).
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
 		WithPanel(number(words{"Places", "Slots of the board in the time range; more than one means that it was moved.", noRecord}, quarter, "short",

@@ -34,6 +34,8 @@ func write(folder string) error {
 		"energy":   energy(),
 		"health":   health(),
 		"fleet":    fleet(),
+
+		"statement": statement(),
 	} {
 		d, err := builder.Build()
 		if err != nil {

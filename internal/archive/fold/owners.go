@@ -48,7 +48,7 @@ type owners struct {
 // with more known labels is the later one, because the reconciler does not forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string)}
-	team := labelName(teamLabel)
+	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
 	for _, s := range series {
 		l := s.Labels.asMap()
@@ -121,9 +121,9 @@ func (h *Hour) Name(series []Series, teamLabel string) {
 	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b Workload) int { return cmp.Compare(a.UID, b.UID) })
 }
 
-// labelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
+// LabelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
 // reconciler name it.
-func labelName(label string) string {
+func LabelName(label string) string {
 	return "label_" + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r

@@ -71,7 +71,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	if err != nil {
 		return nil, fmt.Errorf("samples: %w", err)
 	}
-	divide(all, within)
+	Divide(all, within)
 	if before == nil {
 		before = make(fold.Openings)
 		for _, metric := range fold.Opened() {
@@ -92,8 +92,8 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	return all, nil
 }
 
-// divide adds the samples of series to their hours.
-func divide(hours []fold.Input, series []fold.Series) {
+// Divide adds the samples of series to their hours.
+func Divide(hours []fold.Input, series []fold.Series) {
 	for _, s := range series {
 		for i := range hours {
 			end := hours[i].Start.Add(time.Hour).UnixMilli()

@@ -221,13 +221,17 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 }
 
 // askWith evaluates an instant query with a decoder, which may be used again.
-func (s *Store) askWith(ctx context.Context, d *decoder, expr string, at time.Time, add func(fold.Series)) (err error) {
+func (s *Store) askWith(ctx context.Context, d *decoder, expr string, at time.Time, add func(fold.Series)) error {
+	return s.post(ctx, d, url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}, add)
+}
+
+// post sends a query with its parameters.
+func (s *Store) post(ctx context.Context, d *decoder, form url.Values, add func(fold.Series)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	if s.config.Done != nil {
 		defer func() { s.config.Done(err) }()
 	}
-	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.query.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return err

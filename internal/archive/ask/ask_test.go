@@ -1,0 +1,394 @@
+package ask_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// october is the month of the books.
+var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+
+const kWh = 3_600_000_000 // mJ
+
+// books files two days of two boards: board 1 is shared by two pods of different teams, and board 2 is
+// idle.
+func books(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	sink, err := files.Open(folder, []string{"parquet"})
+	check(t, err)
+	for n := range 48 {
+		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		for i, serial := range []string{"1653924023101", "1653924023102"} {
+			h.GPUs = append(h.GPUs, fold.GPU{
+				Node: "n1", UUID: fmt.Sprintf("GPU-%d", i+1), Serial: serial, ChassisSerial: "C1", PCIBusID: fmt.Sprintf("00000000:%d", i), Model: "H100", Energy: kWh / 2,
+				First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
+			})
+		}
+		for i, who := range []string{"vision", "search"} {
+			h.Charges = append(h.Charges, fold.Charge{
+				Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Namespace: who, Pod: "p" + strconv.Itoa(i), PodUID: "uid-" + who, Team: who, WorkloadKind: "Job", WorkloadName: "job",
+				Energy: kWh / 5, Exclusive: kWh / 5, Idle: int64(i) * kWh / 10, Held: 3_600_000, GPUTime: 1_800_000, Active: 900_000,
+			})
+		}
+		h.Charges = append(h.Charges,
+			fold.Charge{Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Reason: "host", Energy: kWh / 10},
+			fold.Charge{Node: "n1", UUID: "GPU-2", Serial: "1653924023102", Reason: "idle", Energy: kWh / 2})
+		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	}
+	check(t, sink.Close())
+	return folder
+}
+
+// result is the output of a question.
+type result struct {
+	status   int
+	out, err string
+}
+
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var out, errors bytes.Buffer
+	status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, october.AddDate(0, 1, 2))
+	return result{status, out.String(), errors.String()}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list.csv")
+	check(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
+
+// TestStatement checks the amounts, prices, carbon and the notice of an incomplete month.
+func TestStatement(t *testing.T) {
+	folder := books(t)
+	carbon := file(t, "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
+		"2026-10-01 00:00:00,Germany,Germany,DE,300,400\n2026-10-02 00:00:00,Germany,Germany,DE,100,200\n")
+	r := run(t, "statement", "--books="+folder, "--month=2026-10", "--prices="+file(t, prices), "--carbon="+carbon, "--pue=1.5")
+	want := `TEAM            KWH     IDLE    MEASURED  GPU HOURS  ACTIVE HOURS  COST EUR  KG CO2E
+search          9.600   50.0 %  100.0 %   24.00      12.00         51.60     4.32
+vision          9.600   0.0 %   100.0 %   24.00      12.00         51.60     4.32
+(unattributed)  28.800  0.0 %   0.0 %     0.00       0.00          10.80     12.96
+TOTAL           48.000  10.0 %  40.0 %    48.00      24.00         114.00    21.60
+! incomplete: 696 of 744 hours of east are missing, the first one is 2026-10-03 00:00: file them with gpuledger-archive once --from
+`
+	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
+		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
+	}
+	r = run(t, "statement", "--books="+folder, "--month=2026-10", "-o", "csv", "--by=cluster")
+	want = "line,cluster,energy_mj,idle_mj,exclusive_mj,idle_share,measured_share,gpu_ms,active_ms,complete\n"
+	if !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "total,TOTAL,172800000000,17280000000,69120000000,0.1,0.4,172800000,86400000,false\n") || !strings.Contains(r.err, "incomplete") {
+		t.Errorf("CSV:\n%s%s", r.out, r.err)
+	}
+}
+
+// TestIdle checks the energy and money of held GPUs without work.
+func TestIdle(t *testing.T) {
+	r := run(t, "idle", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+file(t, prices))
+	want := `NAMESPACE  IDLE KWH  OF ITS ENERGY  IDLE GPU HOURS  GPU HOURS  COST EUR
+search     4.800     50.0 %         12.00           24.00      25.20
+vision     0.000     0.0 %          12.00           24.00      24.00
+TOTAL      4.800     25.0 %         24.00           48.00      49.20
+`
+	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
+		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
+	}
+}
+
+// TestUnknown checks the exit status and the line for names that the books do not have.
+func TestUnknown(t *testing.T) {
+	folder := books(t)
+	assets := file(t, "Name,Serial number,Asset tag,cf_warranty_end\nboard,1653924023102,AT-7,2029-01-01\n")
+	for _, tt := range []struct {
+		args   []string
+		status int
+		text   string
+	}{
+		{[]string{"where", "1653924023110"}, 1, `did you mean 1653924023101, 1653924023102?`},
+		{[]string{"where", "1653924023012"}, 1, `did you mean 1653924023102, 1653924023101?`},
+		{[]string{"where", "nothing"}, 1, "check the name, or set --since"},
+		{[]string{"where", "AT-7", "--assets=" + assets}, 0, "1653924023102  AT-7"},
+		{[]string{"where"}, 2, "where needs SERIAL"},
+		{[]string{"where", "1653924023102", "--at=yesterday"}, 2, "must be a time in UTC"},
+		{[]string{"where", "a", "b"}, 2, `unexpected argument "b"`},
+		{[]string{"statement", "--by=user"}, 1, "the books have no users"},
+		{[]string{"statement", "--month=2026-12"}, 1, "is not over"},
+		{[]string{"statement", "--month=2026-08"}, 1, "has no hours"},
+		{[]string{"ran", "--pod=vision"}, 1, "must be namespace/pod"},
+		{[]string{"ran", "--pod=vision/p9"}, 1, "check the name"},
+		{[]string{"ran"}, 1, "needs one of"},
+		{[]string{"where", "1653924023102", "--prices=x"}, 2, "not defined"},
+		{[]string{"statement", "--prices=" + file(t, "from,per_kwh\n2026-13-01,1\n")}, 2, "line 2"},
+		{[]string{"statement", "--pue=0.5"}, 2, "must be a number from 1 to 10"},
+	} {
+		args := append(slices.Clone(tt.args), "--books="+folder)
+		if tt.args[0] != "statement" {
+			args = append(args, "--to=2026-10-03")
+		}
+		r := run(t, args...)
+		if r.status != tt.status || !strings.Contains(r.out+r.err, tt.text) || strings.Count(r.err, "\n") > 1 {
+			t.Errorf("%v: exit status %d, want %d with %q:\n%s%s", tt.args, r.status, tt.status, tt.text, r.out, r.err)
+		}
+	}
+}
+
+// TestConfig checks the order of flags, environment variables and the configuration file.
+func TestConfig(t *testing.T) {
+	folder := books(t)
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	check(t, os.WriteFile(config, []byte("books: "+folder+"\ntz: Europe/Berlin\n"), 0o600))
+	question := []string{"where", "1653924023101", "--to=2026-10-03"}
+	if r := run(t, append(question, "--config="+config)...); r.status != 0 || !strings.Contains(r.out, "2026-10-01 02:01") {
+		t.Errorf("file: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+	t.Setenv("GPULEDGER_TZ", "America/New_York")
+	if r := run(t, append(question, "--config="+config)...); !strings.Contains(r.out, "2026-09-30 20:01") {
+		t.Errorf("variable:\n%s%s", r.out, r.err)
+	}
+	if r := run(t, append(question, "--config="+config, "--tz=UTC")...); !strings.Contains(r.out, "2026-10-01 00:01") {
+		t.Errorf("flag:\n%s%s", r.out, r.err)
+	}
+	check(t, os.WriteFile(config, []byte("book: x\n"), 0o600))
+	if r := run(t, append(question, "--config="+config)...); r.status != 2 || !strings.Contains(r.err, `unknown name "book"`) {
+		t.Errorf("invalid name: exit status %d\n%s", r.status, r.err)
+	}
+}
+
+// The rules of FOCUS for the columns that are written: mandatory ones, allowed values and formats.
+var (
+	focusMandatory = []string{
+		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription",
+		"ChargePeriodEnd", "ChargePeriodStart", "ContractedCost", "EffectiveCost", "InvoiceIssuerName", "ListCost", "PricingQuantity", "PricingUnit", "ProviderName",
+		"PublisherName", "ServiceCategory", "ServiceName",
+	}
+	focusNullable = []string{"ChargeClass", "RegionId", "RegionName", "SubAccountId", "SubAccountName", "AllocatedResourceId", "AllocatedResourceName", "AllocatedTags"}
+	focusFormats  = map[string]string{
+		"Cost$|Quantity$|UnitPrice$": `^-?\d+(\.\d+)?(e-?\d+)?$`, "Start$|End$": `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, "Currency$": `^[A-Z]{3}$`,
+		"^ChargeCategory$": "^(Usage|Purchase|Tax|Credit|Adjustment)$", "^ChargeClass$": "^(Correction)?$", "^ChargeFrequency$": "^(One-Time|Recurring|Usage-Based)$",
+		"^PricingCategory$": "^(Standard|Dynamic|Committed|Other)$", "^ServiceCategory$": "^Compute$", "^ServiceSubcategory$": `^(Containers|Other \(Compute\))$`,
+	}
+)
+
+// TestFOCUS checks the rows against the rules of the specification, versions 1.2 and 1.3: columns, types,
+// allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
+func TestFOCUS(t *testing.T) {
+	folder, list := books(t), file(t, prices)
+	for _, format := range []string{"focus-1.2", "focus"} {
+		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--pue=1.5", "--format="+format)
+		if r.status != 0 {
+			t.Fatalf("%s: exit status %d: %s", format, r.status, r.err)
+		}
+		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+		check(t, err)
+		mandatory := focusMandatory
+		if format == "focus" {
+			mandatory = append(slices.Clone(mandatory), "HostProviderName", "ServiceProviderName", "AllocatedMethodId")
+		}
+		for _, name := range mandatory {
+			if !slices.Contains(lines[0], name) {
+				t.Errorf("%s: column %s is missing", format, name)
+			}
+		}
+		total, ratios := 0.0, make(map[string]float64)
+		for _, fields := range lines[1:] {
+			row := make(map[string]string)
+			for i, name := range lines[0] {
+				row[name] = fields[i]
+			}
+			checkFOCUS(t, row)
+			total += number(t, row["EffectiveCost"])
+			if format == "focus" {
+				ratios[row["ResourceId"]+row["ChargePeriodStart"]+row["SkuPriceId"]] += allocated(t, row)
+			}
+		}
+		if math.Abs(total-114) > 1e-9 {
+			t.Errorf("%s: the costs are %v, want that of the statement, 114", format, total)
+		}
+		for charge, ratio := range ratios {
+			if math.Abs(ratio-1) > 1e-9 {
+				t.Errorf("the ratios of %s add up to %v, want 1", charge, ratio)
+			}
+		}
+	}
+	if r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--format=focus"); r.status != 1 || !strings.Contains(r.err, "needs --prices") {
+		t.Errorf("without prices: exit status %d: %s", r.status, r.err)
+	}
+}
+
+func checkFOCUS(t *testing.T, row map[string]string) {
+	t.Helper()
+	for name, value := range row {
+		if value == "" && !slices.Contains(focusNullable, name) {
+			t.Errorf("%s is null", name)
+		}
+		for names, format := range focusFormats {
+			if regexp.MustCompile(names).MatchString(name) && !regexp.MustCompile(format).MatchString(value) {
+				t.Errorf("%s is %q, want %s", name, value, format)
+			}
+		}
+		if strings.HasSuffix(name, "Tags") && value != "" {
+			check(t, json.Unmarshal([]byte(value), new(map[string]string)))
+		}
+	}
+	if want := number(t, row["ContractedUnitPrice"]) * number(t, row["PricingQuantity"]); math.Abs(want-number(t, row["ContractedCost"])) > 1e-12 {
+		t.Errorf("ContractedCost is %s, want %v", row["ContractedCost"], want)
+	}
+	if row["ChargePeriodStart"] >= row["ChargePeriodEnd"] || row["BillingPeriodStart"] > row["ChargePeriodStart"] || row["BillingPeriodEnd"] < row["ChargePeriodEnd"] {
+		t.Errorf("periods: %v", row)
+	}
+}
+
+// allocated returns the ratio of an allocated charge.
+func allocated(t *testing.T, row map[string]string) float64 {
+	t.Helper()
+	var details struct {
+		Elements []struct {
+			AllocatedRatio, UsageQuantity float64
+			UsageUnit                     string
+		}
+	}
+	check(t, json.Unmarshal([]byte(row["AllocatedMethodDetails"]), &details))
+	if row["AllocatedMethodId"] == "" || len(details.Elements) != 1 || details.Elements[0].UsageUnit == "" {
+		t.Errorf("AllocatedMethodDetails is %s", row["AllocatedMethodDetails"])
+	}
+	return details.Elements[0].AllocatedRatio
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	check(t, err)
+	return n
+}
+
+// TestImpact checks the rows for the Impact Framework.
+func TestImpact(t *testing.T) {
+	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
+	r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--format=impact-framework")
+	want := `component,timestamp,duration,energy,grid/carbon-intensity,carbon
+east/search,2026-10-01T00:00:00Z,3600,0.2,400,80
+east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
+`
+	if r.status != 0 || !strings.HasPrefix(r.out, want) && !strings.Contains(r.out, "east/search,2026-10-01T00:00:00Z,3600,0.2,400,80\n") {
+		t.Errorf("exit status %d, %s:\n%s", r.status, r.err, r.out)
+	}
+}
+
+// TestReport checks that a page has everything about a board.
+func TestReport(t *testing.T) {
+	folder := books(t)
+	for format, parts := range map[string][]string{
+		"markdown": {"# Board 1653924023101\n", "## Stays", "| 1653924023101 | east | n1 |", "## Use by pods", "RMA-1: 1653924023101 returned for 99"},
+		"html":     {"<h1>Board 1653924023101</h1>", "<td>vision</td>", "@page", "</html>"},
+	} {
+		r := run(t, "report", "1653924023101", "--books="+folder, "--to=2026-10-03", "-o", format, "--rma="+file(t, "old_serial,new_serial,rma\n1653924023101,99,RMA-1\n"))
+		for _, part := range parts {
+			if !strings.Contains(r.out, part) || r.status != 0 {
+				t.Errorf("%s: exit status %d, no %q:\n%s%s", format, r.status, part, r.out, r.err)
+			}
+		}
+	}
+}
+
+// TestPartial checks that a partial answer of a store is an error of one line.
+func TestPartial(t *testing.T) {
+	for _, body := range []string{
+		`{"status":"success","warnings":["store a is down"],"data":[]}`,
+		`{"status":"success","isPartial":true,"data":[]}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+		r := run(t, "where", "S1", "--store.url="+server.URL)
+		if r.status != 1 || !strings.Contains(r.err, "repair the store") || strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%s: exit status %d\n%s%s", body, r.status, r.out, r.err)
+		}
+		server.Close()
+	}
+}
+
+// TestDocumented checks that docs/ask.md has every command, column and flag; flags of the store are those of
+// filing.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/ask.md")
+	check(t, err)
+	filing, err := os.ReadFile("../../../docs/flags.md")
+	check(t, err)
+	for name, flags := range ask.Flags() {
+		if !strings.Contains(string(text), "`"+name) {
+			t.Errorf("command %s is not documented", name)
+		}
+		flags.VisitAll(func(f *flag.Flag) {
+			if !strings.Contains(string(text), "-"+f.Name) && !strings.Contains(string(filing), "`--"+f.Name+"=") {
+				t.Errorf("flag --%s of %s is not documented", f.Name, name)
+			}
+		})
+	}
+	folder := books(t)
+	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --prices=P --carbon=C", "idle --prices=P", "moves", "missing", "verify --from=2026-10-01"} {
+		question = strings.NewReplacer("=P", "="+file(t, prices), "=C", "="+file(t, "from,grams_per_kwh\n2026-01-01,1\n")).Replace(question)
+		args := append(strings.Fields(question), "--books="+folder, "--to=2026-10-03", "-o", "csv")
+		if strings.HasPrefix(question, "statement") || strings.HasPrefix(question, "idle") {
+			args = append(args, "--from=2026-10-01")
+		}
+		head, _, _ := strings.Cut(run(t, args...).out, "\n")
+		for column := range strings.SplitSeq(head, ",") {
+			if !strings.Contains(string(text), "`"+column+"`") {
+				t.Errorf("column %s of %s is not documented", column, args[0])
+			}
+		}
+	}
+}
+
+// TestCompletion checks the completion of bash.
+func TestCompletion(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Fatal(err)
+	}
+	script := run(t, "completion", "bash").out
+	for words, want := range map[string]string{"gpuledger-archive sta": "statement\n", "gpuledger-archive statement --mon": "--month=\n"} {
+		fields := strings.Fields(words)
+		out, err := exec.CommandContext(t.Context(), "bash", "-c", script+"\nCOMP_WORDS=("+words+"); COMP_CWORD="+strconv.Itoa(len(fields)-1)+"; _gpuledger_archive; printf '%s\\n' \"${COMPREPLY[@]}\"").CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %v, got %q, want %q", words, err, out, want)
+		}
+	}
+	for _, shell := range []string{"zsh", "fish"} {
+		if r := run(t, "completion", shell); r.status != 0 || !strings.Contains(r.out, "statement") {
+			t.Errorf("%s: exit status %d", shell, r.status)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// Package ask answers questions about boards, pods and teams from the books.
+package ask
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// command is a question on the command line.
+type command struct {
+	name, argument, help string
+	optional             bool // the argument
+	page                 bool // the answer is a page
+	since                time.Duration
+	extra                func(*flag.FlagSet, *options)
+	answer               func(*question, context.Context) (print.Answer, error)
+	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
+}
+
+func at(fs *flag.FlagSet, o *options) {
+	fs.TextVar(&o.At, "at", moment{}, "`time` of the question in UTC; default is now")
+}
+
+func money(fs *flag.FlagSet, o *options) { o.Factors.Register(fs) }
+
+func ofMonth(fs *flag.FlagSet, o *options) {
+	fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the last full one")
+}
+
+func rma(fs *flag.FlagSet, o *options) {
+	fs.StringVar(&o.Factors.RMA, "rma", "", "CSV `file` with returned boards: old_serial, new_serial, rma")
+}
+
+func by(fs *flag.FlagSet, o *options, initial string) {
+	fs.StringVar(&o.By, "by", initial, "`groups`: some of team, namespace, workload, pod, node, serial, cluster, model, reason")
+}
+
+// commands returns the questions.
+func commands() []command {
+	return []command{
+		{
+			name: "where", argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			extra: at, answer: (*question).where,
+		}, {
+			name: "history", argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+		}, {
+			name: "ran", argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			extra: func(fs *flag.FlagSet, o *options) {
+				at(fs, o)
+				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
+				fs.StringVar(&o.Workload, "workload", "", "`workload` as name, kind/name or namespace/kind/name")
+				fs.StringVar(&o.Unit, "unit", "", "`unit` outside Kubernetes, such as slurm/4711; the books do not have them yet")
+			}, answer: (*question).ran,
+		}, {
+			name: "statement", help: "energy, GPU hours, money and carbon of each team in a month",
+			extra: func(fs *flag.FlagSet, o *options) {
+				ofMonth(fs, o)
+				by(fs, o, "team")
+				money(fs, o)
+				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
+			}, answer: (*question).statement,
+		}, {
+			name: "idle", help: "energy, GPU hours and money of GPUs that are held without work",
+			extra: func(fs *flag.FlagSet, o *options) {
+				ofMonth(fs, o)
+				by(fs, o, "namespace")
+				money(fs, o)
+			}, answer: (*question).idle,
+		}, {
+			name: "moves", help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
+		}, {
+			name: "missing", help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
+		}, {
+			name: "verify", help: "missing hours of a month, and its charges against its boards", extra: ofMonth, answer: (*question).verify,
+		}, {
+			name: "report", argument: "SERIAL", page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
+		},
+	}
+}
+
+// Flags returns the flag set of each question by its name.
+func Flags() map[string]*flag.FlagSet {
+	all := make(map[string]*flag.FlagSet)
+	for _, c := range commands() {
+		all[c.name], _ = c.flags()
+	}
+	return all
+}
+
+// Find reports whether a word is the name of a question, or completion.
+func Find(name string) bool { return find(name) != nil || name == completion }
+
+// completion is the command that writes the completion of a shell.
+const completion = "completion"
+
+func find(name string) *command {
+	for _, c := range commands() {
+		if c.name == name {
+			return &c
+		}
+	}
+	return nil
+}
+
+// Terminal is the place where answers are written.
+type Terminal struct {
+	Out, Err io.Writer
+	// Colour marks headings and notices. Progress shows what is read; an empty text hides it.
+	Colour   bool
+	Progress func(text string)
+	// Program is the name of the program in errors.
+	Program string
+}
+
+// The exit statuses.
+const (
+	ok      = 0
+	failed  = 1
+	invalid = 2
+)
+
+// Run answers a question, and returns the exit status: 1 for an unknown name or another error, 2 for
+// invalid flags.
+func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
+	if args[0] == completion {
+		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
+		if err != nil {
+			fmt.Fprintf(t.Err, "%s: %v\n", t.Program, err)
+			return invalid
+		}
+		return ok
+	}
+	c := find(args[0])
+	o, err := c.parse(args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		c.usage(t)
+		return ok
+	case err != nil:
+		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		return invalid
+	}
+	if err := c.run(ctx, o, t, now); err != nil {
+		switch {
+		case errors.Is(err, store.ErrIncomplete):
+			err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
+			fallthrough
+		case !errors.Is(err, errFailed):
+			fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+		}
+		return failed
+	}
+	return ok
+}
+
+// slow is the time after which progress is shown.
+const slow = time.Second
+
+func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time) (err error) {
+	progress := func(string) {}
+	if t.Progress != nil {
+		began := time.Now()
+		progress = func(text string) {
+			if time.Since(began) >= slow {
+				t.Progress(text)
+			}
+		}
+		defer t.Progress("")
+	}
+	source, err := o.open(ctx, progress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	q := &question{options: *o, source: source, now: now.UTC()}
+	style := print.Style{Zone: o.zone, Colour: t.Colour}
+	if c.write != nil {
+		return c.write(q, ctx, t.Out, style)
+	}
+	a, err := c.answer(q, ctx)
+	if err != nil {
+		return err
+	}
+	if t.Progress != nil {
+		t.Progress("")
+	}
+	if o.Format != "" && o.Output == "text" {
+		o.Output = "csv" // the formats of other systems are tables of theirs
+	}
+	if o.Output == "csv" {
+		for _, notice := range a.Notices {
+			fmt.Fprintln(t.Err, "! "+notice)
+		}
+	}
+	if err := a.Write(t.Out, o.Output, style); err != nil {
+		return err
+	}
+	if q.failed {
+		return errFailed
+	}
+	return nil
+}
+
+// errFailed means that the answer has the reason.
+var errFailed = errors.New("the answer has the reason")
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func (c *command) usage(t Terminal) {
+	fs, _ := c.flags()
+	fmt.Fprintf(t.Out, "%s %s %s: %s\n\n", t.Program, c.name, c.argument, c.help)
+	fs.SetOutput(t.Out)
+	fs.PrintDefaults()
+}
+
+// Usage lists the questions.
+func Usage(w io.Writer, program string) {
+	fmt.Fprintln(w, "questions to the books:")
+	for _, c := range commands() {
+		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
+	}
+	fmt.Fprintf(w, "       %-42s %s\n\n", program+" completion bash|zsh|fish", "print the completion of a shell")
+}
+
+// Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
+func Process(program string, colour bool, progress func(string)) Terminal {
+	return Terminal{Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
+}

@@ -1,0 +1,38 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// exports are the formats of other systems.
+var exports = map[string]func(*question, context.Context) (print.Answer, error){
+	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
+	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
+	"focus-1.2":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, false) },
+	"impact-framework": (*question).impact,
+}
+
+// export answers in the format of another system: CSV, or JSON with -o json.
+func (q *question) export(ctx context.Context) (print.Answer, error) {
+	write, ok := exports[q.Format]
+	if !ok {
+		return print.Answer{}, fmt.Errorf("--format=%s: must be focus (1.3), focus-1.2 or impact-framework", q.Format)
+	}
+	return write(q, ctx)
+}
+
+// detailColumns are the columns of charges that exports need.
+var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "team", "reason", "hour"}
+
+// completeness adds the notices about hours that the exported time lacks.
+func (q *question) completeness(ctx context.Context, a *account) ([]string, error) {
+	if err := q.complete(ctx, a); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(a.notices, func(notice string) bool { return strings.HasPrefix(notice, "the lines differ") }), nil
+}

@@ -1,0 +1,202 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// The columns of FOCUS (FinOps Open Cost and Usage Specification) that both versions have, and those of
+// its split cost allocation, which version 1.3 adds.
+var (
+	focusColumns = []string{
+		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
+		"ChargeDescription", "ChargeFrequency", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice",
+		"EffectiveCost", "InvoiceIssuerName", "ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit", "ProviderName", "PublisherName",
+		"RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType", "ServiceCategory", "ServiceName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceId",
+		"SubAccountId", "SubAccountName", "Tags",
+	}
+	splitColumns = []string{
+		"AllocatedMethodDetails", "AllocatedMethodId", "AllocatedResourceId", "AllocatedResourceName", "AllocatedTags", "HostProviderName", "ServiceProviderName",
+	}
+)
+
+// allocationMethod identifies the method by which energy is split, which docs/energy.md describes.
+const allocationMethod = "gpuledger-energy-1"
+
+// sku is a kind of charge.
+type sku struct {
+	id, meter, unit string
+	quantity        func(books.Charge) float64
+	price           func(f factors.Factors, u factors.Use) float64
+}
+
+var skus = []sku{
+	{
+		"gpu-energy", "GPU Energy", "kWh", func(c books.Charge) float64 { return float64(c.Energy) / 3.6e9 },
+		func(f factors.Factors, u factors.Use) float64 { u.Energy = 3_600_000_000; return costOf(f, u) },
+	}, {
+		"gpu-time", "GPU Hours", "Hours", func(c books.Charge) float64 { return float64(c.GPUTime) / 3.6e6 },
+		func(f factors.Factors, u factors.Use) float64 { u.GPUTime = 3_600_000; return costOf(f, u) },
+	},
+}
+
+func costOf(f factors.Factors, u factors.Use) float64 {
+	cost, _ := f.Cost(u)
+	return cost
+}
+
+// origin is the charge of a GPU, a day and a price that is split among pods.
+type origin struct {
+	day                                    time.Time
+	cluster, node, uuid, serial, model, id string
+	price                                  float64
+}
+
+// part is a part of an origin: that of a pod or, without a UID, the part that no pod is charged for.
+type part struct {
+	origin
+	sku                                                  sku
+	namespace, pod, podUID, kind, workload, team, reason string
+	quantity                                             float64
+}
+
+// focus answers with rows of FOCUS: one for each GPU, day, price and pod. With split, rows are allocated
+// charges, whose quantities and costs add up to the charge of the GPU.
+func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
+	currency := q.factors.Prices.Currency()
+	if len(currency) != 3 {
+		return print.Answer{}, errors.New("--format=focus needs --prices with a currency such as EUR in the column currency")
+	}
+	a := &account{}
+	a.of, a.notices = q.billed()
+	charges, err := q.source.Charges(ctx, a.of, detailColumns...)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	answer := print.Answer{}
+	if answer.Notices, err = q.completeness(ctx, a); err != nil {
+		return answer, err
+	}
+	columns := focusColumns
+	if split {
+		columns = slices.Concat(focusColumns, splitColumns)
+	}
+	for _, name := range columns {
+		answer.Columns = append(answer.Columns, print.Column{Name: name})
+	}
+	parts, totals := q.parts(charges)
+	for _, p := range parts {
+		values := p.values(currency, a.of, split, totals[p.origin])
+		row := make([]any, len(columns))
+		for i, name := range columns {
+			row[i] = values[name]
+		}
+		answer.Rows = append(answer.Rows, row)
+	}
+	return answer, nil
+}
+
+// parts adds up charges by day, GPU, price and pod.
+func (q *question) parts(charges []books.Charge) (parts []*part, totals map[origin]float64) {
+	type key struct {
+		origin
+		namespace, pod, uid, reason string
+	}
+	known := make(map[key]*part)
+	totals = make(map[origin]float64)
+	for _, c := range charges {
+		for _, s := range skus {
+			quantity := s.quantity(c)
+			price := s.price(q.factors, factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour})
+			if quantity == 0 || s.id == "gpu-time" && price == 0 {
+				continue
+			}
+			o := origin{c.Hour.Truncate(day), c.Cluster, c.Node, c.UUID, c.Serial, c.Model, s.id, price}
+			k := key{o, c.Namespace, c.Pod, c.PodUID, c.Reason}
+			if known[k] == nil {
+				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, 0}
+				parts = append(parts, known[k])
+			}
+			known[k].quantity += quantity
+			totals[o] += quantity
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b *part) int {
+		return cmp.Or(a.day.Compare(b.day), cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.id, b.id),
+			cmp.Compare(a.price, b.price), cmp.Compare(a.reason, b.reason), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.podUID, b.podUID))
+	})
+	return parts, totals
+}
+
+// focusTime returns a time as FOCUS has it.
+func focusTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+
+// values returns the values of a row by column. Columns without a value are null.
+func (p *part) values(currency string, of books.Selection, split bool, total float64) map[string]any {
+	month := time.Date(p.day.Year(), p.day.Month(), 1, 0, 0, 0, 0, time.UTC)
+	account := cmp.Or(p.cluster, "default")
+	cost := p.price * p.quantity
+	begin, end := p.day, p.day.Add(day)
+	if begin.Before(of.From) {
+		begin = of.From
+	}
+	if end.After(of.Until) {
+		end = of.Until
+	}
+	values := map[string]any{
+		"BilledCost": cost, "ContractedCost": cost, "EffectiveCost": cost, "ListCost": cost,
+		"BillingAccountId": account, "BillingAccountName": account, "BillingCurrency": currency,
+		"BillingPeriodStart": focusTime(month), "BillingPeriodEnd": focusTime(month.AddDate(0, 1, 0)),
+		"ChargeCategory": "Usage", "ChargeFrequency": "Usage-Based", "ChargePeriodStart": focusTime(begin), "ChargePeriodEnd": focusTime(end),
+		"ChargeDescription": fmt.Sprintf("%s of %s %s", p.sku.meter, cmp.Or(p.model, "GPU"), cmp.Or(p.serial, p.uuid)),
+		"ConsumedQuantity":  p.quantity, "ConsumedUnit": p.sku.unit, "PricingQuantity": p.quantity, "PricingUnit": p.sku.unit, "PricingCategory": "Standard",
+		"ContractedUnitPrice": p.price, "ListUnitPrice": p.price, "SkuId": p.sku.id, "SkuMeter": p.sku.meter,
+		"SkuPriceId":        p.sku.id + "/" + account + "/" + strconv.FormatFloat(p.price, 'f', -1, 64),
+		"InvoiceIssuerName": account, "ProviderName": account, "PublisherName": account, "ServiceProviderName": account, "HostProviderName": account,
+		"ResourceId": p.uuid, "ResourceName": cmp.Or(p.serial, p.uuid), "ResourceType": "GPU",
+		"ServiceCategory": "Compute", "ServiceName": "GPU fleet", "ServiceSubcategory": "Containers",
+	}
+	place := map[string]string{"cluster": p.cluster, "node": p.node, "serial": p.serial, "model": p.model}
+	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team}
+	if !split {
+		maps.Copy(place, who)
+		place["reason"] = p.reason
+		if p.namespace != "" {
+			values["SubAccountId"], values["SubAccountName"] = p.namespace, p.namespace
+		}
+	}
+	values["Tags"] = tags(place)
+	if split {
+		values["AllocatedMethodId"] = allocationMethod
+		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": p.quantity / total, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
+		values["AllocatedMethodDetails"] = string(details) // maps of numbers and texts have no error
+		if p.reason == "" {
+			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, p.namespace+"/"+p.pod), p.namespace+"/"+p.pod
+			values["AllocatedTags"] = tags(who)
+		}
+	}
+	return values
+}
+
+// tags returns texts as a JSON object, without empty ones.
+func tags(values map[string]string) string {
+	some := make(map[string]string)
+	for name, value := range values {
+		if value != "" {
+			some[name] = value
+		}
+	}
+	text, _ := json.Marshal(some) // texts have no error
+	return string(text)
+}

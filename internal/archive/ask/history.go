@@ -1,0 +1,132 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// historyColumns are the columns of stays.
+var historyColumns = []print.Column{
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "NODE"},
+	{Name: "machine"},
+	{Name: "system_uuid"},
+	{Name: "chassis_serial", Title: "CHASSIS"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "tray_index", Title: "TRAY"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "start_event", Title: "BEGAN"},
+	{Name: "first_seen", Title: "FIRST SEEN", Kind: print.Time},
+	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
+	{Name: "end_event", Title: "ENDED"},
+	{Name: "missing_since", Kind: print.Time},
+	{Name: "replaced_by", Title: "REPLACED BY"},
+	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+	{Name: "xids", Title: "XIDS"},
+	{Name: "losses", Kind: print.Count},
+}
+
+// history answers where boards were, stay by stay.
+func (q *question) history(ctx context.Context) (print.Answer, error) {
+	of := q.period()
+	uuids, kind, notices, err := q.boards(ctx, q.name, of)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	a := print.Answer{Columns: historyColumns, Notices: notices}
+	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
+	if err != nil {
+		return a, err
+	}
+	if err := q.successors(ctx, all, of); err != nil {
+		return a, err
+	}
+	for _, s := range all {
+		if kind != "node" && kind != "chassis" || s.Node == q.name || s.ChassisSerial == q.name {
+			a.Rows = append(a.Rows, historyRow(s))
+		}
+	}
+	return a, nil
+}
+
+func historyRow(s *Stay) []any {
+	next := ""
+	if s.NextBoard != nil {
+		next = s.NextBoard.Serial
+		if next == "" {
+			next = s.NextBoard.UUID
+		}
+	}
+	return []any{
+		s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
+		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses,
+	}
+}
+
+// xids adds up the XID errors of hours, as code=count.
+func xids(hours []books.GPU) string {
+	sums := make(map[string]int64)
+	for _, g := range hours {
+		for code, n := range g.XIDs {
+			sums[code] += n
+		}
+	}
+	var all []string
+	for _, code := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, fmt.Sprintf("%s=%d", code, sums[code]))
+	}
+	return strings.Join(all, " ")
+}
+
+// successors finds the boards that took the places of boards that left: stays of selected boards do not
+// include them.
+func (q *question) successors(ctx context.Context, all []*Stay, of books.Selection) error {
+	for _, s := range all {
+		if s.MissingSince.IsZero() || s.PCIBusID == "" {
+			continue
+		}
+		next, err := q.successor(ctx, s, of)
+		if err != nil {
+			return err
+		}
+		s.NextBoard = next
+		if next != nil && (s.End == "lost" || s.End == "silent") && !next.First.After(s.MissingSince.Add(time.Hour)) {
+			s.End = "replaced"
+		}
+	}
+	return nil
+}
+
+// successor returns the first stay of another board in the place of a stay after it, nil if there is none.
+func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (next *Stay, err error) {
+	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
+	of.From, of.Places = s.LastHour, true
+	found, err := q.source.Boards(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	uuids := make(map[string]bool)
+	for _, b := range found {
+		if b.PCIBusID == s.PCIBusID && b.UUID != s.UUID {
+			uuids[b.UUID] = true
+		}
+	}
+	if len(uuids) == 0 {
+		return nil, nil
+	}
+	err = q.source.GPUs(ctx, where(of, "uuid", keys(uuids)...), func(g books.GPU) {
+		if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
+			next = newStay(g, "seen")
+		}
+	})
+	return next, err
+}

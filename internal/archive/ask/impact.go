@@ -1,0 +1,54 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// impact answers with the inputs of the Impact Framework of the Green Software Foundation: the energy of
+// each group and hour in kWh, and with --carbon its carbon emissions in grams.
+func (q *question) impact(ctx context.Context) (print.Answer, error) {
+	columns, err := grouping(q.By)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	a := &account{by: columns}
+	a.of, a.notices = q.billed()
+	read := append([]string{"cluster", "hour", "reason"}, columns...)
+	charges, err := q.source.Charges(ctx, a.of, compact(read)...)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	answer := print.Answer{Columns: []print.Column{{Name: "component"}, {Name: "timestamp"}, {Name: "duration"}, {Name: "energy"}, {Name: "grid/carbon-intensity"}, {Name: "carbon"}}}
+	if answer.Notices, err = q.completeness(ctx, a); err != nil {
+		return answer, err
+	}
+	for _, c := range charges {
+		if c.Energy == 0 {
+			continue
+		}
+		row := []any{component(c, columns), focusTime(c.Hour), int64(time.Hour / time.Second), float64(c.Energy) / 3.6e9 * q.factors.PUE.Of(c.Cluster), nil, nil}
+		if grams, known := q.factors.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy}); known {
+			row[4], row[5] = grams/row[3].(float64), grams
+		}
+		answer.Rows = append(answer.Rows, row)
+	}
+	return answer, nil
+}
+
+// component is the name of a group.
+func component(c books.Charge, columns []string) (name string) {
+	if c.Reason != "" {
+		return cmp.Or(c.Cluster, "cluster") + "/unattributed"
+	}
+	name = cmp.Or(c.Cluster, "cluster")
+	for _, column := range columns {
+		name += "/" + cmp.Or(books.Text(&c, column), "unknown")
+	}
+	return name
+}

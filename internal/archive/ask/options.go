@@ -1,0 +1,291 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// options are the options of a question.
+type options struct {
+	Books, MySQLPassword string
+	Store                store.Config
+	StoreRead            string
+	Config               string
+
+	OfCluster          string
+	At, From, To       moment
+	Since              period
+	Month              month
+	By                 string
+	Pod, Workload      string
+	Unit               string
+	Team               string
+	Output, Format, TZ string
+	Factors            factors.Files
+
+	since   bool   // whether Since was set
+	name    string // the argument
+	zone    *time.Location
+	factors factors.Factors
+	assets  *factors.Assets
+}
+
+// moment is a time in a flag, in UTC.
+type moment struct{ time.Time }
+
+func (m *moment) UnmarshalText(text []byte) error {
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15", "2006-01-02T15:04", "2006-01-02T15:04Z", "2006-01-02 15:04", time.RFC3339} {
+		if at, err := time.Parse(layout, string(text)); err == nil {
+			m.Time = at.UTC()
+			return nil
+		}
+	}
+	return errors.New("must be a time in UTC such as 2026-11-01 or 2026-11-01T15:30")
+}
+
+func (m moment) MarshalText() ([]byte, error) {
+	if m.IsZero() {
+		return nil, nil
+	}
+	return []byte(m.Format(time.RFC3339)), nil
+}
+
+// month is a month in a flag, as its first moment in UTC.
+type month struct{ time.Time }
+
+func (m *month) UnmarshalText(text []byte) (err error) {
+	if m.Time, err = time.Parse("2006-01", string(text)); err != nil {
+		return errors.New("must be a month such as 2026-10")
+	}
+	return nil
+}
+
+func (m month) MarshalText() ([]byte, error) {
+	if m.IsZero() {
+		return nil, nil
+	}
+	return []byte(m.Format("2006-01")), nil
+}
+
+// period is a length of time in a flag, with a unit d for days.
+type period struct{ time.Duration }
+
+const day = 24 * time.Hour
+
+func (p *period) UnmarshalText(text []byte) (err error) {
+	if n, isDays := strings.CutSuffix(string(text), "d"); isDays {
+		count, err := strconv.Atoi(n)
+		p.Duration = time.Duration(count) * day
+		if err != nil || count <= 0 || count > 36500 {
+			return errors.New("must be a time such as 7d or 12h")
+		}
+		return nil
+	}
+	if p.Duration, err = time.ParseDuration(string(text)); err != nil || p.Duration <= 0 {
+		return errors.New("must be a time such as 7d or 12h")
+	}
+	return nil
+}
+
+func (p period) MarshalText() ([]byte, error) {
+	if n := p.Duration / day; n > 0 && p.Duration == n*day {
+		return fmt.Appendf(nil, "%dd", n), nil
+	}
+	return []byte(p.String()), nil
+}
+
+// readings are the ways to read a store.
+var readings = []string{"auto", "samples", "rules"}
+
+// flags returns the flags of a command.
+func (c *command) flags() (*flag.FlagSet, *options) {
+	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
+	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // the caller prints one line
+	fs.StringVar(&o.Books, "books", "", "archive to read: a `folder`, or the URL of a database such as postgres://… or mysql://…; default is the store")
+	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
+	o.Store.Register(fs)
+	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read in the store: samples, rules of dashboards/rules, or auto: rules for statements of whole fleets if the store has them, else samples")
+	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
+	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, of several")
+	fs.StringVar(&o.Output, "o", "text", "`format`: "+strings.Join(c.formats(), ", "))
+	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` of times in text, such as Europe/Berlin")
+	fs.StringVar(&o.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, in a store")
+	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
+	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
+	fs.TextVar(&o.Since, "since", o.Since, "`time` before the end to read")
+	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
+	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER; default recognizes exports of NetBox and ServiceNow")
+	if c.extra != nil {
+		c.extra(fs, o)
+	}
+	return fs, o
+}
+
+func (c *command) formats() []string {
+	if c.page {
+		return []string{"markdown", "html"}
+	}
+	return print.Formats()
+}
+
+// parse parses the arguments of a command. Flags may follow the argument.
+func (c *command) parse(args []string) (*options, error) {
+	fs, o := c.flags()
+	if c.page {
+		o.Output = "markdown"
+	}
+	var names []string
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, err
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
+	}
+	if err := o.defaults(fs); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(names) > 1:
+		return nil, fmt.Errorf("unexpected argument %q: %s takes one name", names[1], c.name)
+	case len(names) == 1 && c.argument == "":
+		return nil, fmt.Errorf("unexpected argument %q: %s takes flags only", names[0], c.name)
+	case len(names) == 0 && c.argument != "" && !c.optional:
+		return nil, fmt.Errorf("%s needs %s", c.name, c.argument)
+	case len(names) == 1:
+		o.name = names[0]
+	}
+	return o, o.validate(c)
+}
+
+func (o *options) validate(c *command) (err error) {
+	if !slices.Contains(c.formats(), o.Output) {
+		return fmt.Errorf("-o %s: must be %s", o.Output, strings.Join(c.formats(), ", "))
+	}
+	if !slices.Contains(readings, o.StoreRead) {
+		return fmt.Errorf("--store.read=%s: must be %s", o.StoreRead, strings.Join(readings, ", "))
+	}
+	if o.zone, err = time.LoadLocation(o.TZ); err != nil {
+		return fmt.Errorf("--tz=%s: must be a time zone such as Europe/Berlin", o.TZ)
+	}
+	if !o.From.IsZero() && !o.To.IsZero() && !o.From.Before(o.To.Time) {
+		return fmt.Errorf("--from=%s is not before --to=%s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
+	}
+	if o.factors, err = o.Factors.Read(); err != nil {
+		return err
+	}
+	o.assets = o.factors.Assets
+	return nil
+}
+
+// variable returns the environment variable of a flag.
+func variable(name string) string {
+	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
+}
+
+// inConfig are the flags that can be set by environment variables and the configuration file: where
+// the books are, and how answers look.
+var inConfig = []string{
+	"books", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "cluster", "of-cluster", "team.label", "tz",
+	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
+}
+
+// defaults sets the flags that the command line does not have from environment variables and the
+// configuration file, in this order.
+func (o *options) defaults(fs *flag.FlagSet) error {
+	given := make(map[string]bool)
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	o.since = given["since"]
+	set := func(name, value, from string) error {
+		if fs.Lookup(name) == nil || given[name] || value == "" {
+			return nil
+		}
+		given[name] = true
+		if err := fs.Set(name, value); err != nil {
+			return fmt.Errorf("%s: %s: %w", from, name, err)
+		}
+		return nil
+	}
+	if given["store.url"] && !given["books"] {
+		given["books"] = true // a store on the command line is meant
+	}
+	for _, name := range inConfig {
+		if err := set(name, os.Getenv(variable(name)), "$"+variable(name)); err != nil {
+			return err
+		}
+	}
+	path, values, err := o.readConfig()
+	for _, name := range inConfig {
+		if err == nil {
+			err = set(name, values[name], path)
+		}
+	}
+	return err
+}
+
+// readConfig returns the values in the configuration file.
+func (o *options) readConfig() (path string, values map[string]string, err error) {
+	path = cmp.Or(o.Config, os.Getenv("GPULEDGER_CONFIG"))
+	needed := path != ""
+	if !needed {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return "", nil, nil // there is no home
+		}
+		path = filepath.Join(dir, "gpuledger", "config.yaml")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		if !needed && errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return path, nil, err
+	}
+	if err := yaml.UnmarshalStrict(text, &values); err != nil {
+		return path, nil, fmt.Errorf("%s: must have lines such as `store.url: http://127.0.0.1:9090`: %w", path, err)
+	}
+	for name := range values {
+		if !slices.Contains(inConfig, name) {
+			return path, nil, fmt.Errorf("%s: unknown name %q: must be one of %s", path, name, strings.Join(inConfig, ", "))
+		}
+	}
+	return path, values, nil
+}
+
+// open opens the books.
+func (o *options) open(ctx context.Context, progress func(string)) (books.Source, error) {
+	scheme, _, isURL := strings.Cut(o.Books, "://")
+	switch {
+	case o.Books == "":
+		return books.OpenStore(o.Store, books.Reading{Read: o.StoreRead, Team: o.Team, Progress: progress})
+	case !isURL:
+		source, err := books.OpenFolder(o.Books)
+		if err != nil {
+			return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
+		}
+		return source, nil
+	case scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb":
+		return books.OpenDatabase(ctx, o.Books, o.MySQLPassword)
+	}
+	return nil, fmt.Errorf("--books=%s://…: must be a folder, postgres:// or mysql://", scheme)
+}

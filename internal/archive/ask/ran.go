@@ -1,0 +1,142 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// ranColumns are the columns of uses of GPUs by pods.
+var ranColumns = []print.Column{
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "namespace", Title: "NAMESPACE"},
+	{Name: "pod", Title: "POD"},
+	{Name: "pod_uid"},
+	{Name: "workload_kind"},
+	{Name: "workload_name", Title: "WORKLOAD"},
+	{Name: "team", Title: "TEAM"},
+	{Name: "node", Title: "NODE"},
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "first_hour", Title: "FROM", Kind: print.Time},
+	{Name: "last_hour", Title: "LAST HOUR", Kind: print.Time},
+	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+	{Name: "exclusive_mj", Kind: print.Energy},
+	{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy},
+	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
+	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
+}
+
+var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "team", "reason", "hour"}
+
+// ran answers which pods used boards, or which boards pods used.
+func (q *question) ran(ctx context.Context) (print.Answer, error) {
+	of := q.period()
+	if !q.At.IsZero() {
+		of.From = q.At.Truncate(time.Hour)
+	}
+	a := print.Answer{Columns: ranColumns}
+	of, notices, err := q.users(ctx, of)
+	if err != nil {
+		return a, err
+	}
+	a.Notices = notices
+	charges, err := q.source.Charges(ctx, of, useColumns...)
+	if err != nil {
+		return a, err
+	}
+	for _, u := range uses(charges) {
+		a.Rows = append(a.Rows, []any{
+			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
+			u.Energy, u.Exclusive, u.Idle, u.GPUTime, u.Active,
+		})
+	}
+	switch {
+	case len(a.Rows) > 0:
+	case q.name != "":
+		a.Notices = append(a.Notices, fmt.Sprintf("no pod used %s from %s to %s", q.name, stamp(of.From), stamp(of.Until)))
+	default:
+		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload), stamp(of.From), stamp(of.Until))
+	}
+	return a, nil
+}
+
+func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
+
+// users returns the selection of the boards, pods or workload of the question.
+func (q *question) users(ctx context.Context, of books.Selection) (books.Selection, []string, error) {
+	given := 0
+	for _, text := range []string{q.name, q.Pod, q.Workload, q.Unit} {
+		if text != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return of, nil, fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name")
+	case q.Unit != "":
+		return of, nil, fmt.Errorf("--unit=%s: the books have pods only: ask with --pod or --workload", q.Unit)
+	case q.name != "":
+		uuids, _, notices, err := q.boards(ctx, q.name, of)
+		return where(of, "uuid", uuids...), notices, err
+	case q.Pod != "":
+		namespace, pod, found := strings.Cut(q.Pod, "/")
+		if !found || namespace == "" || pod == "" {
+			return of, nil, fmt.Errorf("--pod=%s: must be namespace/pod", q.Pod)
+		}
+		return where(where(of, "namespace", namespace), "pod", pod), nil, nil
+	}
+	columns := []string{"namespace", "workload_kind", "workload_name"}
+	parts := strings.Split(q.Workload, "/")
+	if len(parts) > len(columns) || slices.Contains(parts, "") {
+		return of, nil, fmt.Errorf("--workload=%s: must be name, kind/name or namespace/kind/name", q.Workload)
+	}
+	for i, part := range parts {
+		of = where(of, columns[len(columns)-len(parts)+i], part)
+	}
+	return of, nil, nil
+}
+
+// use is the use of a GPU by a pod, from its first to its last hour.
+type use struct {
+	books.Charge
+	first, last time.Time
+}
+
+// uses adds up hourly charges of pods, in the order of their first hours.
+func uses(charges []books.Charge) (all []*use) {
+	type key struct{ cluster, node, uuid, namespace, pod, uid string }
+	known := make(map[key]*use)
+	slices.SortStableFunc(charges, func(a, b books.Charge) int { return a.Hour.Compare(b.Hour) })
+	for _, c := range charges {
+		if c.Reason != "" {
+			continue
+		}
+		k := key{c.Cluster, c.Node, c.UUID, c.Namespace, c.Pod, c.PodUID}
+		u := known[k]
+		if u == nil {
+			u = &use{Charge: c, first: c.Hour, last: c.Hour}
+			known[k] = u
+			all = append(all, u)
+			continue
+		}
+		u.Add(c)
+		u.last = c.Hour
+		for _, text := range []struct{ known, now *string }{
+			{&u.Serial, &c.Serial}, {&u.WorkloadKind, &c.WorkloadKind}, {&u.WorkloadName, &c.WorkloadName}, {&u.Team, &c.Team},
+		} {
+			*text.known = cmp.Or(*text.now, *text.known)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *use) int {
+		return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Node, b.Node))
+	})
+	return all
+}

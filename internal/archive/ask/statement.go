@@ -1,0 +1,359 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// groupings are the columns of charges by the values of --by.
+var groupings = map[string][]string{
+	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
+	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
+}
+
+// grouping returns the columns of --by, which may have several words.
+func grouping(text string) (columns []string, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		switch of, ok := groupings[word]; {
+		case ok:
+			columns = append(columns, of...)
+		case word == "user":
+			return nil, errors.New("--by=user: the books have no users: use team, namespace or workload")
+		default:
+			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, node, serial, cluster, model, reason", text)
+		}
+	}
+	return compact(columns), nil
+}
+
+// compact sorts columns, and removes duplicates.
+func compact(columns []string) []string {
+	slices.Sort(columns)
+	return slices.Compact(columns)
+}
+
+// line is a line of a statement.
+type line struct {
+	kind string // group, unattributed or total
+	books.Charge
+	cost, grams float64
+	idleCost    float64 // of the idle energy and of the GPU hours without work
+}
+
+// account is a statement before it is printed.
+type account struct {
+	of          books.Selection
+	by          []string
+	lines       []*line // the groups, sorted
+	rest, total line
+	boards      int64 // energy of all boards, in mJ
+	notices     []string
+	unpriced    int // hours of groups without a price, and without an intensity
+	unknown     int
+	incomplete  bool
+}
+
+// billed returns the time of a statement: a month, the given time, or the last full month.
+func (q *question) billed() (of books.Selection, notices []string) {
+	of = q.period()
+	switch {
+	case !q.Month.IsZero():
+		of.From, of.Until = q.Month.Time, q.Month.AddDate(0, 1, 0)
+	case q.From.IsZero() && q.To.IsZero() && !q.since:
+		of.Until = time.Date(q.now.Year(), q.now.Month(), 1, 0, 0, 0, 0, time.UTC)
+		of.From = of.Until.AddDate(0, -1, 0)
+	}
+	if end := q.now.Add(-settle).Truncate(time.Hour); of.Until.After(end) {
+		if !q.Month.IsZero() || !q.To.IsZero() {
+			notices = append(notices, fmt.Sprintf("incomplete: the time until %s is not over, the statement ends at %s", stamp(of.Until), stamp(end)))
+		}
+		of.Until = end
+	}
+	return of, notices
+}
+
+// account adds up the charges of a time.
+func (q *question) account(ctx context.Context, by string) (*account, error) {
+	columns, err := grouping(by)
+	if err != nil {
+		return nil, err
+	}
+	a := &account{by: columns, rest: line{kind: "unattributed"}, total: line{kind: "total"}}
+	a.of, a.notices = q.billed()
+	a.incomplete = len(a.notices) > 0
+	if !a.of.From.Before(a.of.Until) {
+		return nil, fmt.Errorf("the time from %s is not over: select an earlier one with --month or --from and --to", stamp(a.of.From))
+	}
+	read := append(slices.Clone(columns), "reason")
+	if q.factors.Money() || q.factors.Carbon != nil {
+		read = append(read, "cluster")
+	}
+	if q.factors.Timed() {
+		read = append(read, "hour")
+	}
+	if q.factors.Prices.ByModel() {
+		read = append(read, "model")
+	}
+	charges, err := q.source.Charges(ctx, a.of, compact(read)...)
+	if err != nil {
+		return nil, err
+	}
+	if !q.source.Measured() && slices.Contains(columns, "model") {
+		return nil, errors.New("the rules do not have the energy of each model: set --store.read=samples, or read an archive with --books")
+	}
+	for _, c := range charges {
+		a.add(c, q.factors)
+	}
+	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
+	if err := q.complete(ctx, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// values returns the values of some columns.
+func (l *line) values(columns []string) (texts []string) {
+	for _, name := range columns {
+		texts = append(texts, books.Text(&l.Charge, name))
+	}
+	return texts
+}
+
+// add adds a charge to its line.
+func (a *account) add(c books.Charge, f factors.Factors) {
+	to := &a.rest
+	if c.Reason == "" || slices.Contains(a.by, "reason") {
+		to = a.line(c)
+	}
+	cost, priced := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Energy, GPUTime: c.GPUTime})
+	idle, _ := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Idle, GPUTime: max(c.GPUTime-c.Active, 0)})
+	grams, known := f.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
+	if f.Money() && !priced {
+		a.unpriced++
+	}
+	if f.Carbon != nil && !known {
+		a.unknown++
+	}
+	for _, l := range []*line{to, &a.total} {
+		l.Add(c)
+		l.cost, l.grams, l.idleCost = l.cost+cost, l.grams+grams, l.idleCost+idle
+	}
+}
+
+// line returns the line of a charge.
+func (a *account) line(c books.Charge) *line {
+	l := &line{kind: "group"}
+	for _, name := range a.by {
+		books.SetText(&l.Charge, name, books.Text(&c, name))
+	}
+	i, found := slices.BinarySearchFunc(a.lines, l, func(x, y *line) int { return slices.Compare(x.values(a.by), y.values(a.by)) })
+	if !found {
+		a.lines = slices.Insert(a.lines, i, l)
+	}
+	return a.lines[i]
+}
+
+// complete compares the account with the boards, and adds notices about hours that are missing.
+func (q *question) complete(ctx context.Context, a *account) error {
+	type state struct {
+		hours map[time.Time]bool
+		gaps  int
+	}
+	clusters := make(map[string]*state)
+	of := a.of
+	of.Energy = true
+	err := q.source.Hours(ctx, of, func(h books.Hour) bool {
+		c := clusters[h.Cluster]
+		if c == nil {
+			c = &state{hours: make(map[time.Time]bool)}
+			clusters[h.Cluster] = c
+		}
+		c.hours[h.Hour] = true
+		if h.State == "gaps" {
+			c.gaps++
+		}
+		a.boards += h.Energy
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	notice := func(format string, args ...any) {
+		a.notices = append(a.notices, fmt.Sprintf(format, args...))
+		a.incomplete = true
+	}
+	if len(clusters) == 0 {
+		return fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
+	}
+	expected := int(of.Until.Sub(of.From) / time.Hour)
+	names := make(map[string]bool)
+	for name := range clusters {
+		names[name] = true
+	}
+	for _, name := range keys(names) {
+		c, of := clusters[name], ""
+		if name != "" {
+			of = " of " + name
+		}
+		if n := expected - len(c.hours); n > 0 {
+			notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
+		}
+		if c.gaps > 0 {
+			notice("incomplete: %d hours%s were filed although nodes had no samples", c.gaps, of)
+		}
+	}
+	if a.total.Energy != a.boards {
+		notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
+	}
+	if a.unpriced > 0 {
+		notice("incomplete: %d hours of groups have no price in --prices", a.unpriced)
+	}
+	if a.unknown > 0 {
+		notice("incomplete: %d hours of groups have no intensity in --carbon", a.unknown)
+	}
+	return nil
+}
+
+func firstMissing(of books.Selection, hours map[time.Time]bool) time.Time {
+	at := of.From
+	for hours[at] {
+		at = at.Add(time.Hour)
+	}
+	return at
+}
+
+// remedy returns the way to add missing hours.
+func (q *question) remedy() string {
+	if q.Books == "" {
+		return "check that the store received the job gpuledger-record"
+	}
+	return "file them with gpuledger-archive once --from"
+}
+
+// statement answers what groups owe.
+func (q *question) statement(ctx context.Context) (print.Answer, error) {
+	if q.Format != "" {
+		return q.export(ctx)
+	}
+	a, err := q.account(ctx, q.By)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
+	if !q.source.Measured() {
+		answer.Notices = append(answer.Notices, "the measured part is not in the rules: set --store.read=samples, or read an archive with --books")
+	}
+	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
+		if l == &a.rest && slices.Contains(a.by, "reason") {
+			continue
+		}
+		answer.Rows = append(answer.Rows, q.statementRow(a, l))
+	}
+	return answer, nil
+}
+
+func (q *question) statementColumns(a *account) []print.Column {
+	columns := []print.Column{{Name: "line"}}
+	for _, name := range a.by {
+		title := strings.ToUpper(strings.TrimPrefix(name, "workload_"))
+		if name == "workload_name" {
+			title = "WORKLOAD"
+		}
+		columns = append(columns, print.Column{Name: name, Title: title})
+	}
+	columns = append(columns,
+		print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, print.Column{Name: "idle_mj", Kind: print.Energy}, print.Column{Name: "exclusive_mj", Kind: print.Energy},
+		print.Column{Name: "idle_share", Title: "IDLE", Kind: print.Share}, print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share},
+		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span})
+	if q.factors.Money() {
+		columns = append(columns, print.Column{Name: "cost", Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number})
+	}
+	if q.factors.Carbon != nil {
+		columns = append(columns, print.Column{Name: "co2e_grams", Kind: print.Number}, print.Column{Name: "co2e_kg", Title: "KG CO2E", Kind: print.Number})
+	}
+	return append(columns, print.Column{Name: "complete", Kind: print.Flag})
+}
+
+func (q *question) statementRow(a *account, l *line) []any {
+	row := []any{l.kind}
+	for i, text := range l.values(a.by) {
+		switch {
+		case l.kind == "group" && text == "" && (a.by[i] == "team" || a.by[i] == "workload_name"):
+			row = append(row, nil)
+			continue
+		case l.kind == "group" && text == "" && a.by[i] == "reason":
+			text = "(pods)"
+		case i > 0 || l.kind == "group":
+		case l.kind == "unattributed":
+			text = "(unattributed)"
+		default:
+			text = "TOTAL"
+		}
+		row = append(row, text)
+	}
+	row = append(row, l.Energy, l.Idle, l.Exclusive, share(l.Idle, l.Energy), share(l.Exclusive, l.Energy), l.GPUTime, l.Active)
+	if !q.source.Measured() {
+		row[len(a.by)+3], row[len(a.by)+5] = nil, nil
+	}
+	if q.factors.Money() {
+		row = append(row, rounded(l.cost))
+	}
+	if q.factors.Carbon != nil {
+		row = append(row, rounded(l.grams), rounded(l.grams/1000))
+	}
+	return append(row, !a.incomplete)
+}
+
+func share(part, whole int64) any {
+	if whole == 0 {
+		return nil
+	}
+	return float64(part) / float64(whole)
+}
+
+// rounded removes the differences between orders of addition.
+func rounded(n float64) float64 {
+	const digits = 1e6
+	return float64(int64(n*digits+0.5)) / digits
+}
+
+// idle answers what groups hold without work.
+func (q *question) idle(ctx context.Context) (print.Answer, error) {
+	a, err := q.account(ctx, q.By)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	answer := print.Answer{Notices: a.notices, Columns: []print.Column{{Name: "line"}}}
+	answer.Columns = append(answer.Columns, q.statementColumns(a)[1:1+len(a.by)]...)
+	answer.Columns = append(answer.Columns,
+		print.Column{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy}, print.Column{Name: "idle_share", Title: "OF ITS ENERGY", Kind: print.Share},
+		print.Column{Name: "idle_gpu_ms", Title: "IDLE GPU HOURS", Kind: print.Span}, print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span})
+	if q.factors.Money() {
+		answer.Columns = append(answer.Columns, print.Column{Name: "idle_cost", Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number})
+	}
+	answer.Columns = append(answer.Columns, print.Column{Name: "complete", Kind: print.Flag})
+	a.total = line{kind: "total"} // of the groups
+	for _, l := range a.lines {
+		a.total.Add(l.Charge)
+		a.total.idleCost += l.idleCost
+	}
+	slices.SortStableFunc(a.lines, func(x, y *line) int { return int(min(max(y.Idle-x.Idle, -1), 1)) })
+	for _, l := range append(slices.Clone(a.lines), &a.total) {
+		row := append([]any{}, q.statementRow(a, l)[:1+len(a.by)]...)
+		row = append(row, l.Idle, share(l.Idle, l.Energy), max(l.GPUTime-l.Active, 0), l.GPUTime)
+		if q.factors.Money() {
+			row = append(row, rounded(l.idleCost))
+		}
+		answer.Rows = append(answer.Rows, append(row, !a.incomplete))
+	}
+	return answer, nil
+}

@@ -1,0 +1,215 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+)
+
+// Stay is the stay of a GPU in a place: without a move, and without a filed hour in which it was
+// missing.
+type Stay struct {
+	// GPU has the attributes of the place, the energy of the stay, and its errors.
+	books.GPU
+	// Start is the event at its start: seen, moved or returned.
+	Start string
+	// First and Last are its first and last scrape, LastHour its last hour.
+	First, Last, LastHour time.Time
+	// MissingSince is the first filed hour without the GPU in this place; zero while it is there.
+	MissingSince time.Time
+	// End is the cause of its end: moved, replaced, silent or lost; empty while the GPU is there.
+	End string
+	// Next is the next board in this place, and the next place of the GPU, if there are any.
+	NextBoard, NextPlace *Stay
+	// XIDHours has the hours with XID errors, in the order of time.
+	XIDHours []books.GPU
+}
+
+// stays reads the stays of GPUs, in the order of their starts.
+func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Stay, error) {
+	latest := make(map[string]*Stay)
+	var parts []*Stay // separated by hours in which the GPU was missing, filed or not
+	err := source.GPUs(ctx, of, func(g books.GPU) {
+		if g.Scrapes == 0 {
+			return
+		}
+		s := latest[g.UUID]
+		switch {
+		case s == nil:
+			s = newStay(g, "seen")
+		case moved(s.GPU, g):
+			s = newStay(g, "moved")
+		case g.Hour.Sub(s.LastHour) > time.Hour:
+			s = newStay(g, "returned")
+		default:
+			s.add(g)
+			return
+		}
+		latest[g.UUID] = s
+		parts = append(parts, s)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &calendar{source: source, until: of.Until, known: make(map[span]time.Time)}
+	all, err := c.join(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b *Stay) int { return a.First.Compare(b.First) })
+	return all, c.end(ctx, all)
+}
+
+func newStay(g books.GPU, start string) *Stay {
+	s := &Stay{GPU: g, Start: start, First: g.First, Last: g.Last, LastHour: g.Hour}
+	s.Energy, s.XIDs, s.Scrapes, s.Losses = 0, nil, 0, 0
+	s.add(g)
+	return s
+}
+
+// add adds a reading in the same place. An attribute may become known during a stay.
+func (s *Stay) add(g books.GPU) {
+	s.LastHour = g.Hour
+	if g.Last.After(s.Last) {
+		s.Last = g.Last
+	}
+	s.Energy += g.Energy
+	s.Scrapes += g.Scrapes
+	s.Losses += g.Losses
+	for _, text := range []struct{ known, now *string }{
+		{&s.Serial, &g.Serial},
+		{&s.Model, &g.Model},
+		{&s.Machine, &g.Machine},
+		{&s.SystemUUID, &g.SystemUUID},
+		{&s.ChassisSerial, &g.ChassisSerial},
+		{&s.ChassisSlot, &g.ChassisSlot},
+		{&s.TrayIndex, &g.TrayIndex},
+		{&s.PCIBusID, &g.PCIBusID},
+	} {
+		*text.known = cmp.Or(*text.now, *text.known)
+	}
+	s.RemappedCorrectable += g.RemappedCorrectable
+	s.RemappedUncorrectable += g.RemappedUncorrectable
+	if len(g.XIDs) > 0 {
+		s.XIDHours = append(s.XIDHours, g)
+	}
+}
+
+// join adds a stay that continues after hours that are not filed.
+func (s *Stay) join(next *Stay) {
+	xids := append(s.XIDHours, next.XIDHours...)
+	g := next.GPU
+	g.Hour, g.Last, g.XIDs = next.LastHour, next.Last, nil
+	s.add(g)
+	s.XIDHours = xids
+}
+
+// moved reports whether a GPU is in another place. An attribute that is unknown is not another one.
+func moved(a, b books.GPU) bool {
+	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
+	return a.Cluster != b.Cluster || a.Node != b.Node || differ(a.SystemUUID, b.SystemUUID) || differ(a.ChassisSerial, b.ChassisSerial) ||
+		differ(a.ChassisSlot, b.ChassisSlot) || differ(a.PCIBusID, b.PCIBusID)
+}
+
+// span is a time in a cluster.
+type span struct {
+	cluster     string
+	from, until time.Time
+}
+
+// calendar has the filed hours that were read.
+type calendar struct {
+	source books.Source
+	until  time.Time
+	known  map[span]time.Time
+}
+
+// filed returns the first filed hour of a cluster in a time, zero if there is none.
+func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
+	if !s.from.Before(s.until) {
+		return time.Time{}, nil
+	}
+	if at, ok := c.known[s]; ok {
+		return at, nil
+	}
+	of := books.Selection{From: s.from, Until: s.until, Where: map[string][]string{"cluster": {s.cluster}}}
+	err = c.source.Hours(ctx, of, func(h books.Hour) bool {
+		first = h.Hour
+		return false
+	})
+	c.known[s] = first
+	return first, err
+}
+
+// join joins parts of stays between which no hour is filed.
+func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err error) {
+	latest := make(map[string]*Stay)
+	for _, s := range parts {
+		before := latest[s.UUID]
+		if s.Start == "returned" {
+			missing, err := c.filed(ctx, span{s.Cluster, before.LastHour.Add(time.Hour), s.Hour})
+			if err != nil {
+				return nil, err
+			}
+			if missing.IsZero() {
+				before.join(s)
+				continue
+			}
+		}
+		latest[s.UUID] = s
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// place is a place of a GPU.
+type place struct{ cluster, node, machine, address string }
+
+// end adds the ends of stays.
+func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
+	gpus, places := make(map[string]*Stay), make(map[place]*Stay)
+	for _, s := range all {
+		if before := gpus[s.UUID]; before != nil {
+			before.NextPlace = s
+		}
+		gpus[s.UUID] = s
+		at := place{s.Cluster, s.Node, s.SystemUUID, s.PCIBusID}
+		if before := places[at]; before != nil && before.UUID != s.UUID && s.PCIBusID != "" {
+			before.NextBoard = s
+		}
+		places[at] = s
+	}
+	for _, s := range all {
+		if s.MissingSince, err = c.filed(ctx, span{s.Cluster, s.LastHour.Add(time.Hour), c.until}); err != nil {
+			return err
+		}
+		if s.End, err = c.cause(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cause returns the cause of the end of a stay.
+func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
+	soon := s.MissingSince.Add(time.Hour)
+	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }
+	switch {
+	case at(s.NextPlace) && s.NextPlace.Start == "moved":
+		return "moved", nil
+	case at(s.NextBoard) && s.NextBoard.First.After(s.Last):
+		return "replaced", nil
+	case s.MissingSince.IsZero():
+		return "", nil
+	}
+	silent := true
+	of := books.Selection{From: s.MissingSince, Until: soon, Places: true, Where: map[string][]string{"cluster": {s.Cluster}, "node": {s.Node}}}
+	err := c.source.GPUs(ctx, of, func(g books.GPU) { silent = silent && g.Scrapes == 0 })
+	if silent {
+		return "silent", err
+	}
+	return "lost", err
+}

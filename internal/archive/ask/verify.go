@@ -1,0 +1,126 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// verifyColumns are the columns of the check of a month.
+var verifyColumns = []print.Column{
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "expected_hours", Title: "OF", Kind: print.Count},
+	{Name: "missing", Title: "MISSING"},
+	{Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count},
+	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
+	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
+	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
+	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
+	{Name: "ok", Title: "OK", Kind: print.Flag},
+}
+
+// check is the check of a cluster.
+type check struct {
+	cluster         string
+	hours           map[time.Time]int64 // energy of the boards less the charges
+	gaps, corrected int64
+	boards, charged int64
+}
+
+// verify answers which hours are missing, and whether the charges are the energy of the boards.
+func (q *question) verify(ctx context.Context) (print.Answer, error) {
+	of, notices := q.billed()
+	a := print.Answer{Columns: verifyColumns, Notices: notices}
+	charges, err := q.source.Charges(ctx, of, "cluster", "hour")
+	if err != nil {
+		return a, err
+	}
+	checks := make(map[string]*check)
+	of.Energy = true
+	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
+		c := checks[h.Cluster]
+		if c == nil {
+			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64)}
+			checks[h.Cluster] = c
+		}
+		c.hours[h.Hour] += h.Energy
+		c.boards += h.Energy
+		switch h.State {
+		case "gaps":
+			c.gaps++
+		case "corrected":
+			c.corrected++
+		}
+		return true
+	})
+	if err != nil {
+		return a, err
+	}
+	for _, charge := range charges {
+		if c := checks[charge.Cluster]; c != nil {
+			c.hours[charge.Hour] -= charge.Energy
+			c.charged += charge.Energy
+		}
+	}
+	names := make(map[string]bool)
+	for name := range checks {
+		names[name] = true
+	}
+	for _, name := range keys(names) {
+		a.Rows = append(a.Rows, checks[name].row(of))
+	}
+	if len(a.Rows) == 0 {
+		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
+	}
+	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
+		a.Notices = append(a.Notices, "the books are not complete: "+q.remedy())
+		q.failed = true
+	}
+	return a, nil
+}
+
+func (c *check) row(of books.Selection) []any {
+	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), int64(0)
+	for _, difference := range c.hours {
+		if difference != 0 {
+			wrong++
+		}
+	}
+	missing := missingHours(of, c.hours)
+	ok := missing == "" && wrong == 0 && c.gaps == 0
+	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.boards, c.charged, wrong, ok}
+}
+
+// maxRanges is the number of ranges of missing hours that are listed.
+const maxRanges = 5
+
+// missingHours lists the ranges of hours that are missing.
+func missingHours(of books.Selection, hours map[time.Time]int64) (text string) {
+	ranges := 0
+	for at := of.From; at.Before(of.Until); {
+		if _, ok := hours[at]; ok {
+			at = at.Add(time.Hour)
+			continue
+		}
+		end := at
+		for ; end.Before(of.Until); end = end.Add(time.Hour) {
+			if _, ok := hours[end]; ok {
+				break
+			}
+		}
+		if ranges++; ranges > maxRanges {
+			return text + " and more"
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += at.Format("2006-01-02T15") + " to " + end.Format("2006-01-02T15")
+		at = end
+	}
+	return text
+}

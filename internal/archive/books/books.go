@@ -1,0 +1,258 @@
+// Package books reads the books of GPU fleets from the places where they are: the files or a database
+// of the archive, or the samples in a Prometheus-compatible store. All return the same rows.
+package books
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Source is a place with books. Rows are passed to each in the order of their hours.
+type Source interface {
+	// Hours calls each for every filed hour, until it returns false.
+	Hours(ctx context.Context, of Selection, each func(Hour) bool) error
+	// GPUs calls each for the GPUs of every filed hour. A GPU in two places has two rows.
+	GPUs(ctx context.Context, of Selection, each func(GPU)) error
+	// Charges returns sums of charges with their corrections. Charges with equal columns are added up;
+	// the other columns of a sum are empty. See [ChargeColumns].
+	Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error)
+	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
+	// two hours before.
+	Boards(ctx context.Context, of Selection) ([]Board, error)
+	// Measured reports whether the last charges had their measured parts.
+	Measured() bool
+	// Name describes the place in errors and notices.
+	Name() string
+	Close() error
+}
+
+// Selection selects rows.
+type Selection struct {
+	// From is the first hour and Until the end of the last one.
+	From, Until time.Time
+	// Where has the allowed values of some columns. Values of different columns must all match.
+	Where map[string][]string
+	// Named, if it is set, is a serial number, a UUID, a node or a chassis. It is for [Source.Boards].
+	Named string
+	// Energy also reads the energy of the boards in [Source.Hours].
+	Energy bool
+	// Places reads only the places of GPUs, without their energy and health, which is faster.
+	Places bool
+}
+
+// Board is a GPU of a board in a place.
+type Board struct{ Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string }
+
+// Is reports by which kinds of names a board is found: serial, uuid, node or chassis.
+func (b Board) Is(name string) (kinds []string) {
+	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
+		if kind.value == name {
+			kinds = append(kinds, kind.name)
+		}
+	}
+	return kinds
+}
+
+// Hour is a filed hour of a cluster.
+type Hour struct {
+	Cluster string
+	Hour    time.Time
+	State   table.State
+	Energy  int64 // of all boards, in mJ
+}
+
+// GPU is a GPU in an hour.
+type GPU struct {
+	Cluster string
+	Hour    time.Time
+	fold.GPU
+}
+
+// Charge is a sum of charges.
+type Charge struct {
+	Cluster string
+	Hour    time.Time // zero if the hours are added up
+	Model   string    // of the GPU
+	fold.Charge
+}
+
+// Add adds the amounts of another charge.
+func (c *Charge) Add(d Charge) { c.add(&d) }
+
+func (c *Charge) add(d *Charge) {
+	c.Energy += d.Energy
+	c.Exclusive += d.Exclusive
+	c.Idle += d.Idle
+	c.Held += d.Held
+	c.GPUTime += d.GPUTime
+	c.Active += d.Active
+}
+
+// The columns of charges, and of GPUs.
+var (
+	chargeTexts = map[string]func(*Charge) *string{
+		"cluster": func(c *Charge) *string { return &c.Cluster }, "node": func(c *Charge) *string { return &c.Node },
+		"uuid": func(c *Charge) *string { return &c.UUID }, "serial": func(c *Charge) *string { return &c.Serial },
+		"namespace": func(c *Charge) *string { return &c.Namespace }, "pod": func(c *Charge) *string { return &c.Pod },
+		"pod_uid": func(c *Charge) *string { return &c.PodUID }, "workload_kind": func(c *Charge) *string { return &c.WorkloadKind },
+		"workload_name": func(c *Charge) *string { return &c.WorkloadName }, "workload_uid": func(c *Charge) *string { return &c.WorkloadUID },
+		"team": func(c *Charge) *string { return &c.Team }, "reason": func(c *Charge) *string { return &c.Reason },
+		modelColumn: func(c *Charge) *string { return &c.Model },
+	}
+	amounts = []amount{
+		{"energy_mj", func(c *Charge) *int64 { return &c.Energy }},
+		{"exclusive_mj", func(c *Charge) *int64 { return &c.Exclusive }},
+		{"idle_mj", func(c *Charge) *int64 { return &c.Idle }},
+		{"held_ms", func(c *Charge) *int64 { return &c.Held }},
+		{"gpu_ms", func(c *Charge) *int64 { return &c.GPUTime }},
+		{"active_ms", func(c *Charge) *int64 { return &c.Active }},
+	}
+	gpuTexts = map[string]func(*GPU) *string{
+		"cluster": func(g *GPU) *string { return &g.Cluster }, "node": func(g *GPU) *string { return &g.Node },
+		"uuid": func(g *GPU) *string { return &g.UUID }, "serial": func(g *GPU) *string { return &g.Serial },
+		"chassis_serial": func(g *GPU) *string { return &g.ChassisSerial }, "chassis_slot": func(g *GPU) *string { return &g.ChassisSlot },
+		"tray_index": func(g *GPU) *string { return &g.TrayIndex }, "pci_bus_id": func(g *GPU) *string { return &g.PCIBusID },
+		"model": func(g *GPU) *string { return &g.Model }, "system_uuid": func(g *GPU) *string { return &g.SystemUUID },
+		"machine": func(g *GPU) *string { return &g.Machine },
+	}
+	gpuOthers = map[string]func(*GPU, table.Cell){
+		"hour":       func(g *GPU, c table.Cell) { g.Hour = c.Time() },
+		"first_seen": func(g *GPU, c table.Cell) { g.First = c.Time() }, "last_seen": func(g *GPU, c table.Cell) { g.Last = c.Time() },
+		"scrapes": func(g *GPU, c table.Cell) { g.Scrapes = int(c.Int) }, "energy_mj": func(g *GPU, c table.Cell) { g.Energy = c.Int },
+		"xids": func(g *GPU, c table.Cell) { g.XIDs = counts(c.Text) }, "losses": func(g *GPU, c table.Cell) { g.Losses = c.Int },
+		"energy_resets":          func(g *GPU, c table.Cell) { g.EnergyResets = c.Int },
+		"remapped_correctable":   func(g *GPU, c table.Cell) { g.RemappedCorrectable = c.Int },
+		"remapped_uncorrectable": func(g *GPU, c table.Cell) { g.RemappedUncorrectable = c.Int },
+	}
+	// healthColumns are not read for places.
+	healthColumns = []string{"energy_mj", "xids", "losses", "energy_resets", "remapped_correctable", "remapped_uncorrectable"}
+)
+
+type amount struct {
+	name string
+	of   func(*Charge) *int64
+}
+
+const (
+	hourColumn  = "hour"
+	modelColumn = "model"
+)
+
+// ChargeColumns are the columns by which charges can be added up.
+func ChargeColumns() []string {
+	all := []string{hourColumn}
+	for name := range chargeTexts {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gpuColumns are the columns of gpu_hours that a selection needs.
+func (s Selection) gpuColumns() (names []string) {
+	for _, c := range table.GPUHours.Columns {
+		if gpuTexts[c.Name] == nil && gpuOthers[c.Name] == nil || s.Places && slices.Contains(healthColumns, c.Name) {
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// scanGPU returns the GPU of a row.
+func scanGPU(columns []string, row []table.Cell) (g GPU) {
+	for i, name := range columns {
+		if text := gpuTexts[name]; text != nil {
+			*text(&g) = row[i].Text
+		} else {
+			gpuOthers[name](&g, row[i])
+		}
+	}
+	return g
+}
+
+// counts is the inverse of the text of counts in a table, such as "79=1 94=2".
+func counts(text string) map[string]int64 {
+	if text == "" {
+		return nil
+	}
+	all := make(map[string]int64)
+	for field := range strings.FieldsSeq(text) {
+		key, n, _ := strings.Cut(field, "=")
+		all[key], _ = strconv.ParseInt(n, 10, 64)
+	}
+	return all
+}
+
+// sums adds up charges by columns.
+type sums struct {
+	by     []string
+	texts  []func(*Charge) *string // of by
+	hourly bool
+	all    map[Charge]*Charge
+	// key and of are those of the last charge: many follow each other. row is the last charge. They are
+	// here, because as variables they would be allocated for each charge.
+	key, row Charge
+	of       *Charge
+}
+
+func newSums(by []string) *sums {
+	s := &sums{hourly: slices.Contains(by, hourColumn), all: make(map[Charge]*Charge)}
+	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
+	for _, name := range s.by {
+		s.texts = append(s.texts, chargeTexts[name])
+	}
+	return s
+}
+
+// add adds a charge to the sum of its columns.
+func (s *sums) add(c Charge) {
+	s.row = c
+	same := s.of != nil && (!s.hourly || s.key.Hour.Equal(c.Hour))
+	for _, text := range s.texts {
+		known, now := text(&s.key), text(&s.row)
+		if *known != *now {
+			*known, same = *now, false
+		}
+	}
+	if s.hourly {
+		s.key.Hour = c.Hour
+	}
+	if !same {
+		if s.of = s.all[s.key]; s.of == nil {
+			first := s.key
+			s.of = &first
+			s.all[first] = s.of
+		}
+	}
+	s.of.add(&s.row)
+}
+
+// sorted returns the sums in the order of their columns.
+func (s *sums) sorted() []Charge {
+	all := make([]Charge, 0, len(s.all))
+	for _, c := range s.all {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Charge) int {
+		for _, name := range s.by {
+			if c := strings.Compare(*chargeTexts[name](&a), *chargeTexts[name](&b)); c != 0 {
+				return c
+			}
+		}
+		return a.Hour.Compare(b.Hour)
+	})
+	return all
+}
+
+// Text returns the value of a column of texts, see [ChargeColumns].
+func Text(c *Charge, column string) string { return *chargeTexts[column](c) }
+
+// SetText sets the value of a column of texts.
+func SetText(c *Charge, column, text string) { *chargeTexts[column](c) = text }

@@ -1,0 +1,101 @@
+package books_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var begin = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+
+// hour returns an hour of two GPUs with a pod and idle energy.
+func hour(cluster string, n int) *table.Hour {
+	h := &fold.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
+	for i := range 2 {
+		uuid := fmt.Sprintf("GPU-%d", i)
+		h.GPUs = append(h.GPUs, fold.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
+		h.Charges = append(h.Charges,
+			fold.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2},
+			fold.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
+	}
+	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
+}
+
+// TestFolder checks sums, filters and corrections of both formats, and that hours without a row in the
+// manifest are not read.
+func TestFolder(t *testing.T) {
+	for _, format := range files.Formats() {
+		t.Run(format, func(t *testing.T) {
+			folder := t.TempDir()
+			sink, err := files.Open(folder, []string{format})
+			check(t, err)
+			for n := range 30 {
+				check(t, sink.Replace(t.Context(), hour("east", n)))
+			}
+			check(t, sink.Replace(t.Context(), hour("west", 0)))
+			corrected := hour("east", 3)
+			corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, []fold.Charge{{Node: "n", UUID: "GPU-0", Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: -7}}
+			check(t, sink.Correct(t.Context(), corrected))
+			check(t, sink.Close())
+
+			source, err := books.OpenFolder(folder)
+			check(t, err)
+			of := books.Selection{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
+			got, err := source.Charges(t.Context(), of, "team", "model", "reason")
+			check(t, err)
+			want := []books.Charge{
+				{Model: "H100", Charge: fold.Charge{Reason: "idle", Energy: 2 * 25 * 40}},
+				{Model: "H100", Charge: fold.Charge{Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100}},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("charges (-want +got):\n%s", diff)
+			}
+			of.Where["uuid"] = []string{"GPU-1"}
+			rows, errors := 0, int64(0)
+			check(t, source.GPUs(t.Context(), of, func(g books.GPU) {
+				rows++
+				errors += g.XIDs["79"]
+				if g.UUID != "GPU-1" || g.Cluster != "east" {
+					t.Errorf("GPU %s of %s", g.UUID, g.Cluster)
+				}
+			}))
+			if rows != 25 || errors != 50 {
+				t.Errorf("%d GPUs with %d errors, want 25 with 50", rows, errors)
+			}
+			of.Where = nil
+			of.Named = "SGPU-0"
+			boards, err := source.Boards(t.Context(), of)
+			check(t, err)
+			if len(boards) != 1 || boards[0].UUID != "GPU-0" {
+				t.Errorf("boards %v", boards)
+			}
+		})
+	}
+}
+
+// TestStoreErrors checks that errors of a store name it.
+func TestStoreErrors(t *testing.T) {
+	server := httptest.NewServer(nil)
+	server.Close()
+	if _, err := books.OpenFolder(t.TempDir()); err == nil {
+		t.Error("an empty folder is no archive")
+	}
+	if _, err := books.OpenDatabase(t.Context(), "mysql://127.0.0.1:1/x", ""); err == nil {
+		t.Error("a database that is down can be read")
+	}
+}

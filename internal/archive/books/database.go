@@ -1,0 +1,260 @@
+package books
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/mysql"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// dialect is what differs between databases.
+type dialect struct {
+	// parameter returns the n-th parameter of a statement, from 1.
+	parameter func(n int) string
+	integer   string // type of integers in a cast
+}
+
+var (
+	postgresDialect = dialect{func(n int) string { return "$" + strconv.Itoa(n) }, "bigint"}
+	mysqlDialect    = dialect{func(int) string { return "?" }, "signed"}
+)
+
+// cursor is the rows of a query.
+type cursor interface {
+	Next() bool
+	Scan(targets ...any) error
+	Err() error
+	Close() error
+}
+
+// database has the books in a database of the archive.
+type database struct {
+	dialect
+	name  string
+	query func(ctx context.Context, text string, values ...any) (cursor, error)
+	close func() error
+}
+
+// OpenDatabase opens the books in a database. It needs the right to select only.
+func OpenDatabase(ctx context.Context, address, passwordFile string) (Source, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("--books: must be a URL such as postgres://reader@db.example.com/assets")
+	}
+	open := openMySQL
+	if strings.HasPrefix(u.Scheme, "postgres") {
+		open = openPostgres
+	}
+	d, err := open(ctx, address, passwordFile)
+	if err != nil {
+		return nil, fmt.Errorf("--books=%s: %w", u.Redacted(), err)
+	}
+	d.name = u.Redacted()
+	return d, nil
+}
+
+func openPostgres(ctx context.Context, address, _ string) (*database, error) {
+	r, err := postgres.OpenReader(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	query := func(ctx context.Context, text string, values ...any) (cursor, error) {
+		return r.Query(ctx, text, values...)
+	}
+	return &database{dialect: postgresDialect, query: query, close: r.Close}, nil
+}
+
+func openMySQL(ctx context.Context, address, passwordFile string) (*database, error) {
+	db, err := mysql.OpenReader(address, passwordFile)
+	if err != nil {
+		return nil, err
+	}
+	query := func(ctx context.Context, text string, values ...any) (cursor, error) {
+		return db.QueryContext(ctx, text, values...)
+	}
+	return &database{dialect: mysqlDialect, query: query, close: db.Close}, db.PingContext(ctx)
+}
+
+func (d *database) Close() error { return d.close() }
+
+func (d *database) Measured() bool { return true }
+
+func (d *database) Name() string { return d.name }
+
+// statement is a statement with its parameters.
+type statement struct {
+	dialect
+	text   strings.Builder
+	values []any
+}
+
+func (s *statement) add(text string, values ...any) {
+	for _, value := range values {
+		s.values = append(s.values, value)
+		text = strings.Replace(text, "?", s.parameter(len(s.values)), 1)
+	}
+	s.text.WriteString(text)
+}
+
+// where adds the condition of a selection.
+func (s *statement) where(of Selection) {
+	s.add(" where hour >= ? and hour < ?", of.From, of.Until)
+	for _, name := range sortedNames(of.Where) {
+		s.in(" and ", name, of.Where[name])
+	}
+	if of.Named != "" {
+		s.add(" and (serial = ? or uuid = ? or node = ? or chassis_serial = ?)", of.Named, of.Named, of.Named, of.Named)
+	}
+}
+
+// in adds the condition that a column has one of some values.
+func (s *statement) in(before, column string, values []string) {
+	if len(values) == 0 {
+		s.add(before + "1 = 0")
+		return
+	}
+	s.add(before + column + " in (")
+	for i, value := range values {
+		if i > 0 {
+			s.add(", ")
+		}
+		s.add("?", value)
+	}
+	s.add(")")
+}
+
+func sortedNames(where map[string][]string) []string {
+	var names []string
+	for name := range where {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// rows calls each for every row of a statement. Columns have the types of those in the table.
+func (d *database) rows(ctx context.Context, s *statement, columns []table.Column, each func(row []table.Cell) bool) error {
+	rows, err := d.query(ctx, s.text.String(), s.values...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	defer rows.Close()
+	row, targets := make([]table.Cell, len(columns)), make([]any, len(columns))
+	texts, times := make([]string, len(columns)), make([]sql.NullTime, len(columns))
+	for i, c := range columns {
+		targets[i] = map[table.Type]any{table.Text: &texts[i], table.Int: &row[i].Int, table.Time: &times[i]}[c.Type]
+	}
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		for i, c := range columns {
+			switch {
+			case c.Type == table.Text:
+				row[i].Text = texts[i]
+			case c.Type == table.Time && times[i].Valid:
+				row[i].Int = times[i].Time.UnixMilli()
+			case c.Type == table.Time:
+				row[i].Int = 0
+			}
+		}
+		if !each(row) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// columnsOf returns columns of a table by their names.
+func columnsOf(t table.Table, names []string) []table.Column {
+	all := make([]table.Column, len(names))
+	for i, name := range names {
+		all[i], _ = t.Column(name) // a zero column is a text
+	}
+	return all
+}
+
+// Hours implements [Source].
+func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
+	s := &statement{dialect: d.dialect}
+	names := []string{"cluster", "hour", "state", "energy_mj"}
+	s.add("select cluster, hour, state, energy_mj from hours")
+	s.where(of)
+	s.add(" order by hour, cluster")
+	return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) bool {
+		return each(Hour{row[0].Text, row[1].Time(), table.State(row[2].Text), row[3].Int})
+	})
+}
+
+// GPUs implements [Source].
+func (d *database) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
+	s := &statement{dialect: d.dialect}
+	names := of.gpuColumns()
+	s.add("select " + strings.Join(names, ", ") + " from gpu_hours")
+	s.where(of)
+	s.add(" order by hour, first_seen")
+	return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) bool {
+		each(scanGPU(names, row))
+		return true
+	})
+}
+
+// Boards implements [Source].
+func (d *database) Boards(ctx context.Context, of Selection) (found []Board, err error) {
+	s := &statement{dialect: d.dialect}
+	s.add("select distinct cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id from gpu_hours")
+	s.where(of)
+	err = d.rows(ctx, s, make([]table.Column, 7), func(row []table.Cell) bool {
+		found = append(found, Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text})
+		return true
+	})
+	return found, err
+}
+
+// Charges implements [Source].
+func (d *database) Charges(ctx context.Context, of Selection, by ...string) (found []Charge, err error) {
+	s := &statement{dialect: d.dialect}
+	names := []string{"'' as nothing"}
+	names = append(names, by...)
+	s.add("select " + strings.Join(names, ", "))
+	for _, a := range amounts {
+		s.add(", cast(coalesce(sum(" + a.name + "), 0) as " + d.integer + ")")
+	}
+	s.add(" from billed")
+	if slices.Contains(by, modelColumn) {
+		s.add(" left join (select uuid, max(model) as model from gpu_hours where hour >= ? and hour < ? group by uuid) as models using (uuid)", of.From, of.Until)
+	}
+	s.where(of)
+	if len(by) > 0 {
+		s.add(" group by " + strings.Join(by, ", "))
+	}
+	columns := columnsOf(table.Charges, names)
+	for range amounts {
+		columns = append(columns, table.Column{Type: table.Int})
+	}
+	all := newSums(by) // it sorts
+	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
+		var c Charge
+		for i, name := range by {
+			if name == hourColumn {
+				c.Hour = row[i+1].Time()
+			} else {
+				*chargeTexts[name](&c) = row[i+1].Text
+			}
+		}
+		for i, a := range amounts {
+			*a.of(&c) = row[len(names)+i].Int
+		}
+		all.add(c)
+		return true
+	})
+	return all.sorted(), err
+}

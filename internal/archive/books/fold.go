@@ -1,0 +1,224 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+const (
+	// maxUUIDs is the number of GPUs in a query.
+	maxUUIDs = 256
+	// gpuHours is the number of hours of GPUs in a query: some 1,200 samples each.
+	gpuHours = 512
+	// placeHours is the same for places only: 60 samples each.
+	placeHours = 8192
+	// maxBatch is the number of hours that are read at once.
+	maxBatch = 14 * 24
+)
+
+// group is the GPUs of a cluster that are read at once.
+type group struct {
+	cluster string
+	uuids   []string
+	before  fold.Openings // the closing values of the last batch, nil if it was not read
+}
+
+// fold reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
+// batch. With places it reads the places only.
+func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
+	groups, err := s.groups(ctx, of)
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	size := gpuHours
+	if places {
+		size = placeHours
+	}
+	total := 0
+	for _, g := range groups {
+		total += len(g.uuids)
+	}
+	first := of.From.UTC().Truncate(time.Hour)
+	for length := min(max(size/min(total, maxUUIDs), 1), maxBatch); first.Before(of.Until); first = first.Add(time.Duration(length) * time.Hour) {
+		if left := int((of.Until.Sub(first) + time.Hour - 1) / time.Hour); left < length {
+			length = left
+		}
+		s.Progress(fmt.Sprintf("reading %s, %d GPUs", first.Format("2006-01-02 15h"), total))
+		hours, err := s.batch(ctx, groups, first, length, of.Until, places)
+		if err != nil {
+			return err
+		}
+		if err := each(hours); err != nil {
+			return err
+		}
+	}
+	s.Progress("")
+	return nil
+}
+
+// batch returns the hours of a batch, by cluster and hour.
+func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, length int, until time.Time, places bool) (hours []*fold.Hour, err error) {
+	parts := make(map[string][][]*fold.Hour)
+	for _, g := range groups {
+		var inputs []fold.Input
+		if places {
+			inputs, err = s.places(ctx, g, first, length, until)
+		} else {
+			inputs, err = s.store.Read(ctx, g.cluster, first, length, store.Shard(matcher("uuid", g.uuids)), g.before)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all := parts[g.cluster]
+		if all == nil {
+			all = make([][]*fold.Hour, length)
+		}
+		for i, in := range inputs {
+			h, err := foldOnce(in)
+			if err != nil {
+				return nil, fmt.Errorf("%s, hour %s: %w", s.Name(), in.Start.Format(time.RFC3339), err)
+			}
+			all[i] = append(all[i], h)
+		}
+		parts[g.cluster] = all
+		g.before = fold.Closings(inputs[len(inputs)-1].Series)
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(parts)) {
+		for i, of := range parts[cluster] {
+			h := &fold.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
+			h.Join(of...)
+			if len(h.GPUs) > 0 {
+				hours = append(hours, h)
+			}
+		}
+	}
+	return hours, nil
+}
+
+// places reads the places of GPUs only.
+func (s *samples) places(ctx context.Context, g *group, first time.Time, length int, until time.Time) ([]fold.Input, error) {
+	end := earlier(first.Add(time.Duration(length)*time.Hour), until)
+	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), first, end)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]fold.Input, length)
+	for i := range all {
+		all[i] = fold.Input{Cluster: g.cluster, Start: first.Add(time.Duration(i) * time.Hour)}
+	}
+	store.Divide(all, found)
+	return all, nil
+}
+
+// groups returns the GPUs of a selection.
+func (s *samples) groups(ctx context.Context, of Selection) (groups []*group, err error) {
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	found, err := s.gpus(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	clusters := make(map[string]map[string]bool)
+	for _, l := range found {
+		if of.matches("cluster", s.cluster(l)) {
+			if clusters[s.cluster(l)] == nil {
+				clusters[s.cluster(l)] = make(map[string]bool)
+			}
+			clusters[s.cluster(l)][l.Get("UUID")] = true
+		}
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		for uuids := range slices.Chunk(slices.Sorted(maps.Keys(clusters[cluster])), maxUUIDs) {
+			groups = append(groups, &group{cluster: cluster, uuids: uuids})
+		}
+	}
+	return groups, nil
+}
+
+// gpus returns series of the GPUs of a selection: their boards, or pods on them.
+func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error) {
+	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
+	pods := s.matchers(of, "namespace", "pod", "pod_uid")
+	workloads := s.matchers(of, "workload_kind", "workload_name", "workload_uid")
+	switch {
+	case len(workloads) > 0:
+		found, err := s.store.Series(ctx, selector("gpuledger_pod_info", slices.Concat(s.matchers(of, "cluster"), pods, workloads)...), of.From, of.Until)
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		uids := make(map[string]bool)
+		for _, l := range found {
+			uids[l.Get("pod_uid")] = true
+		}
+		pods = append(pods, matcher("pod_uid", slices.Sorted(maps.Keys(uids))))
+		fallthrough
+	case len(pods) > 0:
+		return s.store.Series(ctx, selector(allocationMetric, append(boards, pods...)...), of.From, of.Until)
+	}
+	// The counters of a board may begin before its placement.
+	boards = append(boards, s.matchers(of, "chassis_serial")...)
+	if of.Places || of.Where["chassis_serial"] != nil {
+		return s.store.Series(ctx, selector(placementMetric, boards...), of.From, of.Until)
+	}
+	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
+}
+
+// owners are the metrics that name pods, teams and machines.
+var owners = []struct{ metric, label string }{
+	{"gpuledger_pod_info", "pod_uid"}, {"gpuledger_pod_labels", "pod_uid"}, {"kube_namespace_labels", "namespace"}, {"gpuledger_node_machine_info", "node"},
+}
+
+// name adds the names of workloads, teams and machines to hours, as they were known in each hour.
+func (s *samples) name(ctx context.Context, hours []*fold.Hour) error {
+	clusters := make(map[string][]*fold.Hour)
+	for _, h := range hours {
+		clusters[h.Cluster] = append(clusters[h.Cluster], h)
+	}
+	for cluster, all := range clusters {
+		found, err := s.owners(ctx, cluster, all)
+		if err != nil {
+			return err
+		}
+		for _, h := range all {
+			h.Name(found[h.Start.Unix()], s.Team)
+			h.Pods, h.Workloads = nil, nil
+		}
+	}
+	return nil
+}
+
+// owners returns the series that name owners by hour.
+func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour) (map[int64][]fold.Series, error) {
+	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}}
+	for _, h := range hours {
+		for _, c := range h.Charges {
+			values["pod_uid"][c.PodUID], values["namespace"][c.Namespace], values["node"][c.Node] = true, true, true
+		}
+	}
+	first, last := hours[0].Start, hours[len(hours)-1].Start
+	all := make(map[int64][]fold.Series)
+	for _, of := range owners {
+		delete(values[of.label], "")
+		for some := range slices.Chunk(slices.Sorted(maps.Keys(values[of.label])), maxUUIDs) {
+			text := "last_over_time(" + s.store.Selector(of.metric, cluster, matcher(of.label, some)) + "[1h])"
+			err := s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(found fold.Series) {
+				found.Labels = append(slices.DeleteFunc(found.Labels, func(l fold.Label) bool { return l.Name == "__name__" }), fold.Label{Name: "__name__", Value: of.metric})
+				for _, x := range found.Samples {
+					hour := x.Time/1000 - 3600
+					all[hour] = append(all[hour], fold.Series{Labels: found.Labels, Samples: []fold.Sample{x}})
+				}
+			})
+			if err != nil {
+				return nil, fmt.Errorf("owners by %s: %w", of.metric, err)
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,263 @@
+package books
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// folder has the books in files of the archive.
+type folder struct {
+	path   string
+	reader *files.Reader
+}
+
+// OpenFolder opens the files of an archive.
+func OpenFolder(path string) (Source, error) {
+	reader, err := files.OpenReader(path)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{path, reader}, nil
+}
+
+func (f *folder) Name() string { return f.path }
+
+func (f *folder) Close() error { return nil }
+
+func (f *folder) Measured() bool { return true }
+
+const dayLength = 24 * time.Hour
+
+// days calls each for every day of a selection with its filed hours, until it returns false.
+func (f *folder) days(ctx context.Context, of Selection, each func(files.Day, map[int64]filedHour) (bool, error)) error {
+	days, err := f.reader.Days()
+	if err != nil {
+		return err
+	}
+	for _, day := range days {
+		if !of.matches("cluster", day.Cluster) || !day.Date.Add(dayLength).After(of.From) || !day.Date.Before(of.Until) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		hours, err := f.hours(day, of)
+		if err != nil {
+			return err
+		}
+		if more, err := each(day, hours); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+type filedHour struct {
+	Hour
+	revision int64
+}
+
+// hours returns the filed hours of a day by their time in milliseconds.
+func (f *folder) hours(day files.Day, of Selection) (map[int64]filedHour, error) {
+	all := make(map[int64]filedHour)
+	err := f.reader.Read(table.Hours, day, []string{"hour", "state", "revision", "energy_mj"}, func(row []table.Cell) {
+		if hour := row[0].Time(); !hour.Before(of.From) && hour.Before(of.Until) {
+			all[row[0].Int] = filedHour{Hour{day.Cluster, hour, table.State(row[1].Text), row[3].Int}, row[2].Int}
+		}
+	})
+	return all, err
+}
+
+// Hours implements [Source].
+func (f *folder) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
+	return f.days(ctx, of, func(_ files.Day, hours map[int64]filedHour) (bool, error) {
+		for _, at := range sortedKeys(hours) {
+			if !each(hours[at].Hour) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// GPUs implements [Source].
+func (f *folder) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
+	columns := of.gpuColumns()
+	var sameDay []GPU // of all clusters
+	var date time.Time
+	flush := func() {
+		slices.SortStableFunc(sameDay, func(a, b GPU) int { return a.compare(b) })
+		for _, g := range sameDay {
+			each(g)
+		}
+		sameDay = sameDay[:0]
+	}
+	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
+		if !day.Date.Equal(date) {
+			flush()
+			date = day.Date
+		}
+		matches := of.filter(columns)
+		return true, f.reader.Read(table.GPUHours, day, columns, func(row []table.Cell) {
+			if _, filed := hours[row[slices.Index(columns, hourColumn)].Int]; filed && matches(row) {
+				sameDay = append(sameDay, scanGPU(columns, row))
+			}
+		})
+	})
+	flush()
+	return err
+}
+
+// compare orders GPUs by hour, then by the first scrape in it.
+func (g GPU) compare(h GPU) int {
+	if c := g.Hour.Compare(h.Hour); c != 0 {
+		return c
+	}
+	return g.First.Compare(h.First)
+}
+
+// Charges implements [Source].
+func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
+	all := newSums(by)
+	columns := chargeColumns(of, all.by)
+	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
+		models := make(map[string]string)
+		if slices.Contains(by, modelColumn) {
+			err := f.reader.Read(table.GPUHours, day, []string{"uuid", "model"}, func(row []table.Cell) {
+				if row[1].Text != "" {
+					models[row[0].Text] = row[1].Text
+				}
+			})
+			if err != nil {
+				return false, err
+			}
+		}
+		for _, t := range []table.Table{table.Charges, table.Corrections} {
+			if err := f.charges(t, day, hours, of, columns, models, all); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return all.sorted(), err
+}
+
+// charges adds the charges or corrections of a day. Corrections of a later revision than that of the
+// hour are left from a crash.
+func (f *folder) charges(t table.Table, day files.Day, hours map[int64]filedHour, of Selection, columns []string, models map[string]string, to *sums) error {
+	matches := of.filter(columns)
+	read := columns
+	if t.Name == table.Corrections.Name {
+		read = append(slices.Clone(columns), "revision")
+	}
+	texts := make([]func(*Charge) *string, len(columns))
+	for i, name := range columns {
+		texts[i] = chargeTexts[name]
+	}
+	var c Charge // outside of the function, which would allocate it for each row
+	return f.reader.Read(t, day, read, func(row []table.Cell) {
+		hour, filed := hours[row[0].Int]
+		if !filed || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
+			return
+		}
+		c = Charge{Cluster: day.Cluster, Hour: hour.Hour.Hour}
+		for i, text := range texts {
+			if text != nil {
+				*text(&c) = row[i].Text
+			}
+		}
+		for i, a := range amounts {
+			*a.of(&c) = row[len(columns)-len(amounts)+i].Int
+		}
+		c.Model = models[c.UUID]
+		to.add(c)
+	})
+}
+
+// Boards implements [Source].
+func (f *folder) Boards(ctx context.Context, of Selection) ([]Board, error) {
+	columns := []string{"hour", "node", "uuid", "serial", "chassis_serial", "chassis_slot", "pci_bus_id"}
+	all := make(map[Board]bool)
+	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
+		matches := of.filter(columns)
+		var last Board
+		return true, f.reader.Read(table.GPUHours, day, columns, func(row []table.Cell) {
+			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text}
+			if b == last || of.Named != "" && b.Is(of.Named) == nil {
+				return
+			}
+			if _, filed := hours[row[0].Int]; filed && matches(row) {
+				last = b
+				all[b] = true
+			}
+		})
+	})
+	return slices.Collect(maps.Keys(all)), err
+}
+
+// chargeColumns are the columns of charges that are read: the hour, those of a selection and of sums,
+// and the amounts.
+func chargeColumns(of Selection, by []string) []string {
+	columns := []string{hourColumn}
+	for name := range of.Where {
+		columns = append(columns, name)
+	}
+	columns = append(columns, by...)
+	if slices.Contains(by, modelColumn) {
+		columns = append(columns, "uuid")
+	}
+	slices.Sort(columns[1:])
+	columns = slices.Compact(columns)
+	columns = slices.DeleteFunc(columns, func(name string) bool { return name == modelColumn || name == "cluster" })
+	for _, a := range amounts {
+		columns = append(columns, a.name)
+	}
+	return columns
+}
+
+// matches reports whether the value of a column is selected.
+func (s Selection) matches(column, value string) bool {
+	allowed, ok := s.Where[column]
+	return !ok || slices.Contains(allowed, value)
+}
+
+// filter returns a function that reports whether a row is selected.
+func (s Selection) filter(columns []string) func(row []table.Cell) bool {
+	type condition struct {
+		place   int
+		allowed map[string]bool
+	}
+	var all []condition
+	for name, values := range s.Where {
+		if name == "cluster" {
+			continue // by the path of the file
+		}
+		c := condition{slices.Index(columns, name), make(map[string]bool)}
+		for _, value := range values {
+			c.allowed[value] = true
+		}
+		all = append(all, c)
+	}
+	return func(row []table.Cell) bool {
+		for _, c := range all {
+			if !c.allowed[row[c.place].Text] {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func sortedKeys(hours map[int64]filedHour) []int64 {
+	var all []int64
+	for at := range hours {
+		all = append(all, at)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,234 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Unattributed is the reason of all energy without a pod, where the books do not have the reasons.
+const Unattributed = "unattributed"
+
+// maxSampleHours is the number of GPU hours up to which samples are read although the store has rules.
+const maxSampleHours = 10_000
+
+// family is a family of recording rules: the columns that its labels have.
+type family struct {
+	name    string
+	columns []string
+}
+
+// families are the families of rules, the cheapest first. Those of namespaces and workloads have the model
+// in their GPU seconds.
+var families = []family{
+	{"namespace", []string{"cluster", "namespace", modelColumn}},
+	{"workload", []string{"cluster", "namespace", "workload_kind", "workload_name", "workload_uid", "team", modelColumn}},
+	{"allocation", []string{"cluster", "uuid", "serial", "namespace", "pod", "pod_uid"}},
+}
+
+// ruled are the amounts that rules have, in units of 1,000.
+var ruled = []amount{
+	{"energy_joules", func(c *Charge) *int64 { return &c.Energy }},
+	{"idle_energy_joules", func(c *Charge) *int64 { return &c.Idle }},
+	{"gpu_seconds", func(c *Charge) *int64 { return &c.GPUTime }},
+	{"active_seconds", func(c *Charge) *int64 { return &c.Active }},
+}
+
+// familyFor returns the family of rules with some columns, false if none has all of them.
+func familyFor(of Selection, by []string) (family, bool) {
+	needed := slices.DeleteFunc(slices.Concat(by, sortedNames(of.Where)), func(name string) bool { return name == hourColumn || name == "reason" })
+	i := slices.IndexFunc(families, func(f family) bool {
+		return !slices.ContainsFunc(needed, func(name string) bool { return !slices.Contains(f.columns, name) })
+	})
+	if i < 0 {
+		return family{}, false
+	}
+	return families[i], true
+}
+
+// useRules reports whether charges are read from the results of recording rules.
+func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use bool, err error) {
+	defer func() { s.byRules = use }()
+	_, found := familyFor(of, by)
+	switch {
+	case s.Read == "rules" && !found:
+		return false, fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(by, ", "))
+	case s.Read == "rules":
+		return true, nil
+	case s.Read == "samples" || !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil:
+		return false, nil
+	}
+	boards, err := s.Boards(ctx, of)
+	if err != nil || float64(len(boards))*of.Until.Sub(of.From).Hours() <= maxSampleHours {
+		return false, err
+	}
+	text := "group(last_over_time(" + selector(fleetRule, s.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
+	err = s.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { use = true })
+	return use, err
+}
+
+const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
+
+// hourly calls each with the value of a rule in every hour, in thousandths. A rule has the value of an
+// hour in the next one.
+func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
+	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, "cluster", "namespace", "serial", "uuid")...) + "[59m]))"
+	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
+	s.Progress("reading " + rule)
+	defer s.Progress("")
+	return s.store.Hourly(ctx, text, first.Add(2*time.Hour), last.Add(2*time.Hour), func(found fold.Series) {
+		for _, x := range found.Samples {
+			each(found.Labels, time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), thousandths(x.Value))
+		}
+	})
+}
+
+func thousandths(value float64) int64 { return int64(math.Round(value * 1000)) }
+
+// total calls each with the sum of a rule over a time.
+func (s *samples) total(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
+	text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
+		selector(rule, s.matchers(of, "cluster", "namespace", "serial", "uuid")...), int(of.Until.Sub(of.From).Seconds()))
+	s.Progress("reading " + rule)
+	defer s.Progress("")
+	return s.store.Query(ctx, text, of.Until, func(found fold.Series) {
+		each(found.Labels, time.Time{}, thousandths(found.Samples[len(found.Samples)-1].Value))
+	})
+}
+
+// chargesByRules returns charges as recording rules have them. Energy that no pod is charged for has
+// the reason [Unattributed]. The measured parts are unknown.
+func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
+	all := newSums(by)
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	f, _ := familyFor(of, by)
+	teams, err := s.teams(ctx, of, by)
+	if err != nil {
+		return nil, err
+	}
+	read := s.hourly
+	if f.name != "namespace" && !all.hourly {
+		read = s.total // the hours of each board or workload would be too many values
+	}
+	for _, a := range ruled {
+		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"
+		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels, hour time.Time, value int64) {
+			c := Charge{Cluster: s.cluster(l), Hour: hour, Model: l.Get("model")}
+			c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
+			c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
+			c.Team = teams.of(c)
+			*a.of(&c) = value
+			if of.matchesCharge(&c) {
+				all.add(c)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := s.unattributed(ctx, of, all); err != nil {
+		return nil, err
+	}
+	return all.sorted(), nil
+}
+
+// unattributed adds the energy of all boards that no namespace is charged for.
+func (s *samples) unattributed(ctx context.Context, of Selection, to *sums) error {
+	if of.Where["namespace"] != nil || of.Where["serial"] != nil || of.Where["uuid"] != nil {
+		return nil
+	}
+	for rule, sign := range map[string]int64{fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1} {
+		err := s.hourly(ctx, of, rule, "cluster", func(l fold.Labels, hour time.Time, value int64) {
+			c := Charge{Cluster: s.cluster(l), Hour: hour}
+			c.Reason, c.Energy = Unattributed, sign*value
+			to.add(c)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hoursByRules calls each with the hours that the rules have.
+func (s *samples) hoursByRules(ctx context.Context, of Selection, each func(Hour) bool) error {
+	var all []Hour
+	err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels, hour time.Time, value int64) {
+		all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b Hour) int { return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster)) })
+	for _, h := range all {
+		if !each(h) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// teams has the teams of workloads and of namespaces by their clusters.
+type teams struct {
+	label                 string
+	workloads, namespaces map[[2]string]team
+}
+
+// team is a team, with the hours in which it was named.
+type team struct {
+	name  string
+	hours float64
+}
+
+// of returns the team of a charge: the name in most hours of the pods of its workload, else that of
+// its namespace.
+func (t *teams) of(c Charge) string {
+	if t == nil {
+		return ""
+	}
+	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
+}
+
+// teams reads the teams, unless they are not needed.
+func (s *samples) teams(ctx context.Context, of Selection, by []string) (*teams, error) {
+	if !slices.Contains(by, "team") {
+		return nil, nil
+	}
+	t := &teams{fold.LabelName(s.Team), make(map[[2]string]team), make(map[[2]string]team)}
+	window := fmt.Sprintf("[%ds]", int(of.Until.Sub(of.From).Seconds()))
+	for _, from := range []struct {
+		metric, label string
+		to            map[[2]string]team
+	}{{"gpuledger:workload_labels:present1h", "workload_uid", t.workloads}, {"kube_namespace_labels", "namespace", t.namespaces}} {
+		text := "sum by (cluster, " + from.label + ", " + t.label + ") (count_over_time(" + selector(from.metric, append(s.matchers(of, "cluster"), t.label+`!=""`)...) + window + "))"
+		err := s.store.Query(ctx, text, of.Until, func(found fold.Series) {
+			key := [2]string{s.cluster(found.Labels), found.Labels.Get(from.label)}
+			now := team{found.Labels.Get(t.label), found.Samples[len(found.Samples)-1].Value}
+			if known := from.to[key]; now.hours > known.hours || now.hours == known.hours && now.name < known.name {
+				from.to[key] = now
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// labels are the labels of the columns of a family.
+func (f family) labels() (names []string) {
+	for _, name := range f.columns {
+		if name != "team" {
+			names = append(names, cmp.Or(labels[name], name))
+		}
+	}
+	return names
+}

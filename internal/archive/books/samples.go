@@ -1,0 +1,311 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// Reading describes how a store is read.
+type Reading struct {
+	// Read is the data to read: samples, rules or auto.
+	Read string
+	// Team is the label of pods or namespaces with the name of a team.
+	Team string
+	// Progress shows what is read; an empty text hides it.
+	Progress func(text string)
+}
+
+// samples has the books in the raw samples of a store. It folds them as the archive does, so that
+// both have the same rows.
+type samples struct {
+	store *store.Store
+	Reading
+	// energy has the energy of boards that was read with charges, by selection and hour.
+	energy map[string]map[Hour]int64
+	// byRules reports whether the last charges were those of rules, which lack the measured parts.
+	byRules bool
+}
+
+// OpenStore returns the books in a store. It does not connect.
+func OpenStore(config store.Config, reading Reading) (Source, error) {
+	s, err := store.New(config)
+	if err != nil {
+		return nil, err
+	}
+	if reading.Progress == nil {
+		reading.Progress = func(string) {}
+	}
+	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64)}, nil
+}
+
+func (s *samples) Name() string { return s.store.URL() }
+
+func (s *samples) Close() error { return nil }
+
+func (s *samples) Measured() bool { return !s.byRules }
+
+const (
+	placementMetric  = "gpuledger_placement_info"
+	boardMetric      = "gpuledger_board_energy_joules_total"
+	allocationMetric = "gpuledger_allocation_energy_joules_total"
+)
+
+// labels are the labels of columns that have another name.
+var labels = map[string]string{"uuid": "UUID"}
+
+// matcher returns a matcher of values of a column.
+func matcher(column string, values []string) string {
+	label := cmp.Or(labels[column], column)
+	if len(values) == 1 {
+		return label + "=" + strconv.Quote(values[0])
+	}
+	quoted := make([]string, len(values))
+	for i, value := range values {
+		quoted[i] = regexp.QuoteMeta(value)
+	}
+	return label + "=~" + strconv.Quote(strings.Join(quoted, "|"))
+}
+
+// matchers returns the matchers of some columns of a selection. A store of one cluster has no label
+// cluster.
+func (s *samples) matchers(of Selection, columns ...string) (all []string) {
+	for _, name := range columns {
+		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
+			all = append(all, matcher(name, values))
+		}
+	}
+	return all
+}
+
+func selector(metric string, matchers ...string) string {
+	return metric + "{" + strings.Join(matchers, ",") + "}"
+}
+
+// cluster returns the cluster of a series.
+func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
+
+// elsewhere reports whether a selection is about other clusters than that of the store.
+func (s *samples) elsewhere(of Selection) bool {
+	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
+}
+
+// Boards implements [Source].
+func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
+	selectors := []string{selector(placementMetric, common...)}
+	if of.Named != "" {
+		selectors = nil
+		for _, column := range []string{"serial", "uuid", "node", "chassis_serial"} {
+			selectors = append(selectors, selector(placementMetric, append(slices.Clone(common), matcher(column, []string{of.Named}))...))
+		}
+	}
+	all := make(map[Board]bool)
+	add := func(l fold.Labels) {
+		all[Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id")}] = true
+	}
+	for _, text := range selectors {
+		if length := of.Until.Sub(of.From); length <= 2*time.Hour {
+			err := s.store.Query(ctx, fmt.Sprintf("last_over_time(%s[%ds])", text, int(length.Seconds())), of.Until, func(found fold.Series) { add(found.Labels) })
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		found, err := s.store.Series(ctx, text, of.From, of.Until)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range found {
+			add(l)
+		}
+	}
+	return slices.Collect(maps.Keys(all)), nil
+}
+
+// Hours implements [Source]. An hour is filed if the store has samples of a board.
+func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
+	if s.elsewhere(of) {
+		return nil
+	}
+	if of.Energy && s.byRules {
+		return s.hoursByRules(ctx, of, each)
+	}
+	if of.Energy {
+		return s.hoursWithEnergy(ctx, of, each)
+	}
+	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
+	first := of.From.Truncate(time.Hour)
+	for length := time.Duration(1); first.Before(of.Until); first, length = first.Add(length*time.Hour), min(2*length, 24) {
+		found := make(map[time.Time][]string)
+		last := earlier(first.Add(length*time.Hour), of.Until).Add(-1).Truncate(time.Hour)
+		err := s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(series fold.Series) {
+			for _, x := range series.Samples {
+				hour := time.UnixMilli(x.Time).UTC().Add(-time.Hour)
+				found[hour] = append(found[hour], s.cluster(series.Labels))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, hour := range slices.SortedFunc(maps.Keys(found), time.Time.Compare) {
+			slices.Sort(found[hour])
+			for _, cluster := range found[hour] {
+				if !each(Hour{Cluster: cluster, Hour: hour}) {
+					return nil
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// hoursWithEnergy folds the boards, unless that was done for the charges.
+func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(Hour) bool) error {
+	key := fmt.Sprint(of.From, of.Until, of.Where)
+	if s.energy[key] == nil {
+		if _, err := s.Charges(ctx, of); err != nil {
+			return err
+		}
+	}
+	hours := slices.SortedFunc(maps.Keys(s.energy[key]), func(a, b Hour) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	for _, hour := range hours {
+		h := hour
+		h.Energy = s.energy[key][hour]
+		if !each(h) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// GPUs implements [Source].
+func (s *samples) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
+	return s.fold(ctx, of, of.Places, func(hours []*fold.Hour) error {
+		var all []GPU
+		for _, h := range hours {
+			for _, g := range h.GPUs {
+				row := GPU{h.Cluster, h.Start, g}
+				if of.matchesGPU(&row) {
+					all = append(all, row)
+				}
+			}
+		}
+		slices.SortStableFunc(all, func(a, b GPU) int { return a.compare(b) })
+		for _, g := range all {
+			each(g)
+		}
+		return nil
+	})
+}
+
+// matchesGPU reports whether a GPU is selected.
+func (s Selection) matchesGPU(g *GPU) bool {
+	for name := range s.Where {
+		if text := gpuTexts[name]; text != nil && !s.matches(name, *text(g)) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesCharge reports whether a charge is selected.
+func (s Selection) matchesCharge(c *Charge) bool {
+	for name := range s.Where {
+		if text := chargeTexts[name]; text != nil && !s.matches(name, *text(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Charges implements [Source].
+func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
+	if useRules, err := s.useRules(ctx, of, by); err != nil || useRules {
+		if err != nil {
+			return nil, err
+		}
+		return s.chargesByRules(ctx, of, by)
+	}
+	all := newSums(by)
+	energy := make(map[Hour]int64)
+	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+		if err := s.name(ctx, hours); err != nil {
+			return err
+		}
+		for _, h := range hours {
+			models := make(map[string]string)
+			for _, g := range h.GPUs {
+				models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
+				energy[Hour{Cluster: h.Cluster, Hour: h.Start}] += g.Energy
+			}
+			for _, c := range h.Charges {
+				row := Charge{h.Cluster, h.Start, models[c.UUID], c}
+				if of.matchesCharge(&row) {
+					all.add(row)
+				}
+			}
+		}
+		return nil
+	})
+	s.energy[fmt.Sprint(of.From, of.Until, of.Where)] = energy
+	return all.sorted(), err
+}
+
+// duplicates chooses one series of each account that overlap, if a fold failed because of them.
+func foldOnce(in fold.Input) (*fold.Hour, error) {
+	h, err := fold.Fold(in)
+	if errors.Is(err, fold.ErrReplicas) {
+		in.Series = choose(in.Series)
+		h, err = fold.Fold(in)
+	}
+	return h, err
+}
+
+// choose returns one of the series of each account that overlap: that with most samples, or the first
+// one by its labels. Two replicas or jobs are never merged, because the counter would seem to fall.
+func choose(series []fold.Series) (chosen []fold.Series) {
+	order := func(a, b fold.Series) int {
+		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))
+	}
+	accounts := make(map[fold.Account][]fold.Series)
+	for _, s := range slices.SortedFunc(slices.Values(series), order) {
+		a, counter := fold.AccountOf(s.Labels)
+		if counter && slices.ContainsFunc(accounts[a], func(other fold.Series) bool { return overlap(s.Samples, other.Samples) }) {
+			continue
+		}
+		accounts[a] = append(accounts[a], s)
+		chosen = append(chosen, s)
+	}
+	return chosen
+}
+
+func byName(l fold.Labels) fold.Labels {
+	return slices.SortedFunc(slices.Values(l), func(a, b fold.Label) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func overlap(a, b []fold.Sample) bool {
+	return a[0].Time <= b[len(b)-1].Time && b[0].Time <= a[len(a)-1].Time
+}

@@ -1,0 +1,118 @@
+// Package factors reads the data that are joined with the books when an answer is printed, and never
+// stored: prices, the carbon intensity and efficiency of sites, lists of assets and of returned boards.
+package factors
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Assets are the boards in a list of assets.
+type Assets struct {
+	bySerial, byTag map[string]Asset
+}
+
+// Asset is a board in a list of assets. Unknown texts are empty.
+type Asset struct{ Serial, Tag, Warranty, Order, Site string }
+
+// assetColumns are the usual names of columns: ours, then those of exports of NetBox and ServiceNow.
+var assetColumns = map[string][]string{
+	"serial":   {"serial", "serial_number", "part_serial"},
+	"tag":      {"tag", "asset_tag"},
+	"warranty": {"warranty", "warranty_expiration", "warranty_until", "cf_warranty_end", "cf_warranty_expiration"},
+	"order":    {"order", "order_number", "po_number", "purchase_order", "cf_purchase_order"},
+	"site":     {"site", "location"},
+}
+
+func readAssets(path, columns string) (*Assets, error) {
+	a := &Assets{make(map[string]Asset), make(map[string]Asset)}
+	if path == "" {
+		return a, nil
+	}
+	l, err := readList("assets", path)
+	if err != nil {
+		return a, err
+	}
+	places := make(map[string]int)
+	for field, names := range assetColumns {
+		places[field] = l.column(names...)
+	}
+	for pair := range strings.SplitSeq(columns, ",") {
+		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if _, known := assetColumns[field]; pair != "" && (!ok || !known) {
+			return a, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site", columns)
+		}
+		if ok {
+			if places[field] = slices.Index(l.header, header); places[field] < 0 {
+				return a, fmt.Errorf("--assets.columns: %s has no column %q", l.path, header)
+			}
+		}
+	}
+	if places["serial"] < 0 {
+		return a, fmt.Errorf("%s has no column with serial numbers: name it with --assets.columns=serial=HEADER", l.path)
+	}
+	for _, row := range l.rows {
+		asset := Asset{value(row, places["serial"]), value(row, places["tag"]), value(row, places["warranty"]), value(row, places["order"]), value(row, places["site"])}
+		if asset.Serial != "" {
+			a.bySerial[asset.Serial] = asset
+		}
+		if asset.Tag != "" {
+			a.byTag[asset.Tag] = asset
+		}
+	}
+	return a, nil
+}
+
+// SerialOf returns the serial number of an asset tag, empty if it is unknown.
+func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
+
+// TagOf returns the asset tag of a serial number, empty if it is unknown.
+func (a *Assets) TagOf(serial string) string { return a.bySerial[serial].Tag }
+
+// Of returns the asset with a serial number.
+func (a *Assets) Of(serial string) Asset { return a.bySerial[serial] }
+
+// RMA is a list of returned boards and their replacements.
+type RMA struct{ old, new map[string]rmaRow }
+
+type rmaRow struct{ old, new, number string }
+
+func readRMA(path string) (*RMA, error) {
+	r := &RMA{make(map[string]rmaRow), make(map[string]rmaRow)}
+	if path == "" {
+		return r, nil
+	}
+	l, err := readList("rma", path)
+	if err != nil {
+		return r, err
+	}
+	from, to := l.column("old_serial", "old"), l.column("new_serial", "new")
+	if from < 0 || to < 0 {
+		return r, fmt.Errorf("%s: must have the columns old_serial and new_serial, and may have rma", l.path)
+	}
+	for _, row := range l.rows {
+		x := rmaRow{value(row, from), value(row, to), value(row, l.column("rma", "number", "case"))}
+		r.old[x.old], r.new[x.new] = x, x
+	}
+	return r, nil
+}
+
+// Note describes what the list has about a board that was replaced, or about its replacement; empty if
+// it has nothing.
+func (r *RMA) Note(old, replacement string) string {
+	x, ok := r.old[old]
+	if !ok || old == "" {
+		if x, ok = r.new[replacement]; !ok || replacement == "" {
+			return ""
+		}
+	}
+	text := x.old + " returned"
+	if x.new != "" {
+		text = x.old + " returned for " + x.new
+	}
+	if x.number != "" {
+		text = x.number + ": " + text
+	}
+	return text
+}

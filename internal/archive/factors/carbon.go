@@ -1,0 +1,113 @@
+package factors
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Carbon has the carbon intensity of zones.
+type Carbon struct {
+	zones    map[string][]intensity // in the order of time
+	clusters map[string]string      // zones by cluster
+	only     string                 // the only zone, if there is one
+}
+
+// intensity is the carbon intensity from a moment, in grams of CO2 equivalent for a kilowatt-hour.
+type intensity struct {
+	from, until time.Time
+	grams       float64
+}
+
+// openEnd is the time for which an intensity without an end counts: a month of monthly data.
+const openEnd = 31 * 24 * time.Hour
+
+// The names of the columns: ours, then those of Electricity Maps' exports and API.
+var (
+	zoneColumns  = []string{"zone", "zone_id", "zone_key"}
+	fromColumns  = []string{"from", "datetime", "datetime (utc)"}
+	gramsColumns = []string{
+		"grams_per_kwh", "carbon_intensity", "carbon intensity gco2eq/kwh (life cycle)", "carbon intensity gco₂eq/kwh (life cycle)",
+		"carbon intensity gco2eq/kwh (lca)", "carbon intensity gco₂eq/kwh (lca)", "carbon intensity gco2eq/kwh (direct)", "carbon intensity gco₂eq/kwh (direct)",
+	}
+)
+
+func readCarbon(path, zones string) (*Carbon, error) {
+	if path == "" {
+		return nil, nil
+	}
+	c := &Carbon{zones: make(map[string][]intensity), clusters: make(map[string]string)}
+	for field := range strings.SplitSeq(zones, ",") {
+		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
+			c.clusters[cluster] = zone
+		} else if field != "" {
+			return nil, fmt.Errorf("--carbon.zones=%s: must be zones by cluster such as east=DE,west=FR", zones)
+		}
+	}
+	l, err := readList("carbon", path)
+	if err != nil {
+		return nil, err
+	}
+	from, grams := l.column(fromColumns...), l.column(gramsColumns...)
+	if from < 0 || grams < 0 {
+		return nil, fmt.Errorf("%s: must have the columns from and grams_per_kwh, or those of Electricity Maps", l.path)
+	}
+	for i, row := range l.rows {
+		n, known, err := parseNumber(value(row, grams))
+		if err != nil {
+			return nil, l.errorf(i, "%w", err)
+		}
+		at := intensity{grams: n}
+		if at.from, err = parseTime(value(row, from)); err == nil {
+			at.until, err = parseTime(value(row, l.column("until", "to")))
+		}
+		if err != nil {
+			return nil, l.errorf(i, "%w", err)
+		}
+		if known {
+			zone := value(row, l.column(zoneColumns...))
+			c.zones[zone] = append(c.zones[zone], at)
+		}
+	}
+	return c, c.sort(l.path)
+}
+
+func (c *Carbon) sort(path string) error {
+	for zone, all := range c.zones {
+		slices.SortStableFunc(all, func(a, b intensity) int { return a.from.Compare(b.from) })
+		if len(c.zones) == 1 {
+			c.only = zone
+		}
+	}
+	if len(c.zones) > 1 && len(c.clusters) == 0 {
+		return fmt.Errorf("%s has %d zones: set --carbon.zones", path, len(c.zones))
+	}
+	for cluster, zone := range c.clusters {
+		if c.zones[zone] == nil {
+			return fmt.Errorf("--carbon.zones: zone %q of cluster %s is not in %s", zone, cluster, path)
+		}
+	}
+	return nil
+}
+
+// at returns the intensity in the zone of a cluster at a moment, false if it is unknown.
+func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
+	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
+	i, found := slices.BinarySearchFunc(all, at, func(x intensity, at time.Time) int { return x.from.Compare(at) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0, false
+	}
+	until := all[i].until
+	if until.IsZero() {
+		until = all[i].from.Add(openEnd)
+		if i+1 == len(all) && i > 0 { // the last one is as long as the one before
+			until = all[i].from.Add(all[i].from.Sub(all[i-1].from))
+		}
+	}
+	return all[i].grams, at.Before(until)
+}

@@ -1,0 +1,150 @@
+package factors
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Files are the files and values of the flags.
+type Files struct {
+	Assets, Columns string
+	Prices          string
+	Carbon, Zones   string
+	PUE             string
+	RMA             string
+}
+
+// Register adds the flags of factors of money and carbon.
+func (f *Files) Register(fs *flag.FlagSet) {
+	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last row that matches counts")
+	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` with the carbon intensity: from, until, zone, grams_per_kwh, or the columns of Electricity Maps")
+	fs.StringVar(&f.Zones, "carbon.zones", "", "zones of --carbon by cluster, such as east=DE,west=US-CAL-CISO; not needed for a file of one zone")
+	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or numbers by cluster such as east=1.3,west=1.15")
+}
+
+// Factors are the factors that were read. The zero value has none.
+type Factors struct {
+	Assets *Assets
+	RMA    *RMA
+	Prices Prices
+	Carbon *Carbon // nil without a file
+	PUE    PUE
+}
+
+// Read reads the files that are set.
+func (f Files) Read() (all Factors, err error) {
+	var failed [5]error
+	all.Assets, failed[0] = readAssets(f.Assets, f.Columns)
+	all.RMA, failed[1] = readRMA(f.RMA)
+	all.Prices, failed[2] = readPrices(f.Prices)
+	all.Carbon, failed[3] = readCarbon(f.Carbon, f.Zones)
+	all.PUE, failed[4] = parsePUE(f.PUE)
+	return all, errors.Join(failed[:]...)
+}
+
+// Money reports whether there are prices.
+func (f Factors) Money() bool { return len(f.Prices) > 0 }
+
+// Timed reports whether factors depend on the time.
+func (f Factors) Timed() bool {
+	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
+}
+
+// Use is an amount of energy and time that is priced.
+type Use struct {
+	Cluster, Model string
+	Hour           time.Time
+	Energy         int64 // mJ
+	GPUTime        int64 // ms
+}
+
+// The units of prices.
+const (
+	kilowattHour = 3.6e9  // mJ
+	hour         = 3600e3 // ms
+)
+
+// Cost returns the price of a use, false if there is none: its energy times the PUE, and its GPU hours.
+func (f Factors) Cost(u Use) (cost float64, known bool) {
+	perKWh, perHour, known := f.Prices.at(u)
+	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
+}
+
+// Grams returns the carbon emissions of a use in grams of CO2 equivalent, false if the intensity is
+// unknown: its energy times the PUE, by the intensity of its hour.
+func (f Factors) Grams(u Use) (grams float64, known bool) {
+	if f.Carbon == nil {
+		return 0, false
+	}
+	intensity, known := f.Carbon.at(u.Cluster, u.Hour)
+	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
+}
+
+// list is a CSV file with a header.
+type list struct {
+	path   string
+	header []string
+	rows   [][]string
+	lines  []int
+}
+
+// readList reads a CSV file. Names of columns have no spaces around them; a byte order mark is ignored.
+func readList(name, path string) (l list, err error) {
+	l.path = "--" + name + "=" + path
+	file, err := os.Open(path)
+	if err != nil {
+		return l, fmt.Errorf("--%s: %w", name, err)
+	}
+	defer file.Close()
+	if l.header, l.rows, l.lines, err = parseCSV(file); err != nil {
+		return l, fmt.Errorf("%s: %w", l.path, err)
+	}
+	return l, nil
+}
+
+// column returns the index of the first column that has one of some names, -1 if there is none. Case
+// and spaces do not matter.
+func (l list) column(names ...string) int {
+	for _, name := range names {
+		for i, head := range l.header {
+			if plain(head) == plain(name) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func plain(text string) string {
+	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
+}
+
+// value returns a field of a row, empty for a column -1.
+func value(row []string, column int) string {
+	if column < 0 || column >= len(row) {
+		return ""
+	}
+	return strings.TrimSpace(row[column])
+}
+
+func (l list) errorf(row int, format string, args ...any) error {
+	return fmt.Errorf("%s, line %d: "+format, append([]any{l.path, l.lines[row]}, args...)...)
+}
+
+// parseTime reads a time in UTC.
+func parseTime(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly, "2006-01"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q: must be a time in UTC such as 2026-11-01 or 2026-11-01 15:00", text)
+}

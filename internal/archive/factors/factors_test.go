@@ -1,0 +1,163 @@
+package factors_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+)
+
+func file(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, f factors.Files) factors.Factors {
+	t.Helper()
+	all, err := f.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func at(text string) time.Time {
+	moment, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return moment
+}
+
+// TestCost checks prices by cluster, model and time.
+func TestCost(t *testing.T) {
+	f := read(t, factors.Files{PUE: "1.5,west=2", Prices: file(t, `from,until,cluster,model,per_kwh,per_gpu_hour,currency
+2026-10-01,,,,0.2,,eur
+2026-10-01,,,H100,,2,eur
+2026-10-01,2026-10-02,west,,0.4,,eur
+`)})
+	for _, tt := range []struct {
+		use   factors.Use
+		want  float64
+		known bool
+	}{
+		{factors.Use{Cluster: "east", Hour: at("2026-10-05T00:00:00Z"), Energy: 3_600_000_000}, 0.3, true},
+		{factors.Use{Cluster: "west", Hour: at("2026-10-01T23:00:00Z"), Energy: 3_600_000_000}, 0.8, true},
+		{factors.Use{Cluster: "west", Hour: at("2026-10-02T00:00:00Z"), Energy: 3_600_000_000}, 0.4, true},
+		{factors.Use{Cluster: "east", Model: "H100", Hour: at("2026-10-02T00:00:00Z"), GPUTime: 1_800_000}, 1, true},
+		{factors.Use{Cluster: "east", Model: "H100", Hour: at("2026-09-30T23:00:00Z"), GPUTime: 1_800_000}, 0, false},
+	} {
+		if got, known := f.Cost(tt.use); math.Abs(got-tt.want) > 1e-12 || known != tt.known {
+			t.Errorf("%+v: %v, %v, want %v, %v", tt.use, got, known, tt.want, tt.known)
+		}
+	}
+	if f.Prices.Currency() != "EUR" {
+		t.Errorf("currency %q", f.Prices.Currency())
+	}
+}
+
+// TestGrams checks intensities by zone and time, with our columns and those of Electricity Maps.
+func TestGrams(t *testing.T) {
+	ours := read(t, factors.Files{Zones: "east=DE,west=FR", Carbon: file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n")})
+	maps := read(t, factors.Files{Carbon: file(t, "\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
+		"2026-10-01 00:00:00,Germany,Germany,DE,250,300\n2026-10-01 01:00:00,Germany,Germany,DE,350,400\n")})
+	for _, tt := range []struct {
+		f       factors.Factors
+		cluster string
+		hour    string
+		want    float64
+		known   bool
+	}{
+		{ours, "east", "2026-10-01T23:00:00Z", 300, true},
+		{ours, "east", "2026-10-02T00:00:00Z", 0, false},
+		{ours, "west", "2026-10-20T00:00:00Z", 50, true},
+		{ours, "west", "2026-12-20T00:00:00Z", 0, false},
+		{ours, "north", "2026-10-01T00:00:00Z", 0, false},
+		{maps, "east", "2026-10-01T00:00:00Z", 300, true},
+		{maps, "east", "2026-10-01T01:00:00Z", 400, true},
+		{maps, "east", "2026-10-01T02:00:00Z", 0, false},
+		{maps, "east", "2026-09-30T23:00:00Z", 0, false},
+	} {
+		got, known := tt.f.Grams(factors.Use{Cluster: tt.cluster, Hour: at(tt.hour), Energy: 3_600_000_000})
+		if known != tt.known || known && got != tt.want {
+			t.Errorf("%s, %s: %v, %v, want %v, %v", tt.cluster, tt.hour, got, known, tt.want, tt.known)
+		}
+	}
+}
+
+// TestAssets checks the usual columns of exports, and a mapping.
+func TestAssets(t *testing.T) {
+	for name, f := range map[string]factors.Files{
+		"ours":       {Assets: file(t, "serial,tag,warranty\nS1,T1,2029-01-01\n")},
+		"NetBox":     {Assets: file(t, "ID,Name,Serial number,Asset tag,cf_warranty_end\n7,gpu,S1,T1,2029-01-01\n")},
+		"ServiceNow": {Assets: file(t, "serial_number;asset_tag;warranty_expiration\nS1;T1;2029-01-01\n")},
+		"mapping":    {Assets: file(t, "Nr,Label,Ends\nS1,T1,2029-01-01\n"), Columns: "serial=Nr,tag=Label,warranty=Ends"},
+	} {
+		a := read(t, f).Assets
+		if a.SerialOf("T1") != "S1" || a.TagOf("S1") != "T1" || a.Of("S1").Warranty != "2029-01-01" || a.TagOf("S2") != "" {
+			t.Errorf("%s: %+v", name, a.Of("S1"))
+		}
+	}
+	r := read(t, factors.Files{RMA: file(t, "old_serial,new_serial,rma\nS1,S2,R-1\n")}).RMA
+	if got := r.Note("S1", ""); got != "R-1: S1 returned for S2" || r.Note("", "S2") != got || r.Note("S3", "S4") != "" {
+		t.Errorf("note %q", got)
+	}
+}
+
+// TestInvalid checks that errors name the flag and the line, and contain one line.
+func TestInvalid(t *testing.T) {
+	for _, tt := range []struct {
+		files factors.Files
+		want  string
+	}{
+		{factors.Files{Prices: file(t, "")}, "the file is empty"},
+		{factors.Files{Prices: file(t, "a,b\n")}, "one of them is needed"},
+		{factors.Files{Prices: file(t, "per_kwh\n")}, "has no prices"},
+		{factors.Files{Prices: file(t, "per_kwh\n-1\n")}, "line 2"},
+		{factors.Files{Prices: file(t, "per_kwh,currency\n1,EUR\n1,USD\n")}, "same currency"},
+		{factors.Files{Prices: file(t, "per_kwh\n1,2\n")}, "invalid CSV"},
+		{factors.Files{Prices: "/nowhere"}, "--prices"},
+		{factors.Files{Carbon: file(t, "zone\nDE\n")}, "Electricity Maps"},
+		{factors.Files{Carbon: file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,1\n2026-10-01,FR,1\n")}, "set --carbon.zones"},
+		{factors.Files{Carbon: file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,1\n"), Zones: "east=FR"}, `zone "FR"`},
+		{factors.Files{Assets: file(t, "x\n")}, "--assets.columns=serial=HEADER"},
+		{factors.Files{Assets: file(t, "x\n"), Columns: "serial=y"}, `no column "y"`},
+		{factors.Files{RMA: file(t, "x\n")}, "old_serial"},
+		{factors.Files{PUE: "east"}, "--pue"},
+	} {
+		if _, err := tt.files.Read(); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: error %v, want one with %q", tt.files, err, tt.want)
+		}
+	}
+}
+
+// FuzzRead checks that no file crashes the readers, and that amounts stay numbers.
+func FuzzRead(f *testing.F) {
+	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.2,2,EUR\n")
+	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-01-01,DE,3\n")
+	f.Add("\ufeffserial;tag\nS1;T1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := file(t, text)
+		for _, files := range []factors.Files{{Prices: path}, {Carbon: path}, {Assets: path}, {RMA: path}} {
+			all, err := files.Read()
+			if err != nil {
+				continue
+			}
+			use := factors.Use{Hour: at("2026-01-01T00:00:00Z"), Energy: 1, GPUTime: 1}
+			if cost, _ := all.Cost(use); cost != cost || cost < 0 {
+				t.Errorf("cost %v of %q", cost, text)
+			}
+			if grams, _ := all.Grams(use); grams != grams || grams < 0 {
+				t.Errorf("%v grams of %q", grams, text)
+			}
+		}
+	})
+}

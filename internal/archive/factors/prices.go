@@ -1,0 +1,136 @@
+package factors
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Price is the price of energy and GPU hours for some clusters, models and times.
+type Price struct {
+	From, Until      time.Time // zero for no limit
+	Cluster, Model   string    // empty for all
+	PerKWh, PerHour  float64
+	hasKWh, hasHours bool
+	Currency         string
+}
+
+// Prices are rows of prices. Of the rows that match, the last one counts.
+type Prices []Price
+
+func readPrices(path string) (all Prices, err error) {
+	if path == "" {
+		return nil, nil
+	}
+	l, err := readList("prices", path)
+	if err != nil {
+		return nil, err
+	}
+	kwh, hours := l.column("per_kwh"), l.column("per_gpu_hour")
+	if kwh < 0 && hours < 0 {
+		return nil, fmt.Errorf("%s: the columns per_kwh and per_gpu_hour are missing: one of them is needed", l.path)
+	}
+	for i, row := range l.rows {
+		p := Price{Cluster: value(row, l.column("cluster")), Model: value(row, l.column("model")), Currency: strings.ToUpper(value(row, l.column("currency")))}
+		var failed [4]error
+		p.From, failed[0] = parseTime(value(row, l.column("from")))
+		p.Until, failed[1] = parseTime(value(row, l.column("until", "to")))
+		p.PerKWh, p.hasKWh, failed[2] = parseNumber(value(row, kwh))
+		p.PerHour, p.hasHours, failed[3] = parseNumber(value(row, hours))
+		for _, err := range failed {
+			if err != nil {
+				return nil, l.errorf(i, "%w", err)
+			}
+		}
+		if i > 0 && p.Currency != all[0].Currency {
+			return nil, l.errorf(i, "currency %q: all rows must have the same currency, %q", p.Currency, all[0].Currency)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: the file has no prices", l.path)
+	}
+	return all, nil
+}
+
+// parseNumber reads a number that is not negative, false for an empty text.
+func parseNumber(text string) (n float64, known bool, err error) {
+	if text == "" {
+		return 0, false, nil
+	}
+	n, err = strconv.ParseFloat(text, 64)
+	if err != nil || n < 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, false, fmt.Errorf("%q: must be a number that is not negative", text)
+	}
+	return n, true, nil
+}
+
+// Currency is the currency of the prices, empty if the file does not have it.
+func (p Prices) Currency() string {
+	if len(p) == 0 {
+		return ""
+	}
+	return p[0].Currency
+}
+
+// ByModel reports whether prices depend on the model.
+func (p Prices) ByModel() bool {
+	for _, price := range p {
+		if price.Model != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the prices of a kilowatt-hour and of a GPU hour, false if none matches.
+func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
+	for _, price := range p {
+		if price.Cluster != "" && price.Cluster != u.Cluster || price.Model != "" && price.Model != u.Model ||
+			u.Hour.Before(price.From) || !price.Until.IsZero() && !u.Hour.Before(price.Until) {
+			continue
+		}
+		if price.hasKWh {
+			perKWh, known = price.PerKWh, true
+		}
+		if price.hasHours {
+			perHour, known = price.PerHour, true
+		}
+	}
+	return perKWh, perHour, known
+}
+
+// PUE has the power usage effectiveness by cluster, that of all others by an empty name.
+type PUE map[string]float64
+
+// Of returns the power usage effectiveness of a cluster, 1 if it is unknown.
+func (p PUE) Of(cluster string) float64 {
+	if n, ok := p[cluster]; ok {
+		return n
+	}
+	if n, ok := p[""]; ok {
+		return n
+	}
+	return 1
+}
+
+func parsePUE(text string) (PUE, error) {
+	all := make(PUE)
+	for field := range strings.SplitSeq(text, ",") {
+		cluster, number, named := strings.Cut(strings.TrimSpace(field), "=")
+		if !named {
+			cluster, number = "", cluster
+		}
+		if number == "" && !named {
+			continue
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(n >= 1 && n <= 10) {
+			return nil, fmt.Errorf("--pue=%s: must be a number from 1 to 10, or numbers by cluster such as east=1.3,west=1.15", text)
+		}
+		all[cluster] = n
+	}
+	return all, nil
+}

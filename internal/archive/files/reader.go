@@ -1,0 +1,263 @@
+package files
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Reader reads an archive in a local folder. It needs no lock: a file is replaced at once.
+type Reader struct {
+	path, format string
+}
+
+// Day is a day in UTC of a cluster.
+type Day struct {
+	Cluster string
+	Date    time.Time
+}
+
+// OpenReader opens an archive for reading: Parquet files if there are any, else CSV.
+func OpenReader(path string) (*Reader, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	for _, format := range []string{"parquet", "csv"} {
+		found, err := filepath.Glob(filepath.Join(escaped(path), table.Hours.Name, "*", "*", table.Hours.Name+"."+format))
+		if err == nil && len(found) > 0 {
+			return &Reader{path, format}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no files of the archive: it must contain %s/cluster=…/date=…", path, table.Hours.Name)
+}
+
+// escaped returns a path without the special characters of patterns.
+func escaped(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// Days returns the days that have a file of filed hours, in the order of time.
+func (r *Reader) Days() (days []Day, err error) {
+	names, err := filepath.Glob(filepath.Join(escaped(r.path), table.Hours.Name, "cluster=*", "date=*", table.Hours.Name+"."+r.format))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		day, err := dayOf(name)
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, day)
+	}
+	slices.SortFunc(days, func(a, b Day) int {
+		if c := a.Date.Compare(b.Date); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Cluster, b.Cluster)
+	})
+	return days, nil
+}
+
+func dayOf(name string) (day Day, err error) {
+	date := filepath.Dir(name)
+	cluster := filepath.Base(filepath.Dir(date))
+	if day.Cluster, err = url.PathUnescape(strings.TrimPrefix(cluster, "cluster=")); err != nil {
+		return day, fmt.Errorf("%s: %w", name, err)
+	}
+	if day.Date, err = time.Parse(time.DateOnly, strings.TrimPrefix(filepath.Base(date), "date=")); err != nil {
+		return day, fmt.Errorf("%s: %w", name, err)
+	}
+	return day, nil
+}
+
+// Read calls each for every row of a day, with the values of some columns. The row is valid during
+// the call. A table without a file on that day has no rows.
+func (r *Reader) Read(t table.Table, day Day, columns []string, each func(row []table.Cell)) error {
+	name := filepath.Join(r.path, file(format{name: r.format}, t, day.Cluster, day.Date))
+	in, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	scan := scanCSV
+	if r.format == "parquet" {
+		scan = scanParquet
+	}
+	if err := scan(in, t, columns, each); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// errMissing is the error of a file without a column that this version reads.
+var errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
+
+func scanCSV(file *os.File, t table.Table, columns []string, each func([]table.Cell)) error {
+	in := csv.NewReader(file)
+	in.ReuseRecord = true
+	head, err := in.Read()
+	if err != nil {
+		return err
+	}
+	types, places := make([]table.Column, len(columns)), make([]int, len(columns))
+	for i, name := range columns {
+		if types[i], err = t.Column(name); err != nil {
+			return err
+		}
+		if places[i] = slices.Index(head, name); places[i] < 0 {
+			return fmt.Errorf("column %s: %w", name, errMissing)
+		}
+	}
+	row, texts := make([]table.Cell, len(columns)), make(map[string]string)
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i, c := range types {
+			if row[i], err = c.ParseCell(fields[places[i]]); err != nil {
+				line, _ := in.FieldPos(places[i])
+				return fmt.Errorf("line %d, column %s: %w", line, c.Name, err)
+			}
+			row[i].Text = once(texts, row[i].Text)
+		}
+		each(row)
+	}
+}
+
+// once returns a text that is equal to another one, and shares memory with earlier ones. A line of a
+// file is not kept in memory because of one of its fields.
+func once(known map[string]string, text string) string {
+	if same, ok := known[text]; ok {
+		return same
+	}
+	text = strings.Clone(text)
+	known[text] = text
+	return text
+}
+
+func scanParquet(file *os.File, t table.Table, columns []string, each func([]table.Cell)) (err error) {
+	defer func() { // the library panics at some damaged files
+		if p := recover(); p != nil {
+			err = fmt.Errorf("invalid Parquet file: %v", p)
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	opened, err := parquet.OpenFile(file, info.Size())
+	if err != nil {
+		return err
+	}
+	for _, group := range opened.RowGroups() {
+		if err := scanGroup(opened.Schema(), group, t, columns, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanGroup(schema *parquet.Schema, group parquet.RowGroup, t table.Table, columns []string, each func([]table.Cell)) error {
+	all := make([]*parquetColumn, len(columns))
+	for i, name := range columns {
+		of, err := t.Column(name)
+		if err != nil {
+			return err
+		}
+		leaf, ok := schema.Lookup(name)
+		if !ok {
+			return fmt.Errorf("column %s: %w", name, errMissing)
+		}
+		all[i] = &parquetColumn{
+			Column: of, pages: group.ColumnChunks()[leaf.ColumnIndex].Pages(), buffer: make([]parquet.Value, 1024), texts: make(map[string]string),
+		}
+		defer all[i].pages.Close()
+	}
+	row := make([]table.Cell, len(columns))
+	for range group.NumRows() {
+		for i, c := range all {
+			var err error
+			if row[i], err = c.next(); err != nil {
+				return fmt.Errorf("column %s: %w", c.Name, err)
+			}
+		}
+		each(row)
+	}
+	return nil
+}
+
+// parquetColumn reads the values of a column in turn.
+type parquetColumn struct {
+	table.Column
+	pages  parquet.Pages
+	values parquet.ValueReader // of the page, nil before the first
+	buffer []parquet.Value
+	begin  int
+	filled int
+	texts  map[string]string
+	last   string
+}
+
+func (c *parquetColumn) next() (table.Cell, error) {
+	for c.begin == c.filled {
+		if err := c.fill(); err != nil {
+			return table.Cell{}, err
+		}
+	}
+	v := c.buffer[c.begin]
+	c.begin++
+	if v.Kind() != kinds[c.Type] && !(c.Type == table.Time && v.IsNull()) {
+		return table.Cell{}, errors.New("invalid Parquet file: a value has another type")
+	}
+	switch {
+	case c.Type != table.Text:
+		if v.IsNull() {
+			return table.Cell{}, nil
+		}
+		return table.Cell{Int: v.Int64()}, nil
+	case string(v.ByteArray()) != c.last:
+		text, ok := c.texts[string(v.ByteArray())]
+		if !ok {
+			text = once(c.texts, string(v.ByteArray()))
+		}
+		c.last = text
+	}
+	return table.Cell{Text: c.last}, nil
+}
+
+// fill reads the next values, of the next page at the end of one.
+func (c *parquetColumn) fill() error {
+	c.begin, c.filled = 0, 0
+	if c.values == nil {
+		page, err := c.pages.ReadPage()
+		if err != nil {
+			return err
+		}
+		c.values = page.Values()
+	}
+	n, err := c.values.ReadValues(c.buffer)
+	c.filled = n
+	if errors.Is(err, io.EOF) {
+		c.values, err = nil, nil
+	}
+	return err
+}

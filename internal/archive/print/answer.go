@@ -1,0 +1,228 @@
+// Package print writes answers as text for people, and as JSON and CSV for programs.
+package print
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Kind is the kind of a column's values.
+type Kind int
+
+// The kinds of values.
+const (
+	Text   Kind = iota // string
+	Count              // int64
+	Time               // time.Time, zero if it is unknown or does not apply
+	Energy             // int64 in millijoules, printed in kilowatt hours
+	Span               // int64 in milliseconds, printed in hours
+	Share              // float64 from 0 to 1, printed in percent
+	Number             // float64, such as an amount of money
+	Flag               // bool
+)
+
+// Column is a column of an answer.
+type Column struct {
+	// Name is the name in JSON and CSV.
+	Name string
+	// Title is the heading in text, empty for a column that text omits.
+	Title string
+	Kind  Kind
+}
+
+// Answer is the answer to a question.
+type Answer struct {
+	Columns []Column
+	Rows    [][]any // nil values are unknown
+	// Notices are sentences about what the answer lacks.
+	Notices []string
+}
+
+// Style describes how text is written.
+type Style struct {
+	Zone   *time.Location
+	Colour bool
+}
+
+// Formats are the names of the formats.
+func Formats() []string { return []string{"text", "json", "csv", "markdown", "html"} }
+
+// Write writes an answer in a format.
+func (a Answer) Write(w io.Writer, format string, style Style) error {
+	switch format {
+	case "json":
+		return a.json(w)
+	case "csv":
+		return a.csv(w)
+	case "markdown":
+		return a.markdown(w, style)
+	case "html":
+		return a.html(w, style)
+	}
+	return a.text(w, style)
+}
+
+// json writes an object with the rows as objects. Energy is in millijoules, time in milliseconds,
+// moments are in UTC.
+func (a Answer) json(w io.Writer) error {
+	type object struct {
+		Rows    []json.RawMessage `json:"rows"`
+		Notices []string          `json:"notices"`
+	}
+	all := object{[]json.RawMessage{}, append([]string{}, a.Notices...)}
+	for _, row := range a.Rows {
+		var b strings.Builder
+		for i, c := range a.Columns {
+			value, err := json.Marshal(plain(row[i]))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, `%s%q:%s`, map[bool]string{true: "{", false: ","}[i == 0], c.Name, value)
+		}
+		all.Rows = append(all.Rows, json.RawMessage(b.String()+"}"))
+	}
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	return out.Encode(all)
+}
+
+// plain returns a value for programs. Unknown ones are nil.
+func plain(value any) any {
+	at, ok := value.(time.Time)
+	switch {
+	case !ok:
+		return value
+	case at.IsZero():
+		return nil
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func (a Answer) csv(w io.Writer) error {
+	out := csv.NewWriter(w)
+	var head []string
+	for _, c := range a.Columns {
+		head = append(head, c.Name)
+	}
+	_ = out.Write(head) // Error returns its error
+	for _, row := range a.Rows {
+		fields := make([]string, len(row))
+		for i, value := range row {
+			switch v := plain(value).(type) {
+			case nil:
+			case float64:
+				fields[i] = strconv.FormatFloat(v, 'f', -1, 64)
+			default:
+				fields[i] = fmt.Sprint(v)
+			}
+		}
+		_ = out.Write(fields)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+const (
+	bold   = "\x1b[1m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
+)
+
+// text writes a table for people. Columns without a title are omitted, and so are those without a value.
+func (a Answer) text(w io.Writer, style Style) error {
+	head, rows := a.cells(style)
+	var table strings.Builder
+	out := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	for _, line := range append([][]string{head}, rows...) {
+		fmt.Fprintln(out, strings.Join(line, "\t"))
+	}
+	_ = out.Flush() // a Builder has no errors
+	for i, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
+		line = strings.TrimRight(line, " ")
+		if i == 0 && style.Colour {
+			line = bold + line + reset
+		}
+		if len(a.Rows) == 0 {
+			break
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return a.notices(w, style)
+}
+
+func (a Answer) notices(w io.Writer, style Style) error {
+	for _, notice := range a.Notices {
+		line := "! " + notice
+		if style.Colour {
+			line = yellow + line + reset
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cells returns the titles and texts of the columns that have a title and a value.
+func (a Answer) cells(style Style) (head []string, rows [][]string) {
+	rows = make([][]string, len(a.Rows))
+	for i, c := range a.Columns {
+		texts, found := make([]string, len(a.Rows)), false
+		for j, row := range a.Rows {
+			texts[j] = c.format(row[i], style)
+			found = found || texts[j] != ""
+		}
+		if c.Title == "" || !found {
+			continue
+		}
+		head = append(head, c.Title)
+		for j, text := range texts {
+			if text == "" {
+				text = "-"
+			}
+			rows[j] = append(rows[j], text)
+		}
+	}
+	return head, rows
+}
+
+// The units of text.
+const (
+	kilowattHour = 3.6e9  // mJ
+	hour         = 3600e3 // ms
+)
+
+// format returns a value as text, empty if it is unknown.
+func (c Column) format(value any, style Style) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case time.Time:
+		if v.IsZero() {
+			return ""
+		}
+		return v.In(style.Zone).Format("2006-01-02 15:04")
+	case int64:
+		switch c.Kind {
+		case Energy:
+			return strconv.FormatFloat(float64(v)/kilowattHour, 'f', 3, 64)
+		case Span:
+			return strconv.FormatFloat(float64(v)/hour, 'f', 2, 64)
+		}
+	case float64:
+		if c.Kind == Share {
+			return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
+		}
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,112 @@
+package print
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"strings"
+)
+
+// Section is a part of a page: an answer with its heading.
+type Section struct {
+	Title string
+	Answer
+}
+
+// markdown writes an answer as a table.
+func (a Answer) markdown(w io.Writer, style Style) error {
+	head, rows := a.cells(style)
+	escape := strings.NewReplacer("|", `\|`, "\n", " ").Replace
+	var text strings.Builder
+	line := func(cells []string) {
+		for _, cell := range cells {
+			text.WriteString("| " + escape(cell) + " ")
+		}
+		text.WriteString("|\n")
+	}
+	if len(rows) > 0 {
+		line(head)
+		text.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	}
+	for _, row := range rows {
+		line(row)
+	}
+	for i, notice := range a.Notices {
+		if i > 0 || len(rows) > 0 {
+			text.WriteString("\n")
+		}
+		text.WriteString("> " + notice + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// html writes an answer as a table.
+func (a Answer) html(w io.Writer, style Style) error {
+	head, rows := a.cells(style)
+	var text strings.Builder
+	line := func(tag string, cells []string) {
+		text.WriteString("<tr>")
+		for _, cell := range cells {
+			fmt.Fprintf(&text, "<%s>%s</%s>", tag, html.EscapeString(cell), tag)
+		}
+		text.WriteString("</tr>\n")
+	}
+	if len(rows) > 0 {
+		text.WriteString("<table>\n")
+		line("th", head)
+		for _, row := range rows {
+			line("td", row)
+		}
+		text.WriteString("</table>\n")
+	}
+	for _, notice := range a.Notices {
+		fmt.Fprintf(&text, "<p class=\"notice\">%s</p>\n", html.EscapeString(notice))
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// pageHead is the start of a page that fits on paper.
+const pageHead = `<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>%[1]s</title><style>
+@page { size: A4 landscape; margin: 12mm }
+body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
+h1 { font-size: 15pt } h2 { font-size: 11pt; margin: 1.2em 0 .4em }
+table { border-collapse: collapse } th, td { border-bottom: 1px solid #bbb; padding: .15em .7em .15em 0; text-align: left; vertical-align: top }
+tr { break-inside: avoid } .notice { font-weight: bold }
+</style></head><body>
+<h1>%[1]s</h1>
+`
+
+// Page writes sections under a title, as Markdown or HTML.
+func Page(w io.Writer, format, title string, sections []Section, style Style) error {
+	if format == "html" {
+		if _, err := fmt.Fprintf(w, pageHead, html.EscapeString(title)); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintf(w, "# %s\n", title); err != nil {
+		return err
+	}
+	for _, s := range sections {
+		heading := "\n## %s\n\n"
+		text := s.Title
+		if format == "html" {
+			heading, text = "<h2>%s</h2>\n", html.EscapeString(s.Title)
+		}
+		if len(s.Rows) == 0 && len(s.Notices) == 0 {
+			s.Notices = []string{"None."}
+		}
+		if _, err := fmt.Fprintf(w, heading, text); err != nil {
+			return err
+		}
+		if err := s.Write(w, format, style); err != nil {
+			return err
+		}
+	}
+	if format == "html" {
+		_, err := io.WriteString(w, "</body></html>\n")
+		return err
+	}
+	return nil
+}

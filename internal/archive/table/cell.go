@@ -1,0 +1,48 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Cell is a value of a row without an allocation: a text, or an integer. Times are integers, in
+// milliseconds since the Unix epoch; an unknown time is 0.
+type Cell struct {
+	Text string
+	Int  int64
+}
+
+// Time returns the value of a time in UTC, zero if it is unknown.
+func (c Cell) Time() time.Time {
+	if c.Int == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(c.Int).UTC()
+}
+
+// Column returns a column by its name.
+func (t Table) Column(name string) (Column, error) {
+	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+	if i < 0 {
+		return Column{}, fmt.Errorf("table %s has no column %q", t.Name, name)
+	}
+	return t.Columns[i], nil
+}
+
+// ParseCell returns the value of a text of [Format].
+func (c Column) ParseCell(text string) (Cell, error) {
+	switch c.Type {
+	case Int:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return Cell{Int: n}, err
+	case Time:
+		if text == "" {
+			return Cell{}, nil
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		return Cell{Int: at.UnixMilli()}, err
+	}
+	return Cell{Text: text}, nil
+}

@@ -1,0 +1,350 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+// answered is the output of a question.
+type answered struct {
+	Rows    []map[string]any
+	Notices []string
+
+	status      int
+	out, errors string
+}
+
+// ask asks the shipped program. The answer in JSON is decoded.
+func ask(t *testing.T, args ...string) (a answered) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	c := exec.CommandContext(ctx, binary(), args...)
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err := c.Run()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		a.status = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	a.out, a.errors = stdout.String(), stderr.String()
+	if strings.HasPrefix(a.out, "{") {
+		if err := json.Unmarshal(stdout.Bytes(), &a); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, a.out)
+		}
+	}
+	return a
+}
+
+// life is a history of five boards in three nodes of a cluster, of three days: board A moves from node 1
+// to node 2, and board B to the place of A at the same time. Board C is lost, and board E takes its place
+// a day later. Node 2 is not scraped for four hours, and reboots once. Board D was added on the second
+// day. Every pod uses one board, or shares it.
+type life struct {
+	*foldtest.Store
+	counters map[string]float64 // by series, in joules, seconds or errors
+	created  map[string]time.Time
+	twice    bool // whether two targets are the same exporter
+}
+
+const lifeHours = 72
+
+// lifeBoards are the boards by the letter of their names.
+var lifeBoards = map[string][2]string{
+	"A": {"1653924023100", "GPU-aaaa0000-0000-0000-0000-00000000000a"}, "B": {"1653924023101", "GPU-bbbb0000-0000-0000-0000-00000000000b"},
+	"C": {"1653924023102", "GPU-cccc0000-0000-0000-0000-00000000000c"}, "D": {"1653924023103", "GPU-dddd0000-0000-0000-0000-00000000000d"},
+	"E": {"1653924023104", "GPU-eeee0000-0000-0000-0000-00000000000e"},
+}
+
+// placeOf returns the node and the address of a board in a minute, empty if it is in no place.
+func placeOf(board string, minute int) (node, address string) {
+	const hour = 60
+	switch board {
+	case "A":
+		if minute < 20*hour+30 {
+			return "n1", "00000000:1B:00.0"
+		}
+		return "n2", "00000000:1B:00.0"
+	case "B":
+		if minute < 20*hour+30 {
+			return "n2", "00000000:1B:00.0"
+		}
+		return "n1", "00000000:1B:00.0"
+	case "C":
+		if minute < 30*hour+10 {
+			return "n1", "00000000:43:00.0"
+		}
+	case "D":
+		if minute >= 26*hour {
+			return "n2", "00000000:43:00.0"
+		}
+	case "E":
+		if minute >= 54*hour {
+			return "n1", "00000000:43:00.0"
+		}
+	}
+	return "", ""
+}
+
+// newLife simulates the history. With twice, the exporters are scraped by a second job, which misses every
+// tenth minute.
+func newLife(twice bool) *life {
+	l := &life{foldtest.NewStore(), make(map[string]float64), make(map[string]time.Time), twice}
+	for minute := range lifeHours * 60 {
+		for i, node := range []string{"n1", "n2"} {
+			at := began.Add(time.Duration(minute)*time.Minute + time.Duration(10*i+5)*time.Second)
+			// Node 2 is not scraped, and counts on.
+			silent := node == "n2" && minute >= 40*60+5 && minute < 44*60+5
+			up := 1.0
+			if silent {
+				up = 0
+			}
+			l.Add(at, up, "up", "cluster", "east", "job", "gpuledger-record", "node", node)
+			if node == "n2" && minute == 60*60+30 { // it reboots
+				for series := range l.counters {
+					if strings.HasPrefix(series, "n2 ") {
+						delete(l.counters, series)
+						delete(l.created, series)
+					}
+				}
+			}
+			for _, board := range []string{"A", "B", "C", "D", "E"} {
+				if at, address := placeOf(board, minute); at == node {
+					l.scrape(board, node, address, minute, began.Add(time.Duration(minute)*time.Minute+time.Duration(10*i+5)*time.Second), silent)
+				}
+			}
+		}
+		l.owners(minute)
+	}
+	return l
+}
+
+// scrape adds a minute of a board.
+func (l *life) scrape(board, node, address string, minute int, at time.Time, silent bool) {
+	serial, uuid := lifeBoards[board][0], lifeBoards[board][1]
+	common := []string{"cluster", "east", "node", node, "UUID", uuid, "serial", serial}
+	key := node + " " + board
+	if l.created[key].IsZero() {
+		l.created[key] = at.Add(-30 * time.Second)
+	}
+	add := func(value float64, metric string, labels ...string) {
+		if silent {
+			return
+		}
+		l.Add(at, value, metric, slices.Concat(common, labels)...)
+		if l.twice && minute%10 != 9 {
+			later := at
+			if metric != "gpuledger_placement_info" { // whose last scrape is an answer
+				later = at.Add(3 * time.Second)
+			}
+			l.Add(later, value, metric, slices.Concat(common, labels, []string{"job", "gpuledger-second"})...)
+		}
+	}
+	count := func(metric string, more float64, labels ...string) {
+		series := key + " " + metric + fmt.Sprint(labels)
+		l.counters[series] += more
+		add(l.counters[series], metric, labels...)
+	}
+	watts := 100 + float64(board[0]-'A')*10 + float64(minute%7)
+	energy := watts * 60
+	count("gpuledger_board_energy_joules_total", energy)
+	add(1, "gpuledger_placement_info", "chassis_serial", "C-"+node, "chassis_slot", node[1:],
+		"pci_bus_id", address, "model", "NVIDIA H100 80GB HBM3", "system_uuid", "machine-of-"+node)
+	add(float64(l.created[key].Unix()), "gpuledger_board_created_timestamp_seconds")
+	if board == "C" && minute >= 30*60 {
+		count("gpuledger_board_xid_errors_total", map[bool]float64{true: 1}[minute == 30*60], "xid", "79")
+	}
+	for _, p := range lifePods(board, minute) {
+		labels := []string{"namespace", p.namespace, "pod", p.name, "pod_uid", "uid-" + p.name}
+		charge := func(metric string, more float64) { count(metric, more, labels...) }
+		charge("gpuledger_allocation_energy_joules_total", energy*p.share)
+		charge("gpuledger_allocation_exclusive_energy_joules_total", map[bool]float64{true: energy}[p.share == 1])
+		charge("gpuledger_allocation_idle_energy_joules_total", energy*p.share/4)
+		charge("gpuledger_allocation_seconds_total", 60)
+		charge("gpuledger_allocation_gpu_seconds_total", 60*p.share)
+		charge("gpuledger_allocation_active_seconds_total", 30)
+		pod := key + " " + p.name
+		if l.created[pod].IsZero() {
+			l.created[pod] = at.Add(-20 * time.Second)
+		}
+		add(float64(l.created[pod].Unix()), "gpuledger_allocation_created_timestamp_seconds", labels...)
+		energy -= energy * p.share
+	}
+	count("gpuledger_board_unattributed_energy_joules_total", energy, "reason", "idle")
+}
+
+type lifePod struct {
+	namespace, name, workload, team string
+	share                           float64
+}
+
+// lifePods are the pods on a board in a minute.
+func lifePods(board string, minute int) (pods []lifePod) {
+	hour := minute / 60
+	if board == "A" {
+		pods = append(pods, lifePod{"search", "chat-0", "chat", "search", 0.5})
+	}
+	if board == "C" && hour >= 10 {
+		pods = append(pods, lifePod{"vision", "train-0", "train", "vision", 1})
+	}
+	if board == "B" && hour >= 30 && hour < 50 {
+		pods = append(pods, lifePod{"vision", "train-1", "train", "vision", 1})
+	}
+	return pods
+}
+
+// owners adds the series of the reconciler and of kube-state-metrics.
+func (l *life) owners(minute int) {
+	at := began.Add(time.Duration(minute) * time.Minute)
+	l.Add(at, 1, "kube_namespace_labels", "cluster", "east", "namespace", "search", "label_team", "search")
+	for board := range lifeBoards {
+		for _, p := range lifePods(board, minute) {
+			l.Add(at, 1, "gpuledger_pod_info", "cluster", "east", "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name,
+				"workload_kind", "Job", "workload_name", p.workload, "workload_uid", "uid-"+p.workload, "node", "n1")
+			if p.namespace == "vision" {
+				l.Add(at, 1, "gpuledger_pod_labels", "cluster", "east", "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name, "label_team", p.team)
+			}
+		}
+	}
+}
+
+// TestAsk checks that all questions have the same answers from a Prometheus and from the archive.
+func TestAsk(t *testing.T) {
+	server := prometheus.Server{
+		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
+		Config: []byte("global: {external_labels: {replica: a}}"), Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
+	}
+	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
+	for range 2 { // some rules read others
+		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add((lifeHours+2)*time.Hour)))
+	}
+	_, err := server.Start(t.Context())
+	check(t, err)
+	end := began.Add(lifeHours * time.Hour).Format(time.RFC3339)
+	sources := map[string][]string{"Prometheus": {"--store.url=" + server.URL()}}
+	for _, format := range []string{"parquet", "csv"} {
+		folder := t.TempDir()
+		out, err := exec.Command(binary(), "once", "--folder="+folder, "--folder.format="+format, "--store.url="+server.URL(),
+			"--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		sources[format] = []string{"--books=" + folder}
+	}
+	for _, kind := range kinds {
+		url, _ := kind.start(t).create(t, "gpuledger")
+		out, err := exec.Command(binary(), "once", kind.flag+"="+url, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		sources[kind.name] = []string{"--books=" + url}
+	}
+	checkRules(t, server.URL(), end)
+	sources["Prometheus with duplicate targets"] = []string{"--store.url=" + serve(t, server.Group, "twice", newLife(true).Store, "").URL()}
+	address := program.AddressFor(t)
+	victoria(t, server.Group, "victoria-metrics", address, "-storageDataPath="+server.Group.Path("victoria-data"), "-retentionPeriod=100y")
+	lived := newLife(false).Store
+	insert(t, "http://"+address, lived, began.Add(-time.Hour), began.Add(lifeHours*time.Hour))
+	check(t, get(t.Context(), "http://"+address+"/internal/force_flush", nil))
+	n := thanos{t, server.Group}
+	_, sidecar := n.sidecar(server)
+	sources["Thanos"] = []string{"--store.type=thanos", "--store.url=" + n.query([]string{sidecar}, "--query.replica-label=replica")}
+	sources["VictoriaMetrics"] = []string{"--store.type=victoriametrics", "--store.url=http://" + address}
+	for _, question := range lifeQuestions {
+		var first answered
+		var from string
+		for name, source := range sources {
+			a := ask(t, append(append(until(question, end), "-o", "json"), source...)...)
+			if failing := strings.HasPrefix(question, "verify --from=2026-02"); (a.status != 0) != failing {
+				t.Errorf("%s, %s: exit status %d: %s", question, name, a.status, a.errors)
+				continue
+			}
+			if from == "" {
+				first, from = a, name
+				t.Logf("%s:\n%s", question, ask(t, append(until(question, end), source...)...).out)
+			} else if diff := cmp.Diff(first.Rows, a.Rows); diff != "" {
+				t.Errorf("%s (-%s +%s):\n%s", question, from, name, diff)
+			}
+			if len(a.Rows) == 0 {
+				t.Errorf("%s, %s: no rows", question, name)
+			}
+		}
+	}
+}
+
+// checkRules checks that statements by recording rules have the amounts of those by samples.
+func checkRules(t *testing.T, url, end string) {
+	t.Helper()
+	for _, question := range []string{"statement", "statement --by=namespace", "statement --by=workload", "statement --by=serial", "statement --by=pod", "statement --by=cluster", "idle"} {
+		var answers [2][]map[string]any
+		for i, read := range []string{"samples", "rules"} {
+			a := ask(t, append(until(question, end), "-o", "json", "--store.url="+url, "--store.read="+read, "--from=2026-03-01T01")...)
+			if a.status != 0 || len(a.Rows) < 2 {
+				t.Errorf("%s from %s: exit status %d: %s", question, read, a.status, a.errors)
+			}
+			for _, row := range a.Rows {
+				delete(row, "exclusive_mj")
+				delete(row, "measured_share")
+			}
+			answers[i] = a.Rows
+		}
+		if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+			t.Errorf("%s (-samples +rules):\n%s", question, diff)
+		}
+	}
+}
+
+// until returns the words of a question, with an end if it has none.
+func until(question, end string) []string {
+	words := strings.Fields(question)
+	if strings.Contains(question, "--to=") || strings.Contains(question, "--month=") {
+		return words
+	}
+	return append(words, "--to="+end)
+}
+
+// lifeQuestions are questions about the history.
+var lifeQuestions = []string{
+	"where 1653924023100",
+	"where 1653924023102",
+	"where GPU-eeee0000-0000-0000-0000-00000000000e",
+	"where n1",
+	"where n2 --at=2026-03-02T02:30",
+	"where C-n2",
+	"history 1653924023100",
+	"history 1653924023102",
+	"history n2",
+	"ran 1653924023100",
+	"ran 1653924023102 --at=2026-03-02T06:05",
+	"ran --pod=vision/train-1",
+	"ran --workload=vision/Job/train",
+	"statement --from=2026-03-01",
+	"statement --from=2026-03-01 --by=namespace",
+	"statement --from=2026-03-01 --by=workload",
+	"statement --from=2026-03-01 --by=serial",
+	"statement --from=2026-03-01 --by=node,model",
+	"statement --month=2026-03 --by=reason",
+	"idle --from=2026-03-01",
+	"moves --from=2026-03-01T12",
+	"missing",
+	"missing --to=2026-03-02T19",
+	"verify --from=2026-03-01",
+	"verify --from=2026-02-28",
+}

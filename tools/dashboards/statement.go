@@ -1,0 +1,65 @@
+package main
+
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+// commands links to the page of the commands that answer the same questions.
+func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
+	return dashboard.NewDashboardLinkBuilder(title).Type(dashboard.DashboardLinkTypeLink).Icon("doc").TargetBlank(true).
+		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
+}
+
+// byTeam adds up values of namespaces by the label team of kube-state-metrics.
+func byTeam(ofNamespaces string) string {
+	return fill(`sum by (cluster, label_team) (VALUES * on (cluster, namespace) group_left (label_team) (
+    topk by (cluster, namespace) (1, max by (cluster, namespace, label_team) (timestamp(LABELS) or count_over_time(LABELS[$__range]))) ^ 0
+    or on (cluster, namespace) 0 * VALUES + 1))`, "VALUES", ofNamespaces, "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
+}
+
+// ofNamespace returns the sum of a rule of namespaces over the full hours of the time range.
+func ofNamespace(amount string) string {
+	return fill(`sum by (cluster, namespace) (HOURS)`, "HOURS", sumOfHours(`gpuledger:namespace_`+amount+`:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
+}
+
+// statement is a month by team and namespace, whose command is gpuledger-archive statement.
+func statement() *dashboard.DashboardBuilder {
+	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	energy, idle := `(`+ofNamespace("energy_joules")+`) / `+kWh, `(`+ofNamespace("idle_energy_joules")+`) / `+kWh
+	hours, active := `(`+ofNamespace("gpu_seconds")+`) / 3600`, `(`+ofNamespace("active_seconds")+`) / 3600`
+	return board(uidStatement, "gpuledger / Statement", "A month by team and namespace, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
+		Time("now-1M/M", "now-1M/M").
+		Refresh("1h").
+		Link(commands("Commands", "gpuledger-archive statement --month=2026-10 --by=team prints this statement, with money, carbon, FOCUS rows and the hours that it lacks")).
+		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}, namespace)`)).
+		WithVariable(text("price", "Price of a kWh", "0.20")).
+		WithVariable(text("pue", "PUE", "1.3")).
+		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month: the total of the statement.", noRules}, quarter, "kwatth", boards).
+			Thresholds(from("text")).Decimals(1)).
+		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - (`+charged+` or vector(0))`).
+			Thresholds(from("text")).Decimals(1)).
+		WithPanel(number(words{"Cost of the pods", "Energy charged to the pods of all namespaces × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
+			Thresholds(from("text")).Decimals(2)).
+		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have; of several clusters, the lowest. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
+			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
+			Thresholds(from("text"))).
+		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team, by the label team of its namespaces (kube-state-metrics).", noRules}, full, []column{
+			{field: "cluster", title: "Cluster"},
+			{field: "label_team", title: "Team"},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Idle", unit: "kwatth"},
+			{field: "Value #C", title: "GPU hours"},
+			{field: "Value #D", title: "Active GPU hours"},
+			{field: "Value #E", title: "Cost"},
+		}, byTeam(energy), byTeam(idle), byTeam(hours), byTeam(active), cost(byTeam(energy))).SortBy(descending("Energy")).Decimals(2)).
+		WithPanel(rows(words{"Namespaces", "Energy, its idle part, GPU hours and cost of each namespace in the full hours of the month.", noRules}, full, []column{
+			{field: "cluster", title: "Cluster"},
+			{field: "namespace", title: "Namespace", link: toEnergy},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Idle", unit: "kwatth"},
+			{field: "Value #C", title: "GPU hours"},
+			{field: "Value #D", title: "Active GPU hours"},
+			{field: "Value #E", title: "Cost"},
+		}, energy, idle, hours, active, cost(energy)).SortBy(descending("Energy")).Decimals(2).Height(12))
+}
