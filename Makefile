@@ -79,10 +79,12 @@ RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vm
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
+HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
 
 # The environment variables in which tests find the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
+IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
@@ -275,6 +277,10 @@ generate: ## regenerate the generated files
 manifests: ## render the overlays into bin/manifests, as for a release
 	@tools/manifests $(KUSTOMIZE)
 
+.PHONY: chart
+chart: manifests ## assemble the Helm chart in bin/chart/gpuledger
+	@tools/chart $(KUSTOMIZE)
+
 .PHONY: format
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
@@ -300,9 +306,9 @@ generated:
 	@tools/unchanged go generate ./...
 
 .PHONY: rendered
-rendered: manifests
-	@echo "rendered: the overlays use valid flags and keep their guarantees"
-	@go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
+rendered: chart
+	@echo "rendered: the overlays use valid flags and keep their guarantees; the chart has the same objects"
+	@$(IN_HELM) go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
 
 .PHONY: binary
 binary:
