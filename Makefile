@@ -30,6 +30,9 @@ export CGO_CFLAGS
 # without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
+# The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
+# used, because that of the C library has newer symbols.
+
 # Tests are linked without debug information, which takes half of the linker's time.
 TESTS := -w $(LAZY)
 
@@ -119,7 +122,8 @@ needs:
 .PHONY: exporter
 exporter: needs
 	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; the first build takes a few minutes)"
-	@$(BUILD) -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
+	@floor=$$(tools/floor "bin/floor/$$(go env GOARCH)"); \
+		$(BUILD) -tags netgo -ldflags "-s -w '$(LAZY) $$floor' $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
 reconciler:
@@ -187,8 +191,8 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 # The parts of e2e. Each can be run alone.
 
 .PHONY: e2e-suites
-e2e-suites: build manifests
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+e2e-suites: build chart
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
 # It has its own cluster, because it waits a dozen times until namespaces are deleted.
@@ -315,7 +319,7 @@ binary:
 	@echo "binary: build the programs from the build context of the images"
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
 	@$(MAKE) --no-print-directory -C bin/context exporter reconciler archive >/dev/null
-	@echo "binary: gpuledger is bound lazily, needs only libc and contains no path of this machine"
+	@echo "binary: gpuledger is bound lazily, needs only libc from glibc 2.28 on and contains no path of this machine"
 	@cd bin/context && tools/check-binary bin/gpuledger
 	@echo "binary: gpuledger-reconciler and gpuledger-archive need no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler bin/context/bin/gpuledger-archive | grep NEEDED
