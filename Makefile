@@ -19,6 +19,7 @@ NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
 RUN      ?= 10m
+ARCHITECTURES ?= amd64 arm64
 
 # go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
 # disabled.
@@ -83,6 +84,8 @@ VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
+NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 # The environment variables in which tests find the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
@@ -254,6 +257,23 @@ soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a
 .PHONY: image-test
 image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
 	@test/e2e/image/run
+
+.PHONY: packages
+packages: needs ## build the archives, debs and rpms into bin/packages; needs the C compilers of amd64 and arm64
+	@rm -rf bin/packages && mkdir -p bin/packages
+	@nfpm=$$($(NFPM)); tools/packages "$(VERSION)" bin/packages "$$nfpm/nfpm" $(ARCHITECTURES)
+
+.PHONY: packages-test
+packages-test: ## install, upgrade and remove the packages in clean root trees; needs root, installs mmdebstrap, rpm, QEMU and a compiler
+	@nfpm=$$($(NFPM)); test/e2e/packages/run "$$nfpm/nfpm"
+
+.PHONY: release
+release: packages chart ## build the files of a release into bin/release
+	@helm=$$($(HELM)); sbom=$$($(SBOM)); tools/release "$(VERSION)" "$$helm/helm" "$$sbom/cyclonedx-gomod"
+
+.PHONY: release-check
+release-check: ## check the files in bin/release as a user would, and print their sizes
+	@helm=$$($(HELM)); tools/release-check bin/release "$$helm/helm"
 
 .PHONY: bench
 bench: exporter simnode ## measure the memory and the cost of the page and the tick; takes minutes
