@@ -39,6 +39,12 @@
 {{- $_ := set $container "volumeMounts" (append $container.volumeMounts (dict "name" "gpuledger-web" "mountPath" "/etc/gpuledger" "readOnly" true)) }}
 {{- $_ := set $container "args" (append $container.args "--web.config.file=/etc/gpuledger/web-config.yml") }}
 {{- end }}
+{{- if $v.nfd.enabled }}
+{{- $folder := "/etc/kubernetes/node-feature-discovery/features.d" }}
+{{- $_ := set $pod "volumes" (append $pod.volumes (dict "name" "gpuledger-features" "hostPath" (dict "path" $folder))) }}
+{{- $_ := set $container "volumeMounts" (append $container.volumeMounts (dict "name" "gpuledger-features" "mountPath" $folder)) }}
+{{- $_ := set $container "args" (append $container.args (printf "--nfd.features=%s" $folder)) }}
+{{- end }}
 {{- $_ := set $container "args" (concat $container.args $v.extraArgs) }}
 {{- end }}
 
