@@ -84,6 +84,8 @@ VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
+# Helm 3 gets security fixes until February 2027.
+HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
@@ -304,6 +306,10 @@ manifests: ## render the overlays into bin/manifests, as for a release
 .PHONY: chart
 chart: manifests ## assemble the Helm chart in bin/chart/gpuledger
 	@tools/chart $(KUSTOMIZE)
+
+.PHONY: chart-helm3
+chart-helm3: chart ## compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
+	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
 
 .PHONY: format
 format: ## format the Go files
