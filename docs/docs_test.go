@@ -53,7 +53,7 @@ const maxHeading = 80
 // decide, in pages about one subject, and in all other pages together, which state each fact
 // once. Reference pages are generated, so they are not counted.
 var (
-	limits    = map[string]int{"../README.md": 1200, "archive.md": 2000, "packages.md": 430, "opentelemetry.md": 270, others: 25700}
+	limits    = map[string]int{"../README.md": 1200, "archive.md": 2000, "packages.md": 400, "opentelemetry.md": 230, others: 25700}
 	reference = []string{"metrics.md", "flags.md", "tables.md"}
 )
 
