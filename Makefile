@@ -19,6 +19,7 @@ NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
 RUN      ?= 10m
+ARCHITECTURES ?= amd64 arm64
 
 # go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
 # disabled.
@@ -29,6 +30,9 @@ export CGO_CFLAGS
 # distributions' compilers bind everything at start by default; such a binary does not start
 # without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
+
+# The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
+# used, because that of the C library has newer symbols.
 
 # Tests are linked without debug information, which takes half of the linker's time.
 TESTS := -w $(LAZY)
@@ -79,10 +83,16 @@ RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vm
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
+HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
+# Helm 3 gets security fixes until February 2027.
+HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
+NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 # The environment variables in which tests find the servers.
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
+IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
@@ -117,7 +127,8 @@ needs:
 .PHONY: exporter
 exporter: needs
 	@echo "build: bin/gpuledger ($(VERSION))$(if $(wildcard bin/gpuledger),,; the first build takes a few minutes)"
-	@$(BUILD) -ldflags "-s -w $(LAZY) $(STAMP)" -o bin/ ./cmd/gpuledger
+	@floor=$$(tools/floor "bin/floor/$$(go env GOARCH)"); \
+		$(BUILD) -tags netgo -ldflags "-s -w '$(LAZY) $$floor' $(STAMP)" -o bin/ ./cmd/gpuledger
 
 .PHONY: reconciler
 reconciler:
@@ -186,8 +197,8 @@ e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
 # The parts of e2e. Each can be run alone.
 
 .PHONY: e2e-suites
-e2e-suites: build manifests
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+e2e-suites: build chart
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
 # It has its own cluster, because it waits a dozen times until namespaces are deleted.
@@ -258,6 +269,23 @@ soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a
 image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
 	@test/e2e/image/run
 
+.PHONY: packages
+packages: needs ## build the archives, debs and rpms into bin/packages; needs the C compilers of amd64 and arm64
+	@rm -rf bin/packages && mkdir -p bin/packages
+	@nfpm=$$($(NFPM)); tools/packages "$(VERSION)" bin/packages "$$nfpm/nfpm" $(ARCHITECTURES)
+
+.PHONY: packages-test
+packages-test: ## install, upgrade and remove the packages in clean root trees; needs root, installs mmdebstrap, rpm, QEMU and a compiler
+	@nfpm=$$($(NFPM)); test/e2e/packages/run "$$nfpm/nfpm"
+
+.PHONY: release
+release: packages chart ## build the files of a release into bin/release
+	@helm=$$($(HELM)); sbom=$$($(SBOM)); tools/release "$(VERSION)" "$$helm/helm" "$$sbom/cyclonedx-gomod"
+
+.PHONY: release-check
+release-check: ## check the files in bin/release as a user would, and print their sizes
+	@helm=$$($(HELM)); tools/release-check bin/release "$$helm/helm"
+
 .PHONY: bench
 bench: exporter simnode ## measure the memory and the cost of the page and the tick; takes minutes
 	@go run ./test/cost
@@ -284,6 +312,14 @@ generate: ## regenerate the generated files
 manifests: ## render the overlays into bin/manifests, as for a release
 	@tools/manifests $(KUSTOMIZE)
 
+.PHONY: chart
+chart: manifests ## assemble the Helm chart in bin/chart/gpuledger
+	@tools/chart $(KUSTOMIZE)
+
+.PHONY: chart-helm3
+chart-helm3: chart ## compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
+	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
+
 .PHONY: format
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
@@ -309,16 +345,16 @@ generated:
 	@tools/unchanged go generate ./...
 
 .PHONY: rendered
-rendered: manifests
-	@echo "rendered: the overlays use valid flags and keep their guarantees"
-	@go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
+rendered: chart
+	@echo "rendered: the overlays use valid flags and keep their guarantees; the chart has the same objects"
+	@$(IN_HELM) go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
 
 .PHONY: binary
 binary:
 	@echo "binary: build the programs from the build context of the images"
 	@rm -rf bin/context && mkdir -p bin/context && tools/image/context bin/context
 	@$(MAKE) --no-print-directory -C bin/context exporter reconciler archive >/dev/null
-	@echo "binary: gpuledger is bound lazily, needs only libc and contains no path of this machine"
+	@echo "binary: gpuledger is bound lazily, needs only libc from glibc 2.28 on and contains no path of this machine"
 	@cd bin/context && tools/check-binary bin/gpuledger
 	@echo "binary: gpuledger-reconciler and gpuledger-archive need no library"
 	@! readelf --dynamic --wide bin/context/bin/gpuledger-reconciler bin/context/bin/gpuledger-archive | grep NEEDED

@@ -22,8 +22,8 @@ func unitFlags(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(unit)) {
-		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=/usr/local/bin/gpuledger "); ok {
-			return strings.Fields(strings.ReplaceAll(command, "%H", "gpu-host-1"))
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=/usr/bin/gpuledger "); ok {
+			return strings.Fields(strings.NewReplacer("%H", "gpu-host-1", "$ARGS", "").Replace(command))
 		}
 	}
 	t.Fatal("the unit starts no exporter")

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
+	"github.com/gpuledger/gpuledger/internal/nfd"
 	"github.com/gpuledger/gpuledger/internal/owner"
 	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/sampler"
@@ -94,6 +95,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return node.Sampler.Run(ctx)
 	})
 	g.Go(func() error { return server.Run(ctx, handler) })
+	if cfg.Features != "" {
+		features := nfd.File{Directory: cfg.Features, Latest: node.Sampler.Latest, Log: log}
+		g.Go(func() error { return features.Run(ctx) })
+	}
 	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
 		log.Warn("driver not shut down", "err", stuck)

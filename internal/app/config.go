@@ -30,6 +30,7 @@ type Config struct {
 	PodsAPI       string
 	Resources     cli.Pattern
 	StatePath     string
+	Features      string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
 	Source        string
@@ -66,6 +67,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes")
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`directory` of the state file; should be cleared at every boot, such as a tmpfs")
+	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
 	c.registerSource(fs)
@@ -73,7 +75,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
-	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
@@ -127,6 +129,9 @@ func (c *Config) validate() error {
 	}
 	absolute("kubelet.pods-api-socket", c.PodsAPI)
 	absolute("state.path", c.StatePath)
+	if c.Features != "" {
+		absolute("nfd.features", c.Features)
+	}
 	if c.NVMLLibrary != "" {
 		absolute("nvml.library", c.NVMLLibrary)
 	}

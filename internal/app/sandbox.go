@@ -7,7 +7,7 @@ const dns = 53
 
 // SandboxRules returns the permissions of the exporter beyond reading files.
 func (c *Config) SandboxRules() sandbox.Rules {
-	rules := sandbox.Rules{State: c.StatePath, Devices: "/dev"}
+	rules := sandbox.Rules{State: c.StatePath, Features: c.Features, Devices: "/dev"}
 	if port := c.DCGM.address.Port(); port != 0 {
 		rules.Ports = []uint16{port, dns}
 	}

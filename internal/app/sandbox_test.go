@@ -19,6 +19,7 @@ func TestSandboxRules(t *testing.T) {
 	}{
 		{"default", nil, sandbox.Rules{State: "/run/gpuledger", Devices: "/dev"}},
 		{"state folder", []string{"--state.path=/srv/books"}, sandbox.Rules{State: "/srv/books", Devices: "/dev"}},
+		{"features", []string{"--nfd.features=/etc/nfd"}, sandbox.Rules{State: "/run/gpuledger", Features: "/etc/nfd", Devices: "/dev"}},
 		{"socket", []string{"--dcgm.address=/run/nvidia/dcgm.sock"}, sandbox.Rules{State: "/run/gpuledger", Devices: "/dev"}},
 		{"port", []string{"--dcgm.address=dcgm.svc:5556"}, sandbox.Rules{State: "/run/gpuledger", Devices: "/dev", Ports: []uint16{5556, 53}}},
 	}

@@ -7,7 +7,9 @@
 // them requires no Go. Because they are generated from Go types, they cannot contain a field
 // that Kubernetes does not have.
 //
-// The package also generates Kubernetes objects from the rules and dashboards in dashboards/.
+// The package also generates Kubernetes objects from the rules and dashboards in dashboards/, and
+// the schema of the Helm chart's values. The chart has no objects of its own: tools/chart copies the
+// rendered overlays into it.
 package deploy
 
-//go:generate go run ./gen ../../manifests ../../dashboards/rules
+//go:generate go run ./gen ../../manifests ../../dashboards/rules ../../charts/gpuledger

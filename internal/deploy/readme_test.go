@@ -30,31 +30,36 @@ func TestOverlaysNamed(t *testing.T) {
 	}
 }
 
-// TestReadme checks that docs/install.md contains the README's commands for a cluster, except
-// commands with an overlay or a pod name to fill in. The tests of test/e2e/deploy run the commands
-// of docs/install.md.
+// TestReadme checks that a page that describes the installation contains each command in the
+// README's table, so that the tests that run the pages' commands run these too. None needs a clone.
 func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	check(t, err)
-	guide, err := os.ReadFile("../../docs/install.md")
-	check(t, err)
-	_, section, ok := strings.Cut(string(readme), "\n## Install on Kubernetes\n")
+	var pages strings.Builder
+	for _, name := range []string{"README.md", "charts/gpuledger/README.md", "docs/packages.md"} {
+		text, err := os.ReadFile("../../" + name)
+		check(t, err)
+		pages.Write(text)
+	}
+	_, table, ok := strings.Cut(pages.String(), "\n| cluster or machine | command |\n")
 	if !ok {
-		t.Fatal("the README has no section about Kubernetes")
+		t.Fatal("the README has no table of commands")
 	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	known := regexp.MustCompile(`\$\{(\w+):\?\}`).ReplaceAllString(string(guide), "$$$1")
+	table, guides, _ := strings.Cut(table, "\n\n")
 	commands := 0
-	for _, command := range regexp.MustCompile(`(?m)^\$ .*`).FindAllString(section, -1) {
-		if strings.Contains(command, "$O") || strings.Contains(command, "POD") && strings.Contains(command, "--raw") {
-			continue
-		}
+	for _, match := range regexp.MustCompile("`((?:helm|kubectl|sudo|tar) [^`]+)`").FindAllStringSubmatch(table, -1) {
 		commands++
-		if !strings.Contains(known, command+"\n") {
-			t.Errorf("docs/install.md has no such command: %s", command)
+		if strings.Contains(match[1], " -k ") || strings.Contains(match[1], "make ") {
+			t.Errorf("needs git or a clone: %s", match[1])
+		}
+		if !strings.HasPrefix(match[1], "kubectl") && !strings.Contains(guides, "$ "+match[1]+"\n") {
+			t.Errorf("no guide has this command: %s", match[1])
 		}
 	}
-	if commands < 3 {
-		t.Errorf("%d commands found, want at least 3", commands)
+	if commands != 5 {
+		t.Errorf("%d commands found, want 5", commands)
+	}
+	for _, match := range regexp.MustCompile("releases/download/v[0-9.]+/([a-z-]+)[.]yaml").FindAllStringSubmatch(table, -1) {
+		if _, err := os.Stat(manifests + "overlays/" + match[1]); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -266,7 +266,7 @@ func TestPartOf(t *testing.T) {
 // TestOneVersion checks that manifests and documentation name the same version everywhere. A
 // release with another version is rejected.
 func TestOneVersion(t *testing.T) {
-	version := regexp.MustCompile(`gpuledger(?:-reconciler|-archive)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)`)
+	version := regexp.MustCompile(`gpuledger(?:-reconciler|-archive)?:(v[\w.-]+)|\?ref=(v[\w.-]+)|\bV=(v[\w.-]+)|refs/tags/(v[\w.-]+\w)|releases/download/(v[\w.-]+)`)
 	var names []string
 	for _, folder := range []string{"../../manifests", rendering, "../../docs"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

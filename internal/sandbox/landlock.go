@@ -71,8 +71,10 @@ func open(r Rules, abi int) (int, error) {
 func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	_ = os.MkdirAll(r.State, 0o755) // if it fails, the stage state reports the reason
 	const inState = writeFile | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
-	if err := allow(ruleset, r.State, inState&d.Access_fs); err != nil {
-		return err
+	for _, directory := range []string{r.State, r.Features} {
+		if err := allow(ruleset, directory, inState&d.Access_fs); err != nil {
+			return err
+		}
 	}
 	if err := allow(ruleset, r.Devices, (writeFile|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)&d.Access_fs); err != nil {
 		return err

@@ -28,6 +28,9 @@ type Rules struct {
 	// State is the directory in which the program writes files. It is created if it is missing,
 	// because a rule needs an existing directory. If empty, nothing can be written.
 	State string
+	// Features is another directory in which the program writes files. It is not created. Empty
+	// allows none.
+	Features string
 	// Devices is the directory of device files that the program opens for writing and controls,
 	// including files that appear later.
 	Devices string

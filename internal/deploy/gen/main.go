@@ -1,5 +1,6 @@
-// Gen writes the files in manifests/ that contain the exporter's container or the rules. For the
-// rules it writes objects of the Prometheus operator.
+// Gen writes the files in manifests/ that contain the exporter's container or the rules, and the
+// schema and the table of values of the Helm chart. For the rules it writes objects of the
+// Prometheus operator.
 package main
 
 import (
@@ -16,12 +17,12 @@ import (
 const header = "# Written by go generate ./internal/deploy. Do not edit.\n"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gen <folder of manifests> <folder of rules>")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: gen <folder of manifests> <folder of rules> <folder of the chart>")
 		os.Exit(2)
 	}
 	manifests, folder := os.Args[1], os.Args[2]
-	if err := errors.Join(write(manifests), rules(filepath.Join(manifests, "components/rules"), folder)); err != nil {
+	if err := errors.Join(write(manifests), rules(filepath.Join(manifests, "components/rules"), folder), chart(os.Args[3])); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
@@ -82,6 +83,36 @@ func rules(component, folder string) error {
 		return err
 	}
 	return save(filepath.Join(component, "kustomization.yaml"), text)
+}
+
+// tableMark is the line of the chart's README that the table of values follows.
+const tableMark = "<!-- The rest is written by go generate ./internal/deploy from values.yaml. -->\n"
+
+// chart writes the schema of the chart's values, and their table at the end of the README.
+func chart(folder string) error {
+	text, err := os.ReadFile(filepath.Join(folder, "values.yaml"))
+	if err != nil {
+		return err
+	}
+	values, err := deploy.Values(text)
+	if err != nil {
+		return fmt.Errorf("values.yaml: %w", err)
+	}
+	schema, err := deploy.Schema(values)
+	if err != nil {
+		return err
+	}
+	readme := filepath.Join(folder, "README.md")
+	if text, err = os.ReadFile(readme); err != nil {
+		return err
+	}
+	before, _, ok := strings.Cut(string(text), tableMark)
+	if !ok {
+		return fmt.Errorf("%s: line missing: %s", readme, tableMark)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(folder, "values.schema.json"), schema, 0o644),
+		os.WriteFile(readme, []byte(before+tableMark+"\n"+deploy.ValuesTable(values)), 0o644))
 }
 
 func save(file string, text []byte) error {

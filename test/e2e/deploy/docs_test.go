@@ -29,17 +29,19 @@ func documented(t *testing.T, section, folder string) []string {
 	check(t, err)
 	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "${M:?}/", tree+"/", "?ref=${V:?}", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
 
-	var commands []string
-	for i, block := range strings.Split(text, "```console\n") {
-		if i == 0 {
-			continue
-		}
+	return commands(here.Replace(text))
+}
+
+// commands returns the commands in the console blocks of a text.
+func commands(text string) []string {
+	var found []string
+	for _, block := range strings.Split(text, "```console\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		for _, text := range strings.Split("\n"+block, "\n$ ")[1:] {
-			commands = append(commands, here.Replace(command(text)))
+			found = append(found, command(text))
 		}
 	}
-	return commands
+	return found
 }
 
 // command returns the first command of a text without its output: one line, and its here-document

@@ -31,10 +31,11 @@ func try(t *testing.T, stdin string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment returns the environment of a command. Its PATH finds the kubectl that
-// tools/servers built, and kubectl uses the cluster of the tests.
+// environment returns the environment of a command. Its PATH finds the kubectl and the helm that
+// tools/servers built, which use the cluster of the tests.
 func environment() []string {
-	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home, "PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv("PATH"))
+	return append(os.Environ(), "KUBECONFIG="+world.kubeconfig, "HOME="+world.home,
+		"PATH="+os.Getenv(kubectlEnv)+":"+os.Getenv(helmEnv)+":"+os.Getenv("PATH"))
 }
 
 // kubectl runs kubectl, fails the test if kubectl fails, and returns its standard output.

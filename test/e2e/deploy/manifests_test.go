@@ -133,7 +133,7 @@ func TestComponents(t *testing.T) {
 	}
 	// Bases of the components that do not support the GPU Operator's overlay.
 	resources := map[string]string{
-		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
+		"exporter": "manifests/base/reconciler", "web-config": "manifests/overlays/aks", "nfd": "manifests/overlays/aks", "gpu-nodes": "manifests/overlays/aks",
 		"runtime-class": "manifests/overlays/standalone", "k0s": "manifests/overlays/standalone",
 		"sidecar": "test/e2e/deploy/testdata/installers/static",
 	}

@@ -1,0 +1,193 @@
+{{/* Changes an object in place. Arguments: root, object. */}}
+{{- define "gpuledger.change" -}}
+{{- $namespace := include "gpuledger.namespace" .root }}
+{{- $metadata := .object.metadata }}
+{{- if eq (default "" $metadata.namespace) "gpuledger" }}{{ $_ := set $metadata "namespace" $namespace }}{{ end }}
+{{- $_ := set $metadata "labels" (merge (include "gpuledger.labels" .root | fromYaml) $metadata.labels) }}
+{{- range .object.subjects }}{{ if eq .namespace "gpuledger" }}{{ $_ := set . "namespace" $namespace }}{{ end }}{{ end }}
+{{- $change := printf "gpuledger.change.%s" .object.kind }}
+{{- if hasSuffix "AdmissionPolicy" $change }}{{ $change = "gpuledger.change.Policy" }}{{ end }}
+{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" }}
+{{- if has (trimPrefix "gpuledger.change." $change) $kinds }}{{ include $change . }}{{ end }}
+{{- end }}
+
+{{/* The exporter's own DaemonSet. */}}
+{{- define "gpuledger.change.DaemonSet" -}}
+{{- $v := .root.Values }}
+{{- $template := .object.spec.template }}
+{{- $pod := $template.spec }}
+{{- $container := first $pod.containers }}
+{{- if $v.updateStrategy }}{{ $_ := set .object.spec "updateStrategy" $v.updateStrategy }}{{ end }}
+{{- with $v.podLabels }}{{ $_ := set $template.metadata "labels" (merge $template.metadata.labels .) }}{{ end }}
+{{- $annotations := dict }}
+{{- if $v.scrapeAnnotations.enabled }}
+{{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" "9840" "prometheus.io/path" "/metrics" }}
+{{- end }}
+{{- $_ := set $template.metadata "annotations" (merge (deepCopy $v.podAnnotations) $annotations $template.metadata.annotations) }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" $container "image" $v.image "values" $v) }}
+{{- if $v.runtimeClassName }}{{ $_ := set $pod "runtimeClassName" $v.runtimeClassName }}{{ end }}
+{{- range $pod.volumes }}
+{{- if .hostPath }}{{ $_ := set .hostPath "path" (regexReplaceAll "^/var/lib/kubelet/" .hostPath.path (printf "%s/" (trimSuffix "/" $v.kubeletPath))) }}{{ end }}
+{{- end }}
+{{- range $v.extraHostVolumes }}
+{{- $_ := set $pod "volumes" (append $pod.volumes (dict "name" .name "hostPath" (dict "path" .hostPath))) }}
+{{- end }}
+{{- $_ := set $container "env" (concat $container.env $v.extraEnv) }}
+{{- $_ := set $container "volumeMounts" (concat $container.volumeMounts $v.extraVolumeMounts) }}
+{{- with $v.web.existingSecret }}
+{{- $_ := set $pod "volumes" (append $pod.volumes (dict "name" "gpuledger-web" "secret" (dict "optional" true "secretName" .))) }}
+{{- $_ := set $container "volumeMounts" (append $container.volumeMounts (dict "name" "gpuledger-web" "mountPath" "/etc/gpuledger" "readOnly" true)) }}
+{{- $_ := set $container "args" (append $container.args "--web.config.file=/etc/gpuledger/web-config.yml") }}
+{{- end }}
+{{- if $v.nfd.enabled }}
+{{- $folder := "/etc/kubernetes/node-feature-discovery/features.d" }}
+{{- $_ := set $pod "volumes" (append $pod.volumes (dict "name" "gpuledger-features" "hostPath" (dict "path" $folder))) }}
+{{- $_ := set $container "volumeMounts" (append $container.volumeMounts (dict "name" "gpuledger-features" "mountPath" $folder)) }}
+{{- $_ := set $container "args" (append $container.args (printf "--nfd.features=%s" $folder)) }}
+{{- end }}
+{{- $_ := set $container "args" (concat $container.args $v.extraArgs) }}
+{{- end }}
+
+{{/* Settings that all pods share. Arguments: root, pod, container, image, and values with the settings. */}}
+{{- define "gpuledger.change.pod" -}}
+{{- $_ := set .container "image" (include "gpuledger.image" (dict "root" .root "image" .image)) }}
+{{- with .root.Values.image.pullPolicy }}{{ $_ := set $.container "imagePullPolicy" . }}{{ end }}
+{{- with .root.Values.imagePullSecrets }}{{ $_ := set $.pod "imagePullSecrets" . }}{{ end }}
+{{- with .values.resources }}{{ $_ := set $.container "resources" . }}{{ end }}
+{{- with .values.nodeSelector }}{{ $_ := set $.pod "nodeSelector" (merge $.pod.nodeSelector .) }}{{ end }}
+{{- with .values.affinity }}{{ $_ := set $.pod "affinity" . }}{{ end }}
+{{- with .values.tolerations }}{{ $_ := set $.pod "tolerations" . }}{{ end }}
+{{- with .values.priorityClassName }}{{ $_ := set $.pod "priorityClassName" . }}{{ end }}
+{{- end }}
+
+{{/* The reconciler and the archive. */}}
+{{- define "gpuledger.change.Deployment" -}}
+{{- $pod := .object.spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- if eq .object.metadata.name "gpuledger-archive" }}
+{{- include "gpuledger.change.archive" (dict "root" .root "object" .object "pod" $pod "container" $container) }}
+{{- else }}
+{{- include "gpuledger.change.reconciler" (dict "root" .root "object" .object "pod" $pod "container" $container) }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.reconciler" -}}
+{{- $v := .root.Values.reconciler }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" .pod "container" .container "image" $v.image "values" $v) }}
+{{- $_ := set .object.spec "replicas" $v.replicas }}
+{{- $env := .container.env }}
+{{- range $env }}{{ if eq .name "EXPORTERS" }}{{ $_ := set . "value" (include "gpuledger.exporters" $.root) }}{{ end }}{{ end }}
+{{- $args := list }}
+{{- range .container.args }}
+{{- $args = append $args (and (eq . "--dry-run=true") $v.labels.enabled | ternary "--dry-run=false" .) }}
+{{- end }}
+{{- if eq $v.labels.scheme "gpuid" }}{{ $args = append $args "--label-scheme=gpuid" }}{{ end }}
+{{- $archive := .root.Values.archive }}
+{{- if and $archive.enabled $archive.events.enabled }}
+{{- $url := printf "http://gpuledger-archive.%s:9841" (include "gpuledger.namespace" .root) }}
+{{- $env = concat (list (dict "name" "EVENTS_URL" "value" $url) (dict "name" "EVENTS_CLUSTER" "value" $archive.events.cluster)) $env }}
+{{- $args = concat $args (list "--events.url=$(EVENTS_URL)" "--events.cluster=$(EVENTS_CLUSTER)") }}
+{{- end }}
+{{- $_ := set .container "env" $env }}
+{{- $_ := set .container "args" (concat $args $v.extraArgs) }}
+{{- end }}
+
+{{- define "gpuledger.change.archive" -}}
+{{- $v := .root.Values.archive }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" .pod "container" .container "image" $v.image "values" $v) }}
+{{- $metadata := .object.spec.template.metadata }}
+{{- $_ := set $metadata "annotations" (dict "checksum/config" (include "gpuledger.archiveConfig" .root | sha256sum)) }}
+{{- range .container.env }}{{ with dig "valueFrom" "secretKeyRef" nil . }}{{ $_ := set . "name" $v.existingSecret }}{{ end }}{{ end }}
+{{- range .pod.volumes }}{{ with .secret }}{{ $_ := set . "secretName" $v.existingSecret }}{{ end }}{{ end }}
+{{- $args := .container.args }}
+{{- if $v.events.enabled }}{{ $args = append $args "--events.receive" }}{{ end }}
+{{- $_ := set .container "args" (concat $args $v.extraArgs) }}
+{{- end }}
+
+{{/* The environment of the archive. */}}
+{{- define "gpuledger.archiveConfig" -}}
+{{- $v := .Values.archive }}
+{{- dict "STORE_URL" $v.store.url "STORE_TYPE" $v.store.type "STORE_HTTP_CONFIG" $v.store.httpConfigFile "CLUSTER" $v.cluster "POSTGRES_URL" $v.postgresUrl | toYaml }}
+{{- end }}
+
+{{/* The archive's environment, the policy's parameters, and the dashboards. */}}
+{{- define "gpuledger.change.ConfigMap" -}}
+{{- $v := .root.Values }}
+{{- $metadata := .object.metadata }}
+{{- if eq $metadata.name "gpuledger-archive" }}
+{{- $_ := set .object "data" (include "gpuledger.archiveConfig" .root | fromYaml) }}
+{{- else if eq $metadata.name "gpuledger-sidecar" }}
+{{- $data := dict "image" (include "gpuledger.image" (dict "root" .root "image" $v.image)) }}
+{{- with $v.sidecar.nodes }}{{ $_ := set $data "nodes" . }}{{ end }}
+{{- with $v.sidecar.selinuxType }}{{ $_ := set $data "selinuxType" . }}{{ end }}
+{{- with $v.extraArgs }}{{ $_ := set $data "arguments" (join "\n" .) }}{{ end }}
+{{- with $v.web.existingSecret }}{{ $_ := set $data "webSecret" . }}{{ end }}
+{{- $secrets := list }}
+{{- range $v.imagePullSecrets }}{{ $secrets = append $secrets .name }}{{ end }}
+{{- with $secrets }}{{ $_ := set $data "pullSecrets" (join ", " .) }}{{ end }}
+{{- $_ := set .object "data" $data }}
+{{- else }}
+{{- with $v.dashboards.namespace }}{{ $_ := set $metadata "namespace" . }}{{ end }}
+{{- $_ := set $metadata "labels" (merge (deepCopy $v.dashboards.labels) (omit $metadata.labels "grafana_dashboard")) }}
+{{- $_ := set $metadata "annotations" $v.dashboards.annotations }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.NetworkPolicy" -}}
+{{- range .object.spec.ingress }}{{ range .from }}{{ with .namespaceSelector }}
+{{- $_ := set . "matchLabels" (dict "kubernetes.io/metadata.name" $.root.Values.networkPolicy.prometheusNamespace) }}
+{{- end }}{{ end }}{{ end }}
+{{- end }}
+
+{{- define "gpuledger.change.PodMonitor" -}}
+{{- $v := .root.Values.podMonitor }}
+{{- $_ := set .object "apiVersion" $v.apiVersion }}
+{{- $_ := set .object.metadata "labels" (merge .object.metadata.labels $v.additionalLabels) }}
+{{- $exporters := include "gpuledger.exporters" .root }}
+{{- if .object.spec.namespaceSelector }}
+{{- $_ := set .object.spec.namespaceSelector "matchNames" (list (splitList "/" $exporters | first)) }}
+{{- end }}
+{{- range .object.spec.podMetricsEndpoints }}
+{{- $_ := set . "honorLabels" $v.honorLabels }}
+{{- if ne (default "" .path) "/metrics/record" }}{{ $_ := set . "interval" $v.interval }}{{ end }}
+{{- if eq .port "gpuledger" }}
+{{- if ne $v.scheme "http" }}{{ $_ := set . "scheme" $v.scheme }}{{ end }}
+{{- if $v.tlsConfig }}{{ $_ := set . "tlsConfig" $v.tlsConfig }}{{ end }}
+{{- end }}
+{{- range .relabelings }}{{ if eq (default "" .action) "keep" }}{{ $_ := set . "regex" $exporters }}{{ end }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.PrometheusRule" -}}
+{{- $v := .root.Values.prometheusRule }}
+{{- $_ := set .object.metadata "labels" (merge .object.metadata.labels $v.additionalLabels) }}
+{{- range .object.spec.groups }}
+{{- $rules := list }}
+{{- range .rules }}
+{{- if not (get $v.disabled (default "" .alert)) }}{{ $rules = append $rules . }}{{ end }}
+{{- end }}
+{{- $_ := set . "rules" $rules }}
+{{- end }}
+{{- end }}
+
+{{/* The policy that adds the sidecar, and the policy that limits the reconciler. */}}
+{{- define "gpuledger.change.Policy" -}}
+{{- $v := .root.Values }}
+{{- if eq .object.kind "MutatingAdmissionPolicy" }}
+{{- $_ := set .object "apiVersion" (include "gpuledger.policyVersion" .root) }}
+{{- $selector := first .object.spec.matchConstraints.namespaceSelector.matchExpressions }}
+{{- $_ := set $selector "values" (list $v.devicePlugin.namespace) }}
+{{- else }}
+{{- $condition := first .object.spec.matchConditions }}
+{{- $_ := set $condition "expression" ($condition.expression | replace "serviceaccount:gpuledger:" (printf "serviceaccount:%s:" (include "gpuledger.namespace" .root))) }}
+{{- if eq $v.reconciler.labels.scheme "gpuid" }}
+{{- $prefixes := first .object.spec.variables }}
+{{- $_ := set $prefixes "expression" "['gpuledger.io/', 'gpuid.github.com/']" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.MutatingAdmissionPolicyBinding" -}}
+{{- $_ := set .object "apiVersion" (include "gpuledger.policyVersion" .root) }}
+{{- $_ := set .object.spec.paramRef "namespace" (include "gpuledger.namespace" .root) }}
+{{- end }}

@@ -1,0 +1,39 @@
+{{/* The YAML documents of the selected overlay and components. */}}
+{{- define "gpuledger.documents" -}}
+{{- $overlay := .Values.platform | default "standalone" }}
+{{- if eq .Values.exporter.mode "sidecar" }}
+{{- if .Values.platform }}{{ fail (printf "exporter.mode=sidecar works without platform, but platform is %s" .Values.platform) }}{{ end }}
+{{- $overlay = "operator" }}
+{{- else if eq $overlay "gpu-operator" }}
+{{- $overlay = "operator-standalone" }}
+{{- end }}
+{{- $files := list (printf "overlays/%s.yaml" $overlay) }}
+{{- if and .Values.reconciler.enabled .Values.reconciler.labels.enabled }}{{ $files = append $files "components/labels.yaml" }}{{ end }}
+{{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
+{{- if and .Values.archive.enabled .Values.archive.events.enabled }}{{ $files = append $files "components/events.yaml" }}{{ end }}
+{{- if .Values.podMonitor.enabled }}{{ $files = append $files "components/podmonitor.yaml" }}{{ end }}
+{{- if .Values.clusterPodMonitoring.enabled }}{{ $files = append $files "components/clusterpodmonitoring.yaml" }}{{ end }}
+{{- if .Values.networkPolicy.enabled }}{{ $files = append $files "components/isolation.yaml" }}{{ end }}
+{{- if .Values.prometheusRule.enabled }}{{ $files = append $files "components/rules.yaml" }}{{ end }}
+{{- if .Values.dashboards.enabled }}{{ $files = append $files "components/dashboards.yaml" }}{{ end }}
+{{- $documents := list }}
+{{- range $files }}
+{{- $text := $.Files.Get (printf "files/%s" .) }}
+{{- if not $text }}{{ fail (printf "the chart lacks files/%s: install a released chart, or run make chart" .) }}{{ end }}
+{{- $documents = append $documents (trim $text) }}
+{{- end }}
+{{- join "\n---\n" $documents }}
+{{- end }}
+
+{{/* Not empty if the values select an object. Arguments: root, object. */}}
+{{- define "gpuledger.selected" -}}
+{{- $v := .root.Values }}
+{{- $component := dig "spec" "selector" "matchLabels" "app.kubernetes.io/component" (dig "spec" "podSelector" "matchLabels" "app.kubernetes.io/component" "" .object) .object }}
+{{- $reconciler := or (eq $component "reconciler") (hasPrefix "gpuledger-reconciler" .object.metadata.name) }}
+{{- $archive := or (eq $component "archive") (hasPrefix "gpuledger-archive" .object.metadata.name) }}
+{{- $exporter := and (eq .object.kind "NetworkPolicy") (eq $component "exporter") }}
+{{- if and (ne .object.kind "Namespace")
+  (or $v.reconciler.enabled (not $reconciler))
+  (or $v.archive.enabled (not $archive))
+  (or (eq $v.exporter.mode "daemonset") (not $exporter)) }}yes{{ end }}
+{{- end }}

@@ -1,0 +1,36 @@
+{{/* The namespace of the objects. */}}
+{{- define "gpuledger.namespace" -}}
+{{ .Values.namespaceOverride | default .Release.Namespace }}
+{{- end }}
+
+{{/* The DaemonSet whose pods contain the exporters, as namespace/name. */}}
+{{- define "gpuledger.exporters" -}}
+{{- if eq .Values.exporter.mode "sidecar" -}}
+{{ .Values.devicePlugin.namespace }}/{{ .Values.devicePlugin.daemonSet }}
+{{- else -}}
+{{ include "gpuledger.namespace" . }}/gpuledger
+{{- end }}
+{{- end }}
+
+{{/* An image of the values. Arguments: root, and image with repository, tag and digest. */}}
+{{- define "gpuledger.image" -}}
+{{ .image.repository }}
+{{- if .image.digest -}}@{{ .image.digest }}{{- else -}}:{{ .image.tag | default .root.Chart.AppVersion }}{{- end }}
+{{- end }}
+
+{{/* Helm's own labels. */}}
+{{- define "gpuledger.labels" -}}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The API version of the admission policy. */}}
+{{- define "gpuledger.policyVersion" -}}
+{{- if or (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
+admissionregistration.k8s.io/v1
+{{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
+admissionregistration.k8s.io/v1beta1
+{{- else -}}
+{{- fail (printf "exporter.mode=sidecar needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use exporter.mode=daemonset." .Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- end }}

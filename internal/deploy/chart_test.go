@@ -1,0 +1,254 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/deploy"
+)
+
+const (
+	chartSource = "../../charts/gpuledger/"
+	// chart is the output folder of make chart.
+	chart = "../../bin/chart/gpuledger"
+	// helmEnv is the variable with the folder of the helm that tools/servers built.
+	helmEnv = "GPULEDGER_E2E_HELM"
+)
+
+// helm runs helm and returns its standard output. An error contains its standard error.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	folder := os.Getenv(helmEnv)
+	if folder == "" {
+		t.Fatalf("%s is not set: run the tests with make rendered", helmEnv)
+	}
+	var stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), filepath.Join(folder, "helm"), args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return string(out), err
+}
+
+// template renders the chart in the namespace gpuledger.
+func template(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests"}, args...)...)
+}
+
+// valuesOf returns the option with a file of values in charts/gpuledger/ci.
+func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + name + "-values.yaml" }
+
+// TestChart checks that the chart renders the objects of the overlays and of the kustomizations in
+// charts/gpuledger/ci, from the values beside them.
+func TestChart(t *testing.T) {
+	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
+	check(t, err)
+	if len(names) < 13 {
+		t.Fatalf("%d files of values, want at least 13", len(names))
+	}
+	for _, file := range names {
+		name := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			overlay, err := os.ReadFile("../../bin/chart/ci/" + name + ".yaml")
+			if os.IsNotExist(err) {
+				overlay, err = os.ReadFile(rendering + name + ".yaml")
+			}
+			check(t, err)
+			rendered, err := template(t, valuesOf(name))
+			check(t, err)
+			if diff := cmp.Diff(objects(t, string(overlay)), objects(t, rendered)); diff != "" {
+				t.Errorf("objects (-overlay +chart):\n%s", diff)
+			}
+		})
+	}
+}
+
+var hashOfArchive = regexp.MustCompile(`(gpuledger-archive)-[0-9a-z]{10}\b`)
+
+// objects returns the objects of a text by kind, namespace and name, without the differences that
+// the chart must have: Helm creates the namespace, objects have Helm's labels, and the archive's
+// pods have an annotation in place of the hash in the name of their ConfigMap.
+func objects(t *testing.T, text string) map[string]any {
+	t.Helper()
+	all := make(map[string]any)
+	for document := range strings.SplitSeq("\n"+hashOfArchive.ReplaceAllString(text, "$1"), "\n---\n") {
+		var object map[string]any
+		check(t, yaml.Unmarshal([]byte(document), &object))
+		if len(object) == 0 || object["kind"] == "Namespace" {
+			continue
+		}
+		labels, _ := at(object, "metadata", "labels").(map[string]any)
+		delete(labels, "helm.sh/chart")
+		delete(labels, "app.kubernetes.io/managed-by")
+		if pod, _ := at(object, "spec", "template", "metadata").(map[string]any); object["kind"] == "Deployment" {
+			delete(pod, "annotations")
+		}
+		key := fmt.Sprint(object["kind"], at(object, "metadata", "namespace"), at(object, "metadata", "name"))
+		if all[key] != nil {
+			t.Errorf("%s is there twice", key)
+		}
+		all[key] = object
+	}
+	return all
+}
+
+// TestChartLint checks the chart with helm's own rules.
+func TestChartLint(t *testing.T) {
+	if out, err := helm(t, "lint", "--strict", chart); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestChartValues checks that every value has an effect on the objects, and that an unknown key
+// beside it is an error.
+func TestChartValues(t *testing.T) {
+	text, err := os.ReadFile(chartSource + "values.yaml")
+	check(t, err)
+	values, err := deploy.Values(text)
+	check(t, err)
+	sections, before := make(map[string]bool), make(map[string]string)
+	for _, v := range values {
+		if v.Default == nil {
+			continue
+		}
+		sections[strings.Join(v.Path[:len(v.Path)-1], ".")] = true
+		set := "--set-json=" + v.Name() + "=" + another(t, &v)
+		args := []string{valuesOf("everything")}
+		switch v.Path[0] {
+		case "devicePlugin", "exporter", "sidecar":
+			args = []string{valuesOf("sidecar-everything")}
+		case "dashboards", "prometheusRule":
+		default: // helm is faster without the largest objects
+			args = append(args, "--set=dashboards.enabled=false,prometheusRule.enabled=false")
+		}
+		base := strings.Join(args, " ")
+		if before[base] == "" {
+			before[base], err = template(t, args...)
+			check(t, err)
+		}
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			after, err := template(t, append(args, set)...)
+			check(t, err)
+			if after == before[base] {
+				t.Error("no effect")
+			}
+		})
+	}
+	for section := range sections {
+		set := "--set=" + strings.TrimPrefix(section+".unknownKey=1", ".")
+		if _, err := template(t, set); err == nil || !strings.Contains(err.Error(), "unknownKey") {
+			t.Errorf("%s: %v, want an error that names the key", set, err)
+		}
+	}
+}
+
+// special are new values of settings that do not accept any value.
+var special = map[string]string{
+	"exporter.mode":             `"daemonset"`, // beside the values of a sidecar
+	"reconciler.labels.scheme":  `"gpuledger"`, // the values have gpuid
+	"reconciler.enabled":        "false",
+	"podMonitor.honorLabels":    "false",
+	"scrapeAnnotations.enabled": "true",
+	"extraHostVolumes":          `[{"name": "another", "hostPath": "/another"}]`,
+	"imagePullSecrets":          `[{"name": "another"}]`,
+	"prometheusRule.disabled":   `{"GPULedgerExporterMissing": true}`,
+	"podMonitor.tlsConfig":      `{"serverName": "another"}`,
+}
+
+// another returns a value that differs from the default and from those in charts/gpuledger/ci.
+func another(t *testing.T, v *deploy.Value) string {
+	t.Helper()
+	if text := special[v.Name()]; text != "" {
+		return text
+	}
+	var value any
+	switch d := v.Default.(type) {
+	case string:
+		value = "another"
+		if v.Choices != nil {
+			value = v.Choices[len(v.Choices)-1]
+		}
+	case bool:
+		value = false // what is off by default is on in the values
+	case float64:
+		value = d + 1
+	case []any:
+		value = []any{"another"}
+	case map[string]any:
+		value = map[string]any{"another": "x"}
+	}
+	text, err := json.Marshal(value)
+	check(t, err)
+	return string(text)
+}
+
+// TestChartNamespace checks that in another namespace no object is in the namespace gpuledger or
+// refers to it.
+func TestChartNamespace(t *testing.T) {
+	for _, base := range []string{"everything", "sidecar-everything"} {
+		text, err := template(t, valuesOf(base), "--set=dashboards.enabled=false", "--set=prometheusRule.enabled=false", "--set=namespaceOverride=elsewhere")
+		check(t, err)
+		for line := range strings.Lines(text) {
+			for _, part := range []string{"namespace: gpuledger", "serviceaccount:gpuledger:", "gpuledger/gpuledger", "gpuledger-archive.gpuledger", "- gpuledger\n"} {
+				if strings.Contains(line, part) && !strings.Contains(line, "image: ") {
+					t.Errorf("%s: %s", base, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+}
+
+// TestChartKubernetes checks which clusters and values the chart rejects, with a reason.
+func TestChartKubernetes(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string // a part of the error, or empty
+	}{
+		{[]string{"--kube-version=1.30.0"}, ""},
+		{[]string{"--kube-version=1.29.9"}, "1.30"},
+		{[]string{"--kube-version=1.36.2", valuesOf("operator")}, ""},
+		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, "exporter.mode=daemonset"},
+		{[]string{"--kube-version=1.35.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", valuesOf("operator")}, ""},
+		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke"},
+	}
+	for _, tt := range tests {
+		_, err := template(t, tt.args...)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v, want the error %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestChartVersion checks that the chart and its README have the version of the manifests.
+func TestChartVersion(t *testing.T) {
+	text, err := os.ReadFile(chartSource + "Chart.yaml")
+	check(t, err)
+	var got struct{ Version, AppVersion string }
+	check(t, yaml.Unmarshal(text, &got))
+	if ":"+got.AppVersion != deploy.Tag || "v"+got.Version != got.AppVersion {
+		t.Errorf("the chart has the version %s of %s, want %s", got.Version, got.AppVersion, deploy.Tag)
+	}
+	readme, err := os.ReadFile(chartSource + "README.md")
+	check(t, err)
+	if n := bytes.Count(readme, []byte("--version "+got.Version+" ")); n != 2 {
+		t.Errorf("the README names the version %d times, want twice", n)
+	}
+}

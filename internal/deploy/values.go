@@ -1,0 +1,159 @@
+package deploy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A Value is a line of the chart's values.yaml: a setting with its default, or a section of
+// settings.
+type Value struct {
+	Path    []string // the keys from the root
+	Comment string   // the sentences above the line
+	Choices []string // the allowed values, if the comment lists them
+	Default any      // nil for a section
+	Text    string   // the default as it is written
+}
+
+// Name returns the path as the option --set of helm takes it.
+func (v *Value) Name() string { return strings.Join(v.Path, ".") }
+
+var (
+	valueLine = regexp.MustCompile(`^((?:  )*)([A-Za-z]+):(?: (.+))?$`)
+	choices   = regexp.MustCompile(` ?One of: (.+)\.$`)
+)
+
+// Values parses the chart's values.yaml. Every default is on the line of its key, and every setting
+// has a comment above it.
+func Values(text []byte) ([]Value, error) {
+	var values []Value
+	var path, comment []string
+	for number, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if sentence, ok := strings.CutPrefix(strings.TrimSpace(line), "# "); ok {
+			comment = append(comment, sentence)
+			continue
+		}
+		if line == "" {
+			continue
+		}
+		match := valueLine.FindStringSubmatch(line)
+		if match == nil || len(match[1])/2 > len(path) {
+			return nil, fmt.Errorf("line %d: not a key with its value: %s", number+1, line)
+		}
+		path = append(path[:len(match[1])/2:len(match[1])/2], match[2])
+		value, err := newValue(path, comment, match[3])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", number+1, line, err)
+		}
+		values, comment = append(values, value), nil
+	}
+	return values, nil
+}
+
+func newValue(path, comment []string, text string) (Value, error) {
+	v := Value{Path: path, Comment: strings.Join(comment, " "), Text: text}
+	if text == "" {
+		return v, nil
+	}
+	if v.Comment == "" {
+		return v, errors.New("setting has no comment")
+	}
+	if match := choices.FindStringSubmatch(v.Comment); match != nil {
+		v.Comment = strings.TrimSuffix(v.Comment, match[0])
+		for choice := range strings.SplitSeq(match[1], ", ") {
+			v.Choices = append(v.Choices, strings.Trim(choice, `"`))
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &v.Default); err != nil {
+		return v, err
+	}
+	if v.Default == nil {
+		return v, errors.New("default must not be null")
+	}
+	return v, nil
+}
+
+// schema is the part of a JSON schema (draft 7) that the chart uses.
+type schema struct {
+	Version    string             `json:"$schema,omitempty"`
+	Comment    string             `json:"description,omitempty"`
+	Type       string             `json:"type,omitempty"`
+	Choices    []string           `json:"enum,omitempty"`
+	Properties map[string]*schema `json:"properties,omitempty"`
+	Additional *bool              `json:"additionalProperties,omitempty"`
+}
+
+// Schema returns the JSON schema of the chart's values, which rejects unknown keys. Maps whose
+// default is a map, such as labels, have free keys.
+func Schema(values []Value) ([]byte, error) {
+	root := section("")
+	root.Version = "http://json-schema.org/draft-07/schema#"
+	// Helm passes these to every chart.
+	root.Properties["global"] = &schema{Type: "object"}
+	for _, v := range values {
+		parent := root
+		for _, key := range v.Path[:len(v.Path)-1] {
+			parent = parent.Properties[key]
+		}
+		property := section(v.Comment)
+		if v.Default != nil {
+			kind, err := jsonType(v.Default)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", v.Name(), err)
+			}
+			property = &schema{Comment: v.Comment, Type: kind, Choices: v.Choices}
+		}
+		parent.Properties[v.Path[len(v.Path)-1]] = property
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	return append(text, '\n'), err
+}
+
+func section(comment string) *schema {
+	return &schema{Comment: comment, Type: "object", Properties: make(map[string]*schema), Additional: new(false)}
+}
+
+func jsonType(value any) (string, error) {
+	switch value.(type) {
+	case string:
+		return "string", nil
+	case bool:
+		return "boolean", nil
+	case float64:
+		return "integer", nil
+	case []any:
+		return "array", nil
+	case map[string]any:
+		return "object", nil
+	}
+	return "", fmt.Errorf("default has the type %T", value)
+}
+
+// ValuesTable returns the Markdown table of the chart's values.
+func ValuesTable(values []Value) string {
+	var out strings.Builder
+	out.WriteString("| value | default | |\n|---|---|---|\n")
+	for _, v := range values {
+		if v.Default == nil {
+			continue
+		}
+		comment := v.Comment
+		if v.Choices != nil {
+			quoted := make([]string, len(v.Choices))
+			for i, choice := range v.Choices {
+				quoted[i] = "`" + choice + "`"
+				if choice == "" {
+					quoted[i] = "empty"
+				}
+			}
+			comment += " One of: " + strings.Join(quoted, ", ") + "."
+		}
+		fmt.Fprintf(&out, "| `%s` | `%s` | %s |\n", v.Name(), v.Text, comment)
+	}
+	return out.String()
+}

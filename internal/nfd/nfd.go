@@ -1,0 +1,111 @@
+// Package nfd writes the labels of a node as a feature file of Node Feature Discovery, whose worker
+// applies them. So the Node gets its labels without any right at the API server. The file is
+// described in Node Feature Discovery's documentation of its local feature source.
+package nfd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/nodelabel"
+)
+
+const (
+	// name is the name of the file.
+	name = "gpuledger"
+	// period is the time between two readings. Two equal readings change the labels.
+	period = time.Minute
+	// validity is the time after which Node Feature Discovery ignores a file that is no longer
+	// written, because the exporter was removed.
+	validity = time.Hour
+	// refresh is the age at which an unchanged file is written again.
+	refresh = 20 * time.Minute
+)
+
+// File is a feature file.
+type File struct {
+	// Directory is the directory of feature files.
+	Directory string
+	// Latest returns the latest snapshot, or nil before the first.
+	Latest func() *gpu.Snapshot
+	Log    *slog.Logger
+
+	read, written map[string]string // the labels of the last reading, and those in the file
+	at            time.Time         // the time of the last write
+	failed        bool              // whether the last write failed
+}
+
+// Run writes the file until the context ends. An error is logged once and the write is repeated.
+func (f *File) Run(ctx context.Context) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			err := f.update(now)
+			if err != nil && !f.failed {
+				f.Log.Warn("cannot write the labels for Node Feature Discovery", "err", err)
+			}
+			f.failed = err != nil
+		}
+	}
+}
+
+// update writes the file if two equal readings have other labels, or if it will expire. While the
+// driver does not respond, the labels stay.
+func (f *File) update(now time.Time) error {
+	labels, want := f.labels(), f.written
+	if labels != nil {
+		if maps.Equal(labels, f.read) {
+			want = labels
+		}
+		f.read = labels
+	}
+	if want == nil || maps.Equal(want, f.written) && now.Sub(f.at) < refresh {
+		return nil
+	}
+	return f.write(want, now)
+}
+
+// labels returns the labels of the latest snapshot, or nil if it is not complete.
+func (f *File) labels() map[string]string {
+	snapshot := f.Latest()
+	if snapshot == nil {
+		return nil
+	}
+	page := inventory.New(snapshot)
+	if !page.DriverUp || page.Contradiction() != nil {
+		return nil
+	}
+	rules := nodelabel.Rules{Scheme: nodelabel.Own, Prefix: nodelabel.OwnPrefix}
+	return rules.Desired(snapshot.Node.Name, page).Labels
+}
+
+// write replaces the file. Node Feature Discovery ignores files whose names begin with a dot.
+func (f *File) write(labels map[string]string, now time.Time) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# +expiry-time=%s\n", now.Add(validity).UTC().Format(time.RFC3339))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&text, "%s=%s\n", key, labels[key])
+	}
+	partial := filepath.Join(f.Directory, "."+name)
+	if err := os.WriteFile(partial, []byte(text.String()), 0o644); err != nil { //nolint:gosec // others read it
+		return err
+	}
+	if err := os.Rename(partial, filepath.Join(f.Directory, name)); err != nil {
+		return err
+	}
+	f.written, f.at = labels, now
+	return nil
+}
